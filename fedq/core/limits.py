@@ -1,0 +1,56 @@
+"""Every bound of a node, with its unit last. Reaching one is back-pressure or a refusal."""
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * 1024
+
+# --- AMQP connections -------------------------------------------------------------------------
+#: Offered to clients in connection.tune.
+frame_bytes_max: Final = 131_072
+channels_max: Final = 2_047
+heartbeat_s: Final = 60
+#: A connection that has not opened a virtual host by then is closed.
+handshake_ms: Final = 10_000
+#: Before authentication no frame larger than this is read.
+handshake_frame_bytes_max: Final = 16 * KIB
+body_bytes_max: Final = 128 * MIB
+consumers_per_channel_max: Final = 10_000
+name_bytes_max: Final = 255
+table_depth_max: Final = 32
+
+# --- the journal ------------------------------------------------------------------------------
+segment_bytes_max: Final = 64 * MIB
+record_bytes_max: Final = 256 * MIB
+
+# --- the cluster map --------------------------------------------------------------------------
+command_bytes_max: Final = 48 * KIB
+operations_per_command_max: Final = 200
+commands_in_flight_max: Final = 1_024
+requests_remembered_max: Final = 4_096
+map_objects_max: Final = 50_000
+
+# --- peers ------------------------------------------------------------------------------------
+peer_frame_bytes_max: Final = 4 * MIB
+#: What one link may hold unacknowledged before its senders are held back.
+peer_window_bytes_max: Final = 32 * MIB
+interest_keys_per_exchange_max: Final = 1_000
+
+# --- queues and windows -----------------------------------------------------------------------
+replicas_default: Final = 2
+replicas_max: Final = 5
+fragments_per_queue_max: Final = 64
+#: Unconfirmed publishes of one node to one fragment.
+publish_window_bytes_max: Final = 16 * MIB
+#: Standing credit of one node with one remote fragment, in messages.
+credit_window_max: Final = 1_000
+#: What one turn hands to one consumer without a prefetch limit, in messages.
+delivery_batch_max: Final = 500
+copy_chunk_bytes_max: Final = 256 * KIB
+copy_chunks_in_flight_max: Final = 4
+node_memory_bytes_max: Final = 4 * 1024 * MIB
+
+assert handshake_frame_bytes_max <= frame_bytes_max
+assert frame_bytes_max < peer_frame_bytes_max
+assert body_bytes_max < record_bytes_max
+assert copy_chunk_bytes_max < peer_frame_bytes_max <= peer_window_bytes_max

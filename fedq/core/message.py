@@ -1,0 +1,55 @@
+"""The one encoding of a message, from publish to delivery.
+
+A message is a single `bytes`: it is built once when its content is complete, and the same object
+is stored, journalled, sent to backups and proxies, and sliced into delivery frames.
+
+    flags u8 | route length u16 | properties length u32 | route | properties | body
+
+*Route* is the exchange and the routing key as two AMQP short strings, just as `basic.publish`
+carried them and as `basic.deliver` wants them. *Properties* are the property flags and list of
+the content header, undecoded.
+"""
+
+import struct
+
+FLAG_PERSISTENT = 0x01
+
+_HEAD = struct.Struct(">BHI")
+HEAD_SIZE = _HEAD.size
+_unpack_head = _HEAD.unpack_from
+
+
+def encode(flags: int, route: bytes, properties: bytes, body: bytes) -> bytes:
+    """One message from its parts; see the module's docstring for the layout."""
+    return b"".join((_HEAD.pack(flags, len(route), len(properties)), route, properties, body))
+
+
+def is_persistent(message: bytes) -> bool:
+    """Whether the publisher asked for delivery-mode 2."""
+    return message[0] & FLAG_PERSISTENT != 0
+
+
+def split(message: bytes) -> tuple[bytes, bytes, bytes]:
+    """(route, properties, body) of an encoded message."""
+    _, route_size, properties_size = _unpack_head(message)
+    properties_at = HEAD_SIZE + route_size
+    body_at = properties_at + properties_size
+    return message[HEAD_SIZE:properties_at], message[properties_at:body_at], message[body_at:]
+
+
+def route_of(message: bytes) -> bytes:
+    """The two short strings exchange and routing key."""
+    return message[HEAD_SIZE : HEAD_SIZE + ((message[1] << 8) | message[2])]
+
+
+def make_route(exchange: str, routing_key: str) -> bytes:
+    """The route of an exchange and key; each at most 255 bytes of UTF-8."""
+    name, key = exchange.encode(), routing_key.encode()
+    return b"%c%b%c%b" % (len(name), name, len(key), key)
+
+
+def split_route(route: bytes) -> tuple[str, str]:
+    """(exchange, routing key) of a route; undecodable bytes are kept as surrogates."""
+    size = route[0]
+    exchange = route[1 : 1 + size].decode("utf-8", "surrogateescape")
+    return exchange, route[2 + size :].decode("utf-8", "surrogateescape")

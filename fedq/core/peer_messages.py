@@ -1,0 +1,289 @@
+"""What nodes say to each other, as plain values.
+
+`protos/peer.proto` gives each one its form on the wire (`fedq.shell.peer_codec` translates).
+All but the heartbeat travel on a *link*: a numbered, acknowledged, ordered stream between two
+members that survives broken connections (`fedq.proxy.links`), so no machine has to
+think about lost, repeated or overtaking messages. A link starts anew when the cluster map says
+that one of the two went down; then each machine starts over from the map.
+
+Each message is about a batch. Positions are ascending unless stated otherwise. `reign` fences: a
+message of another reign than the receiver's is stale and dropped.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.ranges import Range
+
+# --- publishing into a fragment held elsewhere ---------------------------------------------------
+
+
+class PublishBatch(NamedTuple):
+    """Messages for a fragment, numbered `first`, `first + 1`, … by their origin."""
+
+    fragment: FragmentId
+    reign: int
+    origin: Origin
+    first: int
+    #: Sent before, to an earlier primary: consumers may have seen these messages.
+    resent: bool
+    messages: list[bytes]
+
+
+class PublishDone(NamedTuple):
+    """Every message of the receiver up to number `through` is committed (cumulative)."""
+
+    fragment: FragmentId
+    reign: int
+    through: int
+
+
+# --- consuming from a fragment held elsewhere ----------------------------------------------------
+
+
+class Watch(NamedTuple):
+    """The sender now has this many consumers for the fragment's queue; 0 ends the interest."""
+
+    fragment: FragmentId
+    reign: int
+    consumers: int
+
+
+class Offer(NamedTuple):
+    """The fragment has messages that nobody took; credit will be served at once."""
+
+    fragment: FragmentId
+    reign: int
+
+
+class Credit(NamedTuple):
+    """The sender takes `amount` more messages. `once`: give back what cannot be served now."""
+
+    fragment: FragmentId
+    reign: int
+    amount: int
+    once: bool
+
+
+class CreditBack(NamedTuple):
+    """So much of the receiver's credit is void: the fragment is empty, or it was withdrawn."""
+
+    fragment: FragmentId
+    reign: int
+    amount: int
+
+
+class Withdraw(NamedTuple):
+    """The sender wants its unused credit back; answered by `CreditBack`."""
+
+    fragment: FragmentId
+    reign: int
+
+
+class Deliver(NamedTuple):
+    """Messages for the receiver's consumers; they stay its own until settled."""
+
+    fragment: FragmentId
+    reign: int
+    positions: list[int]
+    #: Those of `positions` that were delivered before.
+    redelivered: list[int]
+    messages: list[bytes]
+
+
+class Settle(NamedTuple):
+    """What became of deliveries: gone for good, or back to their old places in the queue."""
+
+    fragment: FragmentId
+    reign: int
+    acknowledged: list[int]
+    requeued: list[int]
+
+
+class Attach(NamedTuple):
+    """To a new primary: these deliveries of the old one are still with the sender's consumers."""
+
+    fragment: FragmentId
+    reign: int
+    consumers: int
+    held: list[Range]
+
+
+# --- replication -----------------------------------------------------------------------------------
+
+
+class ReplicaOffer(NamedTuple):
+    """A backup's copy holds these positions and asks to be brought up to date."""
+
+    fragment: FragmentId
+    reign: int
+    held: list[Range]
+
+
+class CopyStart(NamedTuple):
+    """The copy begins: forget `dropped`; live records follow from after `base`."""
+
+    fragment: FragmentId
+    reign: int
+    base: int
+    dropped: list[Range]
+
+
+class CopyChunk(NamedTuple):
+    """Old messages as journal records, newest chunk first; numbered from 1; the last is `done`."""
+
+    fragment: FragmentId
+    reign: int
+    number: int
+    done: bool
+    records: bytes
+
+
+class Replicate(NamedTuple):
+    """Live journal records, whose events follow directly on event `previous`, up to `last`."""
+
+    fragment: FragmentId
+    reign: int
+    previous: int
+    last: int
+    records: bytes
+
+
+class ReplicaAck(NamedTuple):
+    """The backup holds every event up to `through`, on disk where that was asked for.
+
+    `copied` is the number of the last copy chunk that it holds likewise.
+    """
+
+    fragment: FragmentId
+    reign: int
+    through: int
+    copied: int
+
+
+# --- wiring ----------------------------------------------------------------------------------------
+
+
+class MapApplied(NamedTuple):
+    """The sender has applied the cluster map up to this version."""
+
+    version: MapVersion
+
+
+class InterestItem(NamedTuple):
+    """A binding that some private queue of the sender has; arguments as a JSON text ("" = none)."""
+
+    exchange: QueueKey
+    routing_key: str
+    arguments: str
+
+
+class Interest(NamedTuple):
+    """What the sender's private queues newly want and no longer want to hear."""
+
+    number: int
+    added: list[InterestItem]
+    removed: list[InterestItem]
+    #: Exchanges with too many keys to name: send everything.
+    everything: list[QueueKey]
+    #: Exchanges for which that is over; their items, if any, are in `added`.
+    selective: list[QueueKey]
+
+
+class InterestDone(NamedTuple):
+    """The receiver's interest up to `number` is in force at the sender."""
+
+    number: int
+
+
+class Relay(NamedTuple):
+    """Publishes for the receiver's private queues, numbered from `first`."""
+
+    first: int
+    vhost: str
+    messages: list[bytes]
+
+
+class RelayDone(NamedTuple):
+    """Relayed publishes up to `through` are in their queues; `unmatched` had none."""
+
+    through: int
+    unmatched: list[int]
+
+
+# --- questions about fragments ---------------------------------------------------------------------
+
+
+class Call(NamedTuple):
+    """A question or order for a fragment's primary; `verb` is one of the CALL_* numbers."""
+
+    request: int
+    fragment: FragmentId
+    verb: int
+
+
+class Reply(NamedTuple):
+    """The answer: `ready` messages and `consumers` (CALL_COUNT), messages purged (CALL_PURGE)."""
+
+    request: int
+    ready: int
+    consumers: int
+
+
+CALL_COUNT = 1
+CALL_PURGE = 2
+
+PeerMessage: TypeAlias = (
+    PublishBatch
+    | PublishDone
+    | Watch
+    | Offer
+    | Credit
+    | CreditBack
+    | Withdraw
+    | Deliver
+    | Settle
+    | Attach
+    | ReplicaOffer
+    | CopyStart
+    | CopyChunk
+    | Replicate
+    | ReplicaAck
+    | MapApplied
+    | Interest
+    | InterestDone
+    | Relay
+    | RelayDone
+    | Call
+    | Reply
+)
+
+# --- the envelope ----------------------------------------------------------------------------------
+
+
+class Heartbeat(NamedTuple):
+    """Sent at a fixed pace, outside the numbered stream; may be lost."""
+
+    #: The sender's monotonic clock, to be echoed.
+    sent_ms: int
+    #: The newest `sent_ms` heard from the receiver (0: none).
+    echo_ms: int
+    #: The sender leads, and a majority answered it lately: its echo extends the receiver's lease.
+    leads: bool
+
+
+class PeerFrame(NamedTuple):
+    """What one node hands to the stream to another in one turn."""
+
+    sender: NodeId
+    incarnation: Incarnation
+    #: The map versions at which (sender, receiver) came up last; names the link's session.
+    session: tuple[int, int]
+    #: Number of the first message here within its session (from 1); 0 when there are none.
+    first: int
+    #: The highest number of the receiver's messages that the sender has taken in order.
+    acknowledged: int
+    #: The sender's map version: the receiver takes the messages once it has applied it too.
+    map_version: MapVersion
+    messages: list[PeerMessage]
+    heartbeat: Heartbeat | None

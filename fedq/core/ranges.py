@@ -1,0 +1,32 @@
+"""Sorted sets of positions as inclusive ranges: compact on the wire, easy to compare."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+Range = tuple[int, int]
+
+
+def to_ranges(positions: Iterable[int]) -> list[Range]:
+    """Inclusive ranges that cover exactly the given ascending positions."""
+    ranges: list[Range] = []
+    first = last = -1
+    for position in positions:
+        if position == last + 1 and first >= 0:
+            last = position
+            continue
+        if first >= 0:
+            ranges.append((first, last))
+        first = last = position
+    if first >= 0:
+        ranges.append((first, last))
+    return ranges
+
+
+def from_ranges(ranges: Iterable[Range]) -> Iterator[int]:
+    """The positions in the given ranges, ascending if the ranges are."""
+    for first, last in ranges:
+        yield from range(first, last + 1)
+
+
+def count(ranges: Sequence[Range]) -> int:
+    """How many positions the ranges hold."""
+    return sum(last - first + 1 for first, last in ranges)

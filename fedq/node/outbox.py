@@ -1,0 +1,69 @@
+"""What a node wants done, in lanes, and the contract of whoever does it.
+
+The driver (the asyncio shell, the simulator) owns the world; the node owns every decision. In one
+turn the driver
+
+1. calls `node.begin_turn(now_ms)`, then any number of `node.on_…` inputs, then `node.end_turn()`;
+2. hands `journal` to the disk in order, and the frames of `peers` to the streams (these two may
+   run in parallel: what must wait for the disk is not in `peers` yet);
+3. writes the parts of `writes`, one write per connection, then closes those in `closes`;
+4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log;
+5. empties every lane (`clear`).
+
+When a journal chunk with `sync` and all before it are on disk, the driver calls
+`node.on_synced(number)` in a later turn. Order inside a lane is total. Nothing in `writes`
+promises more than what is already safe: the node holds back what waits for disks and backups.
+"""
+
+from typing import NamedTuple
+
+from fedq.core.ids import ConnectionId, NodeId
+from fedq.core.peer_messages import PeerFrame
+
+
+class JournalChunk(NamedTuple):
+    """Bytes to append to a segment; `number` counts chunks from 1 without gaps."""
+
+    number: int
+    segment: int
+    data: bytes
+    #: Report `on_synced(number)` once this chunk and all before it are fsynced.
+    sync: bool
+
+
+class NodeOut:
+    """The lanes of one node. Data only."""
+
+    __slots__ = (
+        "closes", "drop_segments", "fatal", "journal", "peers", "proposals", "reading", "story",
+        "writes",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        #: Parts for each client connection, in order.
+        self.writes: dict[ConnectionId, list[bytes]] = {}
+        #: Connections to close once their parts are written.
+        self.closes: list[ConnectionId] = []
+        #: True: read on; False: stop reading (back-pressure).
+        self.reading: dict[ConnectionId, bool] = {}
+        self.peers: dict[NodeId, list[PeerFrame]] = {}
+        self.journal: list[JournalChunk] = []
+        #: Segments that hold nothing alive any more: delete the files.
+        self.drop_segments: list[int] = []
+        #: Commands for the Raft log. May be lost: the node repeats what was not committed.
+        self.proposals: list[bytes] = []
+        #: Control-plane events worth a log line (never one per message).
+        self.story: list[str] = []
+        #: Set when the node cannot go on (see `NodeFailure`): stop the process.
+        self.fatal: str | None = None
+
+    def clear(self) -> None:
+        """Empties the lanes after the driver has taken everything."""
+        self.writes = {}
+        self.closes = []
+        self.reading = {}
+        self.peers = {}
+        self.journal = []
+        self.drop_segments = []
+        self.proposals = []
+        self.story = []
