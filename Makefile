@@ -1,0 +1,66 @@
+# Everything a person or the CI types. Needs Python 3.11 (with venv and pip), git and make.
+# Each target sets itself up first; `make setup` is quick when there is nothing to do.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP_DONE := $(VENV)/.setup-done
+
+#: How many simulated cluster histories `make test` and `make sim` run.
+SEEDS ?= 1000
+#: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
+ARGS ?=
+
+CODE := fedq tests demo loadtests scripts
+
+.PHONY: help setup check test unit integration sim bench micro demo protos format clean
+
+help: ## Show the targets.
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+
+setup: $(SETUP_DONE) ## Make .venv with everything a developer needs.
+
+$(SETUP_DONE): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "fedq needs Python 3.11 or later: make setup PYTHON=/path/to/python3.11"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+check: setup ## Style, types, floors, generated files, tidiness.
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_protos.py --check
+	$(BIN)/python -m pytest -q tests/tidy
+
+test: check unit sim integration ## Everything the CI runs.
+
+unit: setup ## Tests that start no processes.
+	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration $(ARGS)
+
+integration: setup ## Real nodes as processes, stock clients.
+	$(BIN)/python -m pytest -q tests/integration $(ARGS)
+
+sim: setup ## SEEDS histories of a whole simulated cluster.
+	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+
+bench: setup ## Throughput next to RabbitMQ; writes loadtests/results.
+	$(BIN)/python -m loadtests.macro.throughput $(ARGS)
+
+micro: setup ## The costs of single steps in microseconds.
+	$(BIN)/python -m loadtests.micro $(ARGS)
+
+demo: setup ## Three nodes, one is killed, nothing is lost: watch it.
+	$(BIN)/python -m demo $(ARGS)
+
+protos: setup ## Write fedq/shell/pb anew from protos/.
+	$(BIN)/python scripts/generate_protos.py
+
+format: setup ## Bring all code into the one format.
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+clean: ## Remove what the tools left behind; keeps .venv.
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
