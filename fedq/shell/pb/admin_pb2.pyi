@@ -1,0 +1,333 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class MemberState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MEMBER_STATE_UNSPECIFIED: _ClassVar[MemberState]
+    MEMBER_STATE_UP: _ClassVar[MemberState]
+    MEMBER_STATE_DOWN: _ClassVar[MemberState]
+    MEMBER_STATE_ABSENT: _ClassVar[MemberState]
+
+class RaftRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RAFT_ROLE_UNSPECIFIED: _ClassVar[RaftRole]
+    RAFT_ROLE_LEADER: _ClassVar[RaftRole]
+    RAFT_ROLE_FOLLOWER: _ClassVar[RaftRole]
+    RAFT_ROLE_LOOKING: _ClassVar[RaftRole]
+
+class FragmentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FRAGMENT_STATE_UNSPECIFIED: _ClassVar[FragmentState]
+    FRAGMENT_STATE_SERVING: _ClassVar[FragmentState]
+    FRAGMENT_STATE_CATCHING_UP: _ClassVar[FragmentState]
+    FRAGMENT_STATE_UNAVAILABLE: _ClassVar[FragmentState]
+    FRAGMENT_STATE_UNKNOWN: _ClassVar[FragmentState]
+MEMBER_STATE_UNSPECIFIED: MemberState
+MEMBER_STATE_UP: MemberState
+MEMBER_STATE_DOWN: MemberState
+MEMBER_STATE_ABSENT: MemberState
+RAFT_ROLE_UNSPECIFIED: RaftRole
+RAFT_ROLE_LEADER: RaftRole
+RAFT_ROLE_FOLLOWER: RaftRole
+RAFT_ROLE_LOOKING: RaftRole
+FRAGMENT_STATE_UNSPECIFIED: FragmentState
+FRAGMENT_STATE_SERVING: FragmentState
+FRAGMENT_STATE_CATCHING_UP: FragmentState
+FRAGMENT_STATE_UNAVAILABLE: FragmentState
+FRAGMENT_STATE_UNKNOWN: FragmentState
+
+class NodeFigures(_message.Message):
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RAFT_ROLE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    MAP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LEASE_HELD_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    incarnation: int
+    zone: str
+    version: str
+    raft_role: RaftRole
+    leader: str
+    map_version: int
+    lease_held: bool
+    stopping: bool
+    uptime_ms: int
+    connections: int
+    channels: int
+    consumers: int
+    private_queues: int
+    memory_bytes: int
+    journal_bytes: int
+    journal_segments: int
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    AMQP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    state: MemberState
+    incarnation: int
+    zone: str
+    peer_address: str
+    amqp_address: str
+    figures: NodeFigures
+    def __init__(self, node: _Optional[str] = ..., state: _Optional[_Union[MemberState, str]] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., peer_address: _Optional[str] = ..., amqp_address: _Optional[str] = ..., figures: _Optional[_Union[NodeFigures, _Mapping]] = ...) -> None: ...
+
+class ClusterStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClusterStatusReply(_message.Message):
+    __slots__ = ("node", "leader", "era", "map_version", "members", "queues", "fragments", "fragments_unavailable", "fragments_short", "problems")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    MAP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_UNAVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_SHORT_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    leader: str
+    era: int
+    map_version: int
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    queues: int
+    fragments: int
+    fragments_unavailable: int
+    fragments_short: int
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[str] = ..., leader: _Optional[str] = ..., era: _Optional[int] = ..., map_version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., queues: _Optional[int] = ..., fragments: _Optional[int] = ..., fragments_unavailable: _Optional[int] = ..., fragments_short: _Optional[int] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MembersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class MembersReply(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
+class Fragment(_message.Message):
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    PRIMARY_FIELD_NUMBER: _ClassVar[int]
+    BACKUPS_FIELD_NUMBER: _ClassVar[int]
+    IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    primary: str
+    backups: _containers.RepeatedScalarFieldContainer[str]
+    in_sync: _containers.RepeatedScalarFieldContainer[str]
+    epoch: int
+    reign: int
+    state: FragmentState
+    ready: int
+    unacknowledged: int
+    bytes: int
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class Queue(_message.Message):
+    __slots__ = ("vhost", "name", "durable", "auto_delete", "arguments_json", "replicas", "fragments", "ready", "unacknowledged", "consumers", "silent_members")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DURABLE_FIELD_NUMBER: _ClassVar[int]
+    AUTO_DELETE_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    durable: bool
+    auto_delete: bool
+    arguments_json: str
+    replicas: int
+    fragments: _containers.RepeatedCompositeFieldContainer[Fragment]
+    ready: int
+    unacknowledged: int
+    consumers: int
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., durable: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., arguments_json: _Optional[str] = ..., replicas: _Optional[int] = ..., fragments: _Optional[_Iterable[_Union[Fragment, _Mapping]]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., consumers: _Optional[int] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListQueuesRequest(_message.Message):
+    __slots__ = ("vhost", "name_pattern", "page_size", "page_token")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name_pattern: str
+    page_size: int
+    page_token: str
+    def __init__(self, vhost: _Optional[str] = ..., name_pattern: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListQueuesReply(_message.Message):
+    __slots__ = ("queues", "next_page_token")
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[Queue]
+    next_page_token: str
+    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ShowQueueRequest(_message.Message):
+    __slots__ = ("vhost", "name")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ShowQueueReply(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+
+class Connection(_message.Message):
+    __slots__ = ("node", "connection", "client_address", "user", "vhost", "client_name", "channels", "consumers", "unacknowledged", "blocked")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    connection: int
+    client_address: str
+    user: str
+    vhost: str
+    client_name: str
+    channels: int
+    consumers: int
+    unacknowledged: int
+    blocked: bool
+    def __init__(self, node: _Optional[str] = ..., connection: _Optional[int] = ..., client_address: _Optional[str] = ..., user: _Optional[str] = ..., vhost: _Optional[str] = ..., client_name: _Optional[str] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., blocked: _Optional[bool] = ...) -> None: ...
+
+class ListConnectionsRequest(_message.Message):
+    __slots__ = ("node", "limit")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    limit: int
+    def __init__(self, node: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListConnectionsReply(_message.Message):
+    __slots__ = ("connections", "total", "silent_members")
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    connections: _containers.RepeatedCompositeFieldContainer[Connection]
+    total: int
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ..., total: _Optional[int] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LocalNodeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LocalNodeReply(_message.Message):
+    __slots__ = ("figures",)
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
+    figures: NodeFigures
+    def __init__(self, figures: _Optional[_Union[NodeFigures, _Mapping]] = ...) -> None: ...
+
+class QueueName(_message.Message):
+    __slots__ = ("vhost", "name")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class LocalFragmentsRequest(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueName]
+    def __init__(self, queues: _Optional[_Iterable[_Union[QueueName, _Mapping]]] = ...) -> None: ...
+
+class LocalFragment(_message.Message):
+    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    SERVING_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    serving: bool
+    ready: int
+    unacknowledged: int
+    bytes: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class LocalConsumers(_message.Message):
+    __slots__ = ("queue", "consumers")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    queue: QueueName
+    consumers: int
+    def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., consumers: _Optional[int] = ...) -> None: ...
+
+class LocalFragmentsReply(_message.Message):
+    __slots__ = ("fragments", "consumers")
+    FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    fragments: _containers.RepeatedCompositeFieldContainer[LocalFragment]
+    consumers: _containers.RepeatedCompositeFieldContainer[LocalConsumers]
+    def __init__(self, fragments: _Optional[_Iterable[_Union[LocalFragment, _Mapping]]] = ..., consumers: _Optional[_Iterable[_Union[LocalConsumers, _Mapping]]] = ...) -> None: ...
+
+class LocalConnectionsRequest(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class LocalConnectionsReply(_message.Message):
+    __slots__ = ("connections", "total")
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    connections: _containers.RepeatedCompositeFieldContainer[Connection]
+    total: int
+    def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ..., total: _Optional[int] = ...) -> None: ...
