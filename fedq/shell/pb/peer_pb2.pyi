@@ -1,0 +1,375 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Welcome(_message.Message):
+    __slots__ = ("version", "node")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    node: str
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+
+class RaftFrame(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
+class PeerFrame(_message.Message):
+    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_SENDER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_RECEIVER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    MAP_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    sender: str
+    incarnation: int
+    session_sender: int
+    session_receiver: int
+    first: int
+    acknowledged: int
+    map_version: int
+    messages: _containers.RepeatedCompositeFieldContainer[PeerMessage]
+    heartbeat: Heartbeat
+    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("sent_ms", "echo_ms", "leads")
+    SENT_MS_FIELD_NUMBER: _ClassVar[int]
+    ECHO_MS_FIELD_NUMBER: _ClassVar[int]
+    LEADS_FIELD_NUMBER: _ClassVar[int]
+    sent_ms: int
+    echo_ms: int
+    leads: bool
+    def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ...) -> None: ...
+
+class PeerMessage(_message.Message):
+    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "withdraw", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply")
+    PUBLISH_BATCH_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_DONE_FIELD_NUMBER: _ClassVar[int]
+    WATCH_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_BACK_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
+    ATTACH_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_OFFER_FIELD_NUMBER: _ClassVar[int]
+    COPY_START_FIELD_NUMBER: _ClassVar[int]
+    COPY_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    REPLICATE_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ACK_FIELD_NUMBER: _ClassVar[int]
+    MAP_APPLIED_FIELD_NUMBER: _ClassVar[int]
+    INTEREST_FIELD_NUMBER: _ClassVar[int]
+    INTEREST_DONE_FIELD_NUMBER: _ClassVar[int]
+    RELAY_FIELD_NUMBER: _ClassVar[int]
+    RELAY_DONE_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    publish_batch: PublishBatch
+    publish_done: PublishDone
+    watch: Watch
+    offer: Offer
+    credit: Credit
+    credit_back: CreditBack
+    withdraw: Withdraw
+    deliver: Deliver
+    settle: Settle
+    attach: Attach
+    replica_offer: ReplicaOffer
+    copy_start: CopyStart
+    copy_chunk: CopyChunk
+    replicate: Replicate
+    replica_ack: ReplicaAck
+    map_applied: MapApplied
+    interest: Interest
+    interest_done: InterestDone
+    relay: Relay
+    relay_done: RelayDone
+    call: Call
+    reply: Reply
+    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ...) -> None: ...
+
+class Origin(_message.Message):
+    __slots__ = ("node", "incarnation")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    incarnation: int
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class Ranges(_message.Message):
+    __slots__ = ("first", "last")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    first: _containers.RepeatedScalarFieldContainer[int]
+    last: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, first: _Optional[_Iterable[int]] = ..., last: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class QueueKey(_message.Message):
+    __slots__ = ("vhost", "name")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class PublishBatch(_message.Message):
+    __slots__ = ("fragment", "reign", "origin", "first", "resent", "messages")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    RESENT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    origin: Origin
+    first: int
+    resent: bool
+    messages: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class PublishDone(_message.Message):
+    __slots__ = ("fragment", "reign", "through")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    through: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ...) -> None: ...
+
+class Watch(_message.Message):
+    __slots__ = ("fragment", "reign", "consumers")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    consumers: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...
+
+class Offer(_message.Message):
+    __slots__ = ("fragment", "reign")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ...) -> None: ...
+
+class Credit(_message.Message):
+    __slots__ = ("fragment", "reign", "amount", "once")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    ONCE_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    amount: int
+    once: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., amount: _Optional[int] = ..., once: _Optional[bool] = ...) -> None: ...
+
+class CreditBack(_message.Message):
+    __slots__ = ("fragment", "reign", "amount")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    amount: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., amount: _Optional[int] = ...) -> None: ...
+
+class Withdraw(_message.Message):
+    __slots__ = ("fragment", "reign")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ...) -> None: ...
+
+class Deliver(_message.Message):
+    __slots__ = ("fragment", "reign", "positions", "redelivered", "messages")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    REDELIVERED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    positions: _containers.RepeatedScalarFieldContainer[int]
+    redelivered: _containers.RepeatedScalarFieldContainer[int]
+    messages: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., redelivered: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Settle(_message.Message):
+    __slots__ = ("fragment", "reign", "acknowledged", "requeued")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    REQUEUED_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    acknowledged: _containers.RepeatedScalarFieldContainer[int]
+    requeued: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Attach(_message.Message):
+    __slots__ = ("fragment", "reign", "consumers", "held")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    consumers: int
+    held: Ranges
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
+
+class ReplicaOffer(_message.Message):
+    __slots__ = ("fragment", "reign", "held")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    held: Ranges
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
+
+class CopyStart(_message.Message):
+    __slots__ = ("fragment", "reign", "base", "dropped")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    base: int
+    dropped: Ranges
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., base: _Optional[int] = ..., dropped: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
+
+class CopyChunk(_message.Message):
+    __slots__ = ("fragment", "reign", "number", "done", "records")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    number: int
+    done: bool
+    records: bytes
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., number: _Optional[int] = ..., done: _Optional[bool] = ..., records: _Optional[bytes] = ...) -> None: ...
+
+class Replicate(_message.Message):
+    __slots__ = ("fragment", "reign", "previous", "last", "records")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    previous: int
+    last: int
+    records: bytes
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., previous: _Optional[int] = ..., last: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+
+class ReplicaAck(_message.Message):
+    __slots__ = ("fragment", "reign", "through", "copied")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    COPIED_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    through: int
+    copied: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ..., copied: _Optional[int] = ...) -> None: ...
+
+class MapApplied(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
+
+class InterestItem(_message.Message):
+    __slots__ = ("exchange", "routing_key", "arguments")
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    exchange: QueueKey
+    routing_key: bytes
+    arguments: str
+    def __init__(self, exchange: _Optional[_Union[QueueKey, _Mapping]] = ..., routing_key: _Optional[bytes] = ..., arguments: _Optional[str] = ...) -> None: ...
+
+class Interest(_message.Message):
+    __slots__ = ("number", "added", "removed", "everything", "selective")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    EVERYTHING_FIELD_NUMBER: _ClassVar[int]
+    SELECTIVE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    added: _containers.RepeatedCompositeFieldContainer[InterestItem]
+    removed: _containers.RepeatedCompositeFieldContainer[InterestItem]
+    everything: _containers.RepeatedCompositeFieldContainer[QueueKey]
+    selective: _containers.RepeatedCompositeFieldContainer[QueueKey]
+    def __init__(self, number: _Optional[int] = ..., added: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., removed: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., everything: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., selective: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ...) -> None: ...
+
+class InterestDone(_message.Message):
+    __slots__ = ("number",)
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    def __init__(self, number: _Optional[int] = ...) -> None: ...
+
+class Relay(_message.Message):
+    __slots__ = ("first", "vhost", "messages")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    vhost: str
+    messages: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, first: _Optional[int] = ..., vhost: _Optional[str] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class RelayDone(_message.Message):
+    __slots__ = ("through", "unmatched")
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    UNMATCHED_FIELD_NUMBER: _ClassVar[int]
+    through: int
+    unmatched: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, through: _Optional[int] = ..., unmatched: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Call(_message.Message):
+    __slots__ = ("request", "fragment", "verb")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    fragment: int
+    verb: int
+    def __init__(self, request: _Optional[int] = ..., fragment: _Optional[int] = ..., verb: _Optional[int] = ...) -> None: ...
+
+class Reply(_message.Message):
+    __slots__ = ("request", "ready", "consumers")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    ready: int
+    consumers: int
+    def __init__(self, request: _Optional[int] = ..., ready: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...

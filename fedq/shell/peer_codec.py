@@ -1,0 +1,316 @@
+"""Peer frames as bytes: `fedq.core.peer_messages` in the form of `protos/peer.proto`.
+
+In: a `PeerFrame`, or bytes from another node. Out: the other one.
+
+Each message kind is a row of a table: its field of the protobuf `oneof` and how each of its own
+fields is put and got. Most have the same name and shape on both sides; the few that do not
+(ranges, origins, interests) name a converter.
+
+Invariants: `decode_frame(encode_frame(frame)) == frame`; whatever the bytes are, decoding either
+gives a frame whose lists fit together or raises `MalformedFrameError`. Messages and journal records
+stay opaque here: their own decoders judge them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from fedq.core import limits
+from fedq.core import message as message_encoding
+from fedq.core import peer_messages as peer
+from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.ranges import Range
+from fedq.shell.pb import peer_pb2 as pb
+
+#: Raised with every change that an older node would misunderstand.
+PROTOCOL_VERSION: Final = 1
+
+#: One message of the largest allowed body must pass, with everything around it.
+frame_bytes_max: Final = limits.record_bytes_max + limits.peer_frame_bytes_max
+messages_per_frame_max: Final = 65_536
+
+
+class MalformedFrameError(Exception):
+    """Bytes that are no peer frame of a version this node understands; the text says why."""
+
+
+# --- fields ---------------------------------------------------------------------------------------
+
+
+class _Field(NamedTuple):
+    name: str
+    put: Callable[[Any, Any], None]
+    get: Callable[[Any], Any]
+
+
+def _scalar(name: str) -> _Field:
+    return _Field(
+        name, lambda part, value: setattr(part, name, value), lambda part: getattr(part, name)
+    )
+
+
+def _list(name: str) -> _Field:
+    return _Field(
+        name,
+        lambda part, value: getattr(part, name).extend(value),
+        lambda part: list(getattr(part, name)),
+    )
+
+
+def _contents(name: str) -> _Field:
+    """A list of encoded messages; each must at least hold its own head."""
+
+    def get(part: Any) -> list[bytes]:
+        contents: list[bytes] = list(getattr(part, name))
+        if contents and min(map(len, contents)) < message_encoding.HEAD_SIZE:
+            raise MalformedFrameError("a message is shorter than its head")
+        return contents
+
+    return _Field(name, lambda part, value: getattr(part, name).extend(value), get)
+
+
+def _ranges(name: str) -> _Field:
+    def put(part: Any, value: list[Range]) -> None:
+        ranges = getattr(part, name)
+        ranges.first.extend([first for first, _ in value])
+        ranges.last.extend([last for _, last in value])
+
+    def get(part: Any) -> list[Range]:
+        ranges = getattr(part, name)
+        if len(ranges.first) != len(ranges.last):
+            raise MalformedFrameError(f"{name}: the ends of some ranges are missing")
+        pairs = list(zip(ranges.first, ranges.last, strict=True))
+        if any(first > last for first, last in pairs):
+            raise MalformedFrameError(f"{name}: a range ends before it begins")
+        return pairs
+
+    return _Field(name, put, get)
+
+
+def _origin(name: str) -> _Field:
+    def put(part: Any, value: Origin) -> None:
+        target = getattr(part, name)
+        target.node, target.incarnation = value
+
+    def get(part: Any) -> Origin:
+        target = getattr(part, name)
+        return Origin(NodeId(_node_name(target.node)), Incarnation(target.incarnation))
+
+    return _Field(name, put, get)
+
+
+def _keys(name: str) -> _Field:
+    def put(part: Any, value: list[QueueKey]) -> None:
+        target = getattr(part, name)
+        for vhost, queue in value:
+            target.add(vhost=vhost, name=queue)
+
+    def get(part: Any) -> list[QueueKey]:
+        return [QueueKey(key.vhost, key.name) for key in getattr(part, name)]
+
+    return _Field(name, put, get)
+
+
+def _items(name: str) -> _Field:
+    def put(part: Any, value: list[peer.InterestItem]) -> None:
+        target = getattr(part, name)
+        for (vhost, exchange), routing_key, arguments in value:
+            item = target.add(
+                routing_key=routing_key.encode("utf-8", "surrogateescape"), arguments=arguments
+            )
+            item.exchange.vhost, item.exchange.name = vhost, exchange
+
+    def get(part: Any) -> list[peer.InterestItem]:
+        return [
+            peer.InterestItem(
+                QueueKey(item.exchange.vhost, item.exchange.name),
+                item.routing_key.decode("utf-8", "surrogateescape"),
+                item.arguments,
+            )
+            for item in getattr(part, name)
+        ]
+
+    return _Field(name, put, get)
+
+
+def _node_name(name: str) -> str:
+    if not name or len(name) > limits.name_bytes_max:
+        raise MalformedFrameError("a node's name is empty or longer than 255 characters")
+    return name
+
+
+# --- message kinds --------------------------------------------------------------------------------
+
+
+class _Kind(NamedTuple):
+    make: Callable[..., Any]
+    #: The field of the `oneof`.
+    slot: str
+    fields: tuple[_Field, ...]
+
+
+_CONVERTED: dict[str, Callable[[str], _Field]] = {
+    "messages": _contents,
+    "held": _ranges,
+    "dropped": _ranges,
+    "origin": _origin,
+    "added": _items,
+    "removed": _items,
+    "everything": _keys,
+    "selective": _keys,
+    "positions": _list,
+    "redelivered": _list,
+    "acknowledged": _list,
+    "requeued": _list,
+    "unmatched": _list,
+}
+
+
+def _kind(make: Any, slot: str) -> _Kind:
+    fields = tuple(_CONVERTED.get(name, _scalar)(name) for name in make._fields)
+    wire = pb.PeerMessage.DESCRIPTOR.fields_by_name[slot].message_type
+    assert wire is not None
+    names = set(wire.fields_by_name)
+    assert names == set(make._fields), f"peer.proto and {make.__name__} disagree"
+    return _Kind(make, slot, fields)
+
+
+_KINDS: tuple[_Kind, ...] = (
+    _kind(peer.PublishBatch, "publish_batch"),
+    _kind(peer.PublishDone, "publish_done"),
+    _kind(peer.Watch, "watch"),
+    _kind(peer.Offer, "offer"),
+    _kind(peer.Credit, "credit"),
+    _kind(peer.CreditBack, "credit_back"),
+    _kind(peer.Withdraw, "withdraw"),
+    _kind(peer.Deliver, "deliver"),
+    _kind(peer.Settle, "settle"),
+    _kind(peer.Attach, "attach"),
+    _kind(peer.ReplicaOffer, "replica_offer"),
+    _kind(peer.CopyStart, "copy_start"),
+    _kind(peer.CopyChunk, "copy_chunk"),
+    _kind(peer.Replicate, "replicate"),
+    _kind(peer.ReplicaAck, "replica_ack"),
+    _kind(peer.MapApplied, "map_applied"),
+    _kind(peer.Interest, "interest"),
+    _kind(peer.InterestDone, "interest_done"),
+    _kind(peer.Relay, "relay"),
+    _kind(peer.RelayDone, "relay_done"),
+    _kind(peer.Call, "call"),
+    _kind(peer.Reply, "reply"),
+)
+_BY_TYPE = {kind.make: kind for kind in _KINDS}
+_BY_SLOT = {kind.slot: kind for kind in _KINDS}
+
+assert len(_BY_SLOT) == len(pb.PeerMessage.DESCRIPTOR.fields), "peer.proto has another kind"
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+def encode_frame(frame: peer.PeerFrame) -> bytes:
+    """The frame as bytes. A value that does not fit its field is a bug and raises `ValueError`."""
+    wire = pb.PeerFrame(
+        version=PROTOCOL_VERSION,
+        sender=frame.sender,
+        incarnation=frame.incarnation,
+        session_sender=frame.session[0],
+        session_receiver=frame.session[1],
+        first=frame.first,
+        acknowledged=frame.acknowledged,
+        map_version=frame.map_version,
+    )
+    add = wire.messages.add
+    for message in frame.messages:
+        kind = _BY_TYPE[type(message)]
+        part = getattr(add(), kind.slot)
+        # A message whose fields are all zero must still be there.
+        part.SetInParent()
+        for field, value in zip(kind.fields, message, strict=True):
+            field.put(part, value)
+    if frame.heartbeat is not None:
+        sent_ms, echo_ms, leads = frame.heartbeat
+        wire.heartbeat.SetInParent()
+        wire.heartbeat.sent_ms = sent_ms
+        wire.heartbeat.echo_ms = echo_ms
+        wire.heartbeat.leads = leads
+    return wire.SerializeToString()
+
+
+def decode_frame(data: bytes) -> peer.PeerFrame:
+    """The frame in `data`; raises `MalformedFrameError` when there is none."""
+    if len(data) > frame_bytes_max:
+        raise MalformedFrameError(
+            f"a frame of {len(data)} bytes; at most {frame_bytes_max} are read"
+        )
+    wire = pb.PeerFrame()
+    try:
+        wire.ParseFromString(data)
+    except DecodeError as error:
+        raise MalformedFrameError(f"not a peer frame: {error}") from error
+    if wire.version != PROTOCOL_VERSION:
+        raise MalformedFrameError(
+            f"protocol version {wire.version}; this node speaks {PROTOCOL_VERSION}: "
+            "run the same release of fedq on both nodes"
+        )
+    if len(wire.messages) > messages_per_frame_max:
+        raise MalformedFrameError(f"{len(wire.messages)} messages in one frame")
+    if wire.messages and wire.first == 0:
+        raise MalformedFrameError("messages without a number")
+    heartbeat = None
+    if wire.HasField("heartbeat"):
+        beat = wire.heartbeat
+        heartbeat = peer.Heartbeat(beat.sent_ms, beat.echo_ms, beat.leads)
+    return peer.PeerFrame(
+        sender=NodeId(_node_name(wire.sender)),
+        incarnation=Incarnation(wire.incarnation),
+        session=(wire.session_sender, wire.session_receiver),
+        first=wire.first,
+        acknowledged=wire.acknowledged,
+        map_version=MapVersion(wire.map_version),
+        messages=[_decode_message(part) for part in wire.messages],
+        heartbeat=heartbeat,
+    )
+
+
+def _decode_message(wire: pb.PeerMessage) -> peer.PeerMessage:
+    slot = wire.WhichOneof("kind")
+    if slot is None:
+        raise MalformedFrameError("a message of an unknown kind")
+    kind = _BY_SLOT[slot]
+    part = getattr(wire, slot)
+    message: peer.PeerMessage = kind.make(*[field.get(part) for field in kind.fields])
+    if isinstance(message, peer.Deliver) and len(message.positions) != len(message.messages):
+        raise MalformedFrameError("a delivery whose positions and messages differ in number")
+    return message
+
+
+# --- the small messages beside them ---------------------------------------------------------------
+
+
+def encode_raft(data: bytes) -> bytes:
+    """A frame of the consensus log, wrapped for its stream."""
+    return pb.RaftFrame(data=data).SerializeToString()
+
+
+def decode_raft(data: bytes) -> bytes:
+    """What `encode_raft` wrapped; raises `MalformedFrameError`."""
+    try:
+        return pb.RaftFrame.FromString(data).data
+    except DecodeError as error:
+        raise MalformedFrameError(f"not a frame of the consensus log: {error}") from error
+
+
+def encode_welcome(node: NodeId) -> bytes:
+    """What an accepting node answers once it admitted the dialing one."""
+    return pb.Welcome(version=PROTOCOL_VERSION, node=node).SerializeToString()
+
+
+def decode_welcome(data: bytes) -> NodeId:
+    """The name of the node that answered; raises `MalformedFrameError`."""
+    try:
+        welcome = pb.Welcome.FromString(data)
+    except DecodeError as error:
+        raise MalformedFrameError(f"not an answer of a fedq node: {error}") from error
+    return NodeId(_node_name(welcome.node))
