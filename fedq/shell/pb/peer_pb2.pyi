@@ -365,11 +365,13 @@ class Call(_message.Message):
     def __init__(self, request: _Optional[int] = ..., fragment: _Optional[int] = ..., verb: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("request", "ready", "consumers")
+    __slots__ = ("request", "fragment", "ready", "consumers")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     request: int
+    fragment: int
     ready: int
     consumers: int
-    def __init__(self, request: _Optional[int] = ..., ready: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...
+    def __init__(self, request: _Optional[int] = ..., fragment: _Optional[int] = ..., ready: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...
