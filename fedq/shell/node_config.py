@@ -1,0 +1,145 @@
+"""What a node's operator decides, as plain values, and the one kind of error about it.
+
+In: values that `fedq.shell.config_file` read and checked (or a test made). Out: the same,
+immutable. Invariants: names and addresses are well-formed, `peers` contains the node itself,
+paths are absolute or relative to the working directory.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from fedq.core.ids import NodeId
+
+DEFAULT_AMQP_PORT: Final = 5672
+DEFAULT_ADMIN_PORT: Final = 15692
+
+
+class ConfigError(Exception):
+    """The configuration cannot work. The text is one sentence with file, line and key."""
+
+    def __init__(
+        self, sentence: str, *, key: str = "", file: Path | None = None, line: int = 0
+    ) -> None:
+        place = "" if file is None else f"{file}:{line}: " if line else f"{file}: "
+        super().__init__(f"{place}{key}: {sentence}" if key else f"{place}{sentence}")
+        self.sentence = sentence
+        self.key = key
+        self.file = file
+        #: Counted from 1; 0 when there is no such line.
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """PEM files: who is trusted, who this node is, and the private key that proves it."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """PEM files of an AMQP listener; with `authority`, clients must show a certificate of it."""
+
+    certificate: Path
+    key: Path
+    authority: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where to listen; port 0 takes any free one."""
+
+    host: str
+    port: int
+    tls: ClientTls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The pace of a node in milliseconds; see `NodeSettings` for what each one means."""
+
+    heartbeat_ms: int = 100
+    lease_ms: int = 700
+    suspect_ms: int = 1_800
+    backup_stall_ms: int = 1_500
+    replace_backup_ms: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Everything an operator decides about one node."""
+
+    node: NodeId
+    data: Path
+    amqp: tuple[Listener, ...]
+    #: How clients reach this node, "host:port"; "" = as its first listener says.
+    amqp_address: str = ""
+    #: Every voter with its peer address "host:port", this node among them; empty = alone.
+    peers: Mapping[NodeId, str] = field(default_factory=dict)
+    #: None: where `peers` says the others reach this node.
+    peer: Listener | None = None
+    certificates: CertificateFiles | None = None
+    admin: Listener | None = None
+    #: Name -> password; kept out of `repr` and so out of logs.
+    users: Mapping[str, str] = field(default_factory=lambda: {"guest": "guest"}, repr=False)
+    zone: str = ""
+    #: At most this many clients; None = as many as the process may open descriptors.
+    connections_max: int | None = None
+    fragment_threshold: int = 1_000
+    timing: Timing = Timing()
+    #: Where it was read from, for messages: the file, and the line of each key.
+    file: Path | None = field(default=None, compare=False)
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def error(self, key: str, sentence: str) -> ConfigError:
+        """An error about a key like `amqp.listen[0].port`, with its place in the file."""
+        at = key
+        while at and at not in self.lines:
+            at = at[: max(at.rfind("."), at.rfind("["), 0)]
+        return ConfigError(sentence, key=key, file=self.file, line=self.lines.get(at, 0))
+
+    @property
+    def peer_listener(self) -> Listener | None:
+        """Where to listen for peers; None for a node that is alone."""
+        if len(self.peers) < 2:
+            return None
+        if self.peer is not None:
+            return self.peer
+        return Listener(*split_address(self.peers[self.node]))
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """(host, port) of "host:port" or "[v6 host]:port"; raises `ValueError` with a sentence."""
+    host, colon, digits = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{address!r} is ambiguous; write an IPv6 address as [address]:port")
+    if not colon or not host or not digits.isascii() or not digits.isdigit():
+        raise ValueError(f"{address!r} is no address; write host:port")
+    if not 0 < int(digits) <= 65_535:
+        raise ValueError(f"{digits} is no port; give a number from 1 to 65535")
+    return host, int(digits)
+
+
+def join_address(host: str, port: int) -> str:
+    """The inverse of `split_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host name or address."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether the host means every address of the machine."""
+    return host in ("", "0.0.0.0", "::")

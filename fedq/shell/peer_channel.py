@@ -1,0 +1,90 @@
+"""gRPC between nodes: credentials, options and who is at the other end.
+
+In: certificate files. Out: credentials, option lists, the caller's proven identity. Invariant:
+with certificates both ends prove who they are; without, a node listens on loopback only
+(`fedq.shell.config_file` sees to it).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from fedq.core.ids import NodeId
+from fedq.shell import certificates
+from fedq.shell.node_config import CertificateFiles
+from fedq.shell.peer_codec import frame_bytes_max
+
+#: Each node says its name in this metadata entry of every call.
+NODE_METADATA: Final = "fedq-node"
+SERVICE: Final = "fedq.peer.v1.Peer"
+LINK_METHOD: Final = f"/{SERVICE}/Link"
+RAFT_METHOD: Final = f"/{SERVICE}/Raft"
+
+Options = list[tuple[str, int | str]]
+
+_SIZES: Options = [
+    ("grpc.max_receive_message_length", frame_bytes_max),
+    ("grpc.max_send_message_length", frame_bytes_max),
+]
+
+#: A silent host is noticed after about two seconds; fedq's own heartbeats are the finer measure.
+CHANNEL_OPTIONS: Options = [
+    *_SIZES,
+    ("grpc.keepalive_time_ms", 1_000),
+    ("grpc.keepalive_timeout_ms", 1_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 200),
+    # How long one attempt to connect may take, TLS included.
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    # Peers are direct neighbours; a proxy of the environment must not come between.
+    ("grpc.enable_http_proxy", 0),
+    # What one channel learned of a dead peer must not slow another one down.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+SERVER_OPTIONS: Options = [
+    *_SIZES,
+    ("grpc.keepalive_time_ms", 1_000),
+    ("grpc.keepalive_timeout_ms", 1_000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
+    # Otherwise a second process could take the same port unnoticed.
+    ("grpc.so_reuseport", 0),
+]
+
+
+def server_credentials(files: CertificateFiles) -> grpc.ServerCredentials:
+    """Credentials that only admit holders of a certificate of the same authority."""
+    return grpc.ssl_server_credentials(
+        [(files.key.read_bytes(), files.certificate.read_bytes())],
+        root_certificates=files.authority.read_bytes(),
+        require_client_auth=True,
+    )
+
+
+def channel_credentials(files: CertificateFiles) -> grpc.ChannelCredentials:
+    """Credentials for calling nodes of the same authority."""
+    return grpc.ssl_channel_credentials(
+        files.authority.read_bytes(), files.key.read_bytes(), files.certificate.read_bytes()
+    )
+
+
+def open_channel(address: str, files: CertificateFiles | None) -> grpc.aio.Channel:
+    """A channel to another node; it connects by itself, and again when it broke."""
+    if files is None:
+        return grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
+    return grpc.aio.secure_channel(address, channel_credentials(files), CHANNEL_OPTIONS)
+
+
+def proven_identities(auth_context: Mapping[str, Iterable[bytes]]) -> list[str]:
+    """Node names the caller's certificate speaks for; empty without one."""
+    prefix = certificates.IDENTITY_PREFIX.encode()
+    return [
+        NodeId(name[len(prefix) :].decode("utf-8", "replace"))
+        for name in auth_context.get("peer_uri", ())
+        if name.startswith(prefix)
+    ]
