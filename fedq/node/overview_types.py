@@ -173,4 +173,4 @@ class Overview(Protocol):
         """How many consumers of the queue belong to clients of this node."""
 
     def connections(self, limit: int) -> Sequence[ConnectionOverview]:
-        """The first `limit` client connections, oldest first; `node().connections` has the total."""
+        """The first `limit` client connections, oldest first (`node().connections`: the total)."""

@@ -1,0 +1,53 @@
+"""What the node asked knows without asking anybody: the `Local…` calls.
+
+Pure functions from an overview and a request to a reply; AdminError when the request is bad.
+"""
+
+from fedq.admin import messages
+from fedq.admin.bounds import connections_default, connections_max, queues_per_page_max
+from fedq.admin.refusal import invalid
+from fedq.core.ids import QueueKey
+from fedq.node.overview_types import Overview
+from fedq.shell.pb import admin_pb2 as pb
+
+
+def local_node(overview: Overview) -> pb.LocalNodeReply:
+    """The node's own figures."""
+    return pb.LocalNodeReply(figures=messages.figures(overview.node()))
+
+
+def local_fragments(
+    overview: Overview, request: pb.LocalFragmentsRequest
+) -> pb.LocalFragmentsReply:
+    """The fragments this node serves of the queues asked for, and its clients' consumers."""
+    if len(request.queues) > queues_per_page_max:
+        raise invalid(
+            f"{len(request.queues)} queues asked for at once; ask for at most {queues_per_page_max}"
+        )
+    reply = pb.LocalFragmentsReply()
+    for name in request.queues:
+        key = QueueKey(name.vhost, name.name)
+        reply.fragments.extend(map(messages.local_fragment, overview.local_fragments(key)))
+        consumers = overview.local_consumers(key)
+        if consumers:
+            reply.consumers.append(pb.LocalConsumers(queue=name, consumers=consumers))
+    return reply
+
+
+def local_connections(
+    overview: Overview, request: pb.LocalConnectionsRequest
+) -> pb.LocalConnectionsReply:
+    """The first of this node's client connections, and how many there are."""
+    node = overview.node()
+    found = overview.connections(connection_limit(request.limit))
+    return pb.LocalConnectionsReply(
+        connections=[messages.connection(node.node, connection) for connection in found],
+        total=node.connections,
+    )
+
+
+def connection_limit(limit: int) -> int:
+    """How many connections to list; 0 asks for the default."""
+    if limit > connections_max:
+        raise invalid(f"limit is {limit}; ask for at most {connections_max} connections")
+    return limit or connections_default

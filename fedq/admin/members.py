@@ -1,0 +1,87 @@
+"""Asks the other members what only they know, all at once, and waits for none of them long.
+
+Inputs: members of the cluster map, a call. Outputs: the replies of those that answered in time.
+Channels are kept per member and address, so that asking again costs one round trip; a member that
+moved to another address gets a new channel, one that left the map loses its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+import grpc
+import grpc.aio
+
+from fedq.core.ids import NodeId
+from fedq.node.overview_types import MemberOverview, MemberState
+from fedq.shell.pb import admin_pb2_grpc
+
+_log = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
+
+#: Opens a channel to the admin service of a member, given its node and "host:port".
+Connect = Callable[[NodeId, str], grpc.aio.Channel]
+
+#: Makes the call on a member's stub with a timeout in seconds.
+Call = Callable[["MemberStub", float], Awaitable[Reply]]
+
+
+class MemberStub(admin_pb2_grpc.AdminStub):
+    """The generated stub on a channel."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        super().__init__(channel)  # type: ignore[no-untyped-call]
+
+
+class OtherMembers:
+    """The admin services of the other members. Belongs to one event loop."""
+
+    __slots__ = ("_channels", "_connect")
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._channels: dict[NodeId, tuple[str, grpc.aio.Channel, MemberStub]] = {}
+
+    async def ask(
+        self, members: Sequence[MemberOverview], call: Call[Reply], timeout_s: float
+    ) -> Mapping[NodeId, Reply]:
+        """Replies of those of `members` that are up and answer within `timeout_s`."""
+        await self._forget_moved(members)
+        asked = [member for member in members if member.state is MemberState.UP]
+        replies = await asyncio.gather(*(self._ask_one(m, call, timeout_s) for m in asked))
+        return {
+            member.node: reply
+            for member, reply in zip(asked, replies, strict=True)
+            if reply is not None
+        }
+
+    async def _ask_one(
+        self, member: MemberOverview, call: Call[Reply], timeout_s: float
+    ) -> Reply | None:
+        known = self._channels.get(member.node)
+        if known is None:
+            channel = self._connect(member.node, member.peer_address)
+            known = (member.peer_address, channel, MemberStub(channel))
+            self._channels[member.node] = known
+        try:
+            return await call(known[2], timeout_s)
+        except grpc.RpcError as error:
+            # Its absence from the replies is how the caller hears of it; the reason is for a log.
+            _log.debug("%s did not answer: %s", member.node, error)
+            return None
+
+    async def _forget_moved(self, members: Sequence[MemberOverview]) -> None:
+        addresses = {member.node: member.peer_address for member in members}
+        gone = [n for n, known in self._channels.items() if addresses.get(n) != known[0]]
+        channels = [self._channels.pop(node)[1] for node in gone]
+        for channel in channels:
+            await channel.close()
+
+    async def close(self) -> None:
+        """Closes all channels."""
+        channels = [known[1] for known in self._channels.values()]
+        self._channels.clear()
+        for channel in channels:
+            await channel.close()

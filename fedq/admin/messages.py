@@ -1,0 +1,104 @@
+"""Overviews as the messages of `protos/admin.proto`: one function for each kind of value.
+
+Text that came from clients may hold bytes that are no UTF-8 (kept as surrogates); it is shown
+with backslash escapes, because a message cannot carry it otherwise.
+"""
+
+from collections.abc import Sequence
+
+from fedq import __version__
+from fedq.core.ids import NodeId, QueueKey
+from fedq.node.overview_types import (
+    ConnectionOverview,
+    LocalFragment,
+    MemberOverview,
+    MemberState,
+    NodeOverview,
+)
+from fedq.shell.pb import admin_pb2 as pb
+
+_MEMBER_STATES = {
+    MemberState.UP: pb.MEMBER_STATE_UP,
+    MemberState.DOWN: pb.MEMBER_STATE_DOWN,
+    MemberState.ABSENT: pb.MEMBER_STATE_ABSENT,
+}
+
+
+def text(value: str) -> str:
+    """`value` with whatever is no valid Unicode escaped."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def figures(node: NodeOverview) -> pb.NodeFigures:
+    """What a node says of itself."""
+    if node.leader is None:
+        role = pb.RAFT_ROLE_LOOKING
+    elif node.leader == node.node:
+        role = pb.RAFT_ROLE_LEADER
+    else:
+        role = pb.RAFT_ROLE_FOLLOWER
+    return pb.NodeFigures(
+        node=node.node,
+        incarnation=node.incarnation,
+        zone=node.zone,
+        version=__version__,
+        raft_role=role,
+        leader=node.leader or "",
+        map_version=node.map_version,
+        lease_held=node.lease_held,
+        stopping=node.stopping,
+        uptime_ms=node.uptime_ms,
+        connections=node.connections,
+        channels=node.channels,
+        consumers=node.consumers,
+        private_queues=node.private_queues,
+        memory_bytes=node.memory_bytes,
+        journal_bytes=node.journal_bytes,
+        journal_segments=node.journal_segments,
+    )
+
+
+def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
+    """A member of the map; `says`: what it answered, if it did."""
+    return pb.Member(
+        node=overview.node,
+        state=_MEMBER_STATES[overview.state],
+        incarnation=overview.incarnation,
+        zone=overview.zone,
+        peer_address=overview.peer_address,
+        amqp_address=overview.amqp_address,
+        figures=says,
+    )
+
+
+def connection(node: NodeId, overview: ConnectionOverview) -> pb.Connection:
+    """A client connection of `node`."""
+    return pb.Connection(
+        node=node,
+        connection=overview.connection,
+        client_address=overview.client_address,
+        user=text(overview.user),
+        vhost=text(overview.vhost),
+        client_name=text(overview.client_name),
+        channels=overview.channels,
+        consumers=overview.consumers,
+        unacknowledged=overview.unacknowledged,
+        blocked=overview.blocked,
+    )
+
+
+def queue_names(keys: Sequence[QueueKey]) -> list[pb.QueueName]:
+    """Queue keys for a request."""
+    return [pb.QueueName(vhost=key.vhost, name=key.name) for key in keys]
+
+
+def local_fragment(overview: LocalFragment) -> pb.LocalFragment:
+    """A fragment as its primary sees it."""
+    return pb.LocalFragment(
+        fragment=overview.fragment,
+        reign=overview.reign,
+        serving=overview.serving,
+        ready=overview.ready,
+        unacknowledged=overview.unacknowledged,
+        bytes=overview.bytes_held,
+    )

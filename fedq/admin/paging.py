@@ -1,0 +1,89 @@
+"""Pages of queue names: which ones match, where a page ends, where the next one begins.
+
+A page token is the last key of the page before it, so queues that come and go between two pages
+neither repeat nor hide others. It says nothing that the reply did not say.
+"""
+
+import base64
+import binascii
+import bisect
+import fnmatch
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from fedq.admin.bounds import (
+    name_pattern_characters_max,
+    page_token_characters_max,
+    queues_per_page_default,
+    queues_per_page_max,
+)
+from fedq.admin.refusal import invalid
+from fedq.core.ids import QueueKey
+
+
+class Page(NamedTuple):
+    """Some keys in order, and the token of the page after them ("": there is none)."""
+
+    keys: list[QueueKey]
+    next_token: str
+
+
+def select(
+    keys: Sequence[QueueKey], vhost: str | None, pattern: str, size: int, token: str
+) -> Page:
+    """One page of the ordered `keys` that match. Raises AdminError on a bad argument."""
+    matches = _matcher(pattern)
+    wanted = page_size(size)
+    start = bisect.bisect_right(keys, decode_token(token)) if token else 0
+    found: list[QueueKey] = []
+    for index in range(start, len(keys)):
+        key = keys[index]
+        if (vhost is not None and key.vhost != vhost) or not matches(key.name):
+            continue
+        if len(found) == wanted:
+            return Page(found, encode_token(found[-1]))
+        found.append(key)
+    return Page(found, "")
+
+
+def page_size(size: int) -> int:
+    """The number of queues on a page; 0 asks for the default."""
+    if size > queues_per_page_max:
+        raise invalid(
+            f"page_size is {size}; ask for at most {queues_per_page_max} and use next_page_token "
+            "for the rest"
+        )
+    return size or queues_per_page_default
+
+
+def _matcher(pattern: str) -> Callable[[str], object]:
+    if len(pattern) > name_pattern_characters_max:
+        raise invalid(
+            f"name_pattern has {len(pattern)} characters; queue names have at most "
+            f"{name_pattern_characters_max}"
+        )
+    return re.compile(fnmatch.translate(pattern or "*")).match
+
+
+def encode_token(key: QueueKey) -> str:
+    """The token of the page that follows `key`."""
+    return base64.urlsafe_b64encode(orjson.dumps(list(key))).decode()
+
+
+def decode_token(token: str) -> QueueKey:
+    """The key a page follows; raises AdminError on anything `encode_token` did not make."""
+    try:
+        if len(token) > page_token_characters_max:
+            raise ValueError("too long")
+        vhost, name = orjson.loads(base64.b64decode(token, altchars=b"-_", validate=True))
+        if not isinstance(vhost, str) or not isinstance(name, str):
+            raise ValueError("not two strings")
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise invalid(
+            "page_token is not one that a node gave out; use next_page_token of the previous "
+            "reply, or leave it empty for the first page"
+        ) from error
+    return QueueKey(vhost, name)

@@ -1,0 +1,142 @@
+"""The admin service of a node (`protos/admin.proto`): reads an `Overview`, changes nothing.
+
+Inputs: calls of people, tools and other members. Outputs: replies, or a gRPC status with a
+sentence. It runs on the node's own event loop, so every read of the overview sees the node
+between two turns, and nothing needs a lock.
+
+The service is to be added to the server that other members reach (they ask each other) and to
+the one that people reach; one object can serve on both.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+import grpc
+import grpc.aio
+
+from fedq.admin.bounds import member_answer_ms, merge_ms
+from fedq.admin.cluster_answers import ClusterAnswers
+from fedq.admin.local_answers import local_connections, local_fragments, local_node
+from fedq.admin.members import Connect
+from fedq.admin.refusal import AdminError
+from fedq.node.overview_types import Overview
+from fedq.shell.pb import admin_pb2 as pb
+from fedq.shell.pb import admin_pb2_grpc
+
+SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+Answer = TypeVar("Answer")
+
+
+class AdminService(admin_pb2_grpc.AdminServicer):
+    """One node's admin service; `connect` opens channels to those of the other members."""
+
+    def __init__(self, overview: Overview, connect: Connect) -> None:
+        self._overview = overview
+        self._cluster = ClusterAnswers(overview, connect)
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Registers with `server`, which must not have been started yet."""
+        admin_pb2_grpc.add_AdminServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        """Closes the channels to other members."""
+        await self._cluster.close()
+
+    # The generated base class gives the methods their names.
+    # ruff: noqa: N802
+
+    async def ClusterStatus(
+        self,
+        request: pb.ClusterStatusRequest,
+        context: grpc.aio.ServicerContext[pb.ClusterStatusRequest, pb.ClusterStatusReply],
+    ) -> pb.ClusterStatusReply:
+        """The cluster at a glance, and what is wrong with it."""
+        return await _reply(context, self._cluster.status(_timeout_s(context)))
+
+    async def Members(
+        self,
+        request: pb.MembersRequest,
+        context: grpc.aio.ServicerContext[pb.MembersRequest, pb.MembersReply],
+    ) -> pb.MembersReply:
+        """Every member with its own figures."""
+        members = await _reply(context, self._cluster.members(_timeout_s(context)))
+        return pb.MembersReply(members=members)
+
+    async def ListQueues(
+        self,
+        request: pb.ListQueuesRequest,
+        context: grpc.aio.ServicerContext[pb.ListQueuesRequest, pb.ListQueuesReply],
+    ) -> pb.ListQueuesReply:
+        """A page of shared queues in order of virtual host and name."""
+        return await _reply(context, self._cluster.list_queues(request, _timeout_s(context)))
+
+    async def ShowQueue(
+        self,
+        request: pb.ShowQueueRequest,
+        context: grpc.aio.ServicerContext[pb.ShowQueueRequest, pb.ShowQueueReply],
+    ) -> pb.ShowQueueReply:
+        """One shared queue with its fragments."""
+        queue = await _reply(context, self._cluster.show_queue(request, _timeout_s(context)))
+        return pb.ShowQueueReply(queue=queue)
+
+    async def ListConnections(
+        self,
+        request: pb.ListConnectionsRequest,
+        context: grpc.aio.ServicerContext[pb.ListConnectionsRequest, pb.ListConnectionsReply],
+    ) -> pb.ListConnectionsReply:
+        """Client connections of all members, or of one."""
+        return await _reply(context, self._cluster.list_connections(request, _timeout_s(context)))
+
+    async def LocalNode(
+        self,
+        request: pb.LocalNodeRequest,
+        context: grpc.aio.ServicerContext[pb.LocalNodeRequest, pb.LocalNodeReply],
+    ) -> pb.LocalNodeReply:
+        """This node's figures."""
+        return local_node(self._overview)
+
+    async def LocalFragments(
+        self,
+        request: pb.LocalFragmentsRequest,
+        context: grpc.aio.ServicerContext[pb.LocalFragmentsRequest, pb.LocalFragmentsReply],
+    ) -> pb.LocalFragmentsReply:
+        """The fragments this node serves, and its clients' consumers."""
+        return await _reply(context, _now(local_fragments, self._overview, request))
+
+    async def LocalConnections(
+        self,
+        request: pb.LocalConnectionsRequest,
+        context: grpc.aio.ServicerContext[pb.LocalConnectionsRequest, pb.LocalConnectionsReply],
+    ) -> pb.LocalConnectionsReply:
+        """This node's client connections."""
+        return await _reply(context, _now(local_connections, self._overview, request))
+
+
+async def _reply(
+    context: grpc.aio.ServicerContext[Request, Reply], answer: Awaitable[Answer]
+) -> Answer:
+    """The answer; a refusal becomes the call's status here and nowhere else."""
+    try:
+        return await answer
+    except AdminError as refusal:
+        await context.abort(refusal.code, refusal.text)
+
+
+async def _now(
+    answer: Callable[[Overview, Request], Reply], overview: Overview, request: Request
+) -> Reply:
+    """An answer that waits for nobody, in the form of those that do."""
+    return answer(overview, request)
+
+
+def _timeout_s(context: grpc.aio.ServicerContext[Request, Reply]) -> float:
+    """How long other members may take: the bound, or what the caller's own deadline leaves."""
+    bound_s = member_answer_ms / 1_000
+    # The type stubs leave out that a caller without a deadline gives None.
+    remaining_s = cast("float | None", context.time_remaining())
+    if remaining_s is None:
+        return bound_s
+    return max(0.0, min(bound_s, remaining_s - merge_ms / 1_000))

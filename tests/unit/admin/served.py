@@ -1,0 +1,227 @@
+"""Hand-filled overviews behind real gRPC servers: the other side of every admin and CLI test.
+
+Each member has an `AdminService` of its own on a free port of loopback; members reach each other
+there. One event loop in one thread serves them all, as grpc.aio wants it.
+"""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from fedq.admin.service import AdminService
+from fedq.core.ids import (
+    ConnectionId,
+    Epoch,
+    FragmentId,
+    Incarnation,
+    MapVersion,
+    NodeId,
+    QueueKey,
+)
+from fedq.node.overview_types import (
+    ClusterOverview,
+    ConnectionOverview,
+    FragmentOverview,
+    LocalFragment,
+    MemberOverview,
+    MemberState,
+    NodeOverview,
+    QueueOverview,
+)
+
+Result = TypeVar("Result")
+NAMES = ("n1", "n2", "n3")
+
+
+@dataclass
+class HandFilled:
+    """An `Overview` whose every figure a test decides."""
+
+    node_overview: NodeOverview
+    cluster_overview: ClusterOverview
+    queues: dict[QueueKey, QueueOverview] = field(default_factory=dict)
+    fragments: dict[QueueKey, list[LocalFragment]] = field(default_factory=dict)
+    consumers: dict[QueueKey, int] = field(default_factory=dict)
+    clients: list[ConnectionOverview] = field(default_factory=list)
+
+    def node(self) -> NodeOverview:
+        return self.node_overview
+
+    def cluster(self) -> ClusterOverview:
+        return self.cluster_overview
+
+    def queue_keys(self) -> list[QueueKey]:
+        return sorted(self.queues)
+
+    def queue(self, key: QueueKey) -> QueueOverview | None:
+        return self.queues.get(key)
+
+    def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
+        return self.fragments.get(key, [])
+
+    def local_consumers(self, key: QueueKey) -> int:
+        return self.consumers.get(key, 0)
+
+    def connections(self, limit: int) -> Sequence[ConnectionOverview]:
+        return self.clients[:limit]
+
+
+def a_node(name: str, leader: str | None = "n1") -> NodeOverview:
+    """A healthy node."""
+    return NodeOverview(
+        node=NodeId(name),
+        incarnation=Incarnation(1),
+        zone="",
+        leader=None if leader is None else NodeId(leader),
+        map_version=MapVersion(42),
+        lease_held=True,
+        stopping=False,
+        uptime_ms=65_000,
+        connections=0,
+        channels=0,
+        consumers=0,
+        private_queues=0,
+        memory_bytes=0,
+        journal_bytes=0,
+        journal_segments=1,
+    )
+
+
+def a_member(name: str, state: MemberState = MemberState.UP) -> MemberOverview:
+    """A member whose peer address is not known yet; `Served` fills it in."""
+    return MemberOverview(NodeId(name), state, Incarnation(1), "", "", "127.0.0.1:5672")
+
+
+def a_cluster(names: Sequence[str] = NAMES) -> dict[str, HandFilled]:
+    """A healthy cluster without queues, led by n1."""
+    cluster = ClusterOverview(3, tuple(a_member(name) for name in names), 0, 0, 0, 0)
+    return {name: HandFilled(a_node(name), cluster) for name in names}
+
+
+def add_queue(
+    cluster: dict[str, HandFilled],
+    name: str,
+    parts: dict[str, tuple[int, int, int]],
+    arguments: str = "{}",
+) -> QueueKey:
+    """Adds a shared queue: node -> (ready, unacknowledged, consumers) of the fragment there.
+
+    The backup of each fragment is on the node before it.
+    """
+    key = QueueKey("/", name)
+    names = sorted(cluster)
+    number = len(cluster[names[0]].queues) * 10
+    fragments = []
+    for at, (ready, unacknowledged, consumers) in parts.items():
+        number += 1
+        backup = NodeId(names[names.index(at) - 1])
+        both = (NodeId(at), backup)
+        fragment = FragmentId(number)
+        fragments.append(FragmentOverview(fragment, NodeId(at), (backup,), both, Epoch(2), 1))
+        local = LocalFragment(fragment, 1, True, ready, unacknowledged, 100 * ready)
+        cluster[at].fragments.setdefault(key, []).append(local)
+        cluster[at].consumers[key] = consumers
+    for overview in cluster.values():
+        overview.queues[key] = QueueOverview(key, True, False, arguments, 2, tuple(fragments))
+        counts = overview.cluster_overview
+        overview.cluster_overview = replace(
+            counts, queues=counts.queues + 1, fragments=counts.fragments + len(fragments)
+        )
+    return key
+
+
+def a_connection(number: int, client: str = "orders-worker") -> ConnectionOverview:
+    """A client connection with two channels."""
+    return ConnectionOverview(
+        ConnectionId(number), f"127.0.0.1:{50_000 + number}", "guest", "/", client, 2, 1, 3, False
+    )
+
+
+def set_member(cluster: dict[str, HandFilled], name: str, **changes: Any) -> None:
+    """Changes a member in every node's map."""
+    for overview in cluster.values():
+        view = overview.cluster_overview
+        members = tuple(
+            replace(member, **changes) if member.node == name else member for member in view.members
+        )
+        overview.cluster_overview = replace(view, members=members)
+
+
+class LoopThread:
+    """One event loop in one thread, for the life of the process."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def run(cls, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Runs a coroutine there and waits for its result."""
+        if cls._loop is None:
+            cls._loop = asyncio.new_event_loop()
+            threading.Thread(target=cls._loop.run_forever, daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, cls._loop).result(20)
+
+
+class Served:
+    """The admin services of a cluster; `ports` by node."""
+
+    def __init__(self, cluster: dict[str, HandFilled]) -> None:
+        self.cluster = cluster
+        self.ports: dict[str, int] = {}
+        self._servers: dict[str, grpc.aio.Server] = {}
+        self._services: dict[str, AdminService] = {}
+
+    async def start(self) -> None:
+        for name, overview in self.cluster.items():
+            server = grpc.aio.server()
+            service = AdminService(overview, lambda _, address: _channel(address))
+            service.add_to(server)
+            self.ports[name] = server.add_insecure_port("127.0.0.1:0")
+            self._servers[name], self._services[name] = server, service
+            await server.start()
+        for name, port in self.ports.items():
+            set_member(self.cluster, name, peer_address=f"127.0.0.1:{port}")
+
+    async def stop(self) -> None:
+        for name in list(self._servers):
+            await self._stop_node(name)
+
+    async def _stop_node(self, name: str) -> None:
+        await self._services.pop(name).close()
+        await self._servers.pop(name).stop(None)
+
+    def stop_node(self, name: str) -> None:
+        """That node's service is gone; the others' maps still say what they said."""
+        LoopThread.run(self._stop_node(name))
+
+    def address(self, name: str) -> str:
+        """Where that node's admin service listens."""
+        return f"127.0.0.1:{self.ports[name]}"
+
+
+def _channel(address: str) -> grpc.aio.Channel:
+    return grpc.aio.insecure_channel(address)
+
+
+@contextmanager
+def served(cluster: dict[str, HandFilled]) -> Iterator[Served]:
+    """Serves a cluster while the block runs."""
+    servers = Served(cluster)
+    LoopThread.run(servers.start())
+    try:
+        yield servers
+    finally:
+        LoopThread.run(servers.stop())
+
+
+@contextmanager
+def silent_address() -> Iterator[str]:
+    """An address where connections are accepted and nothing is ever said."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
