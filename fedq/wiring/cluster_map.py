@@ -1,0 +1,120 @@
+"""The cluster map: members, wiring and who holds which fragment, the same on every node.
+
+Inputs: the commands of the Raft log, in order (`apply`), and snapshots (`restore`). Outputs: the
+result of each operation, what changed, and snapshots. Decision D3 and D4 of the design.
+
+Invariants, besides those of `fedq.wiring.state`:
+
+* deterministic: two maps that were given the same commands are equal, and so are their snapshots;
+* total: any bytes have a result, nothing is raised, and a refused operation changes nothing;
+* idempotent: a command whose request id is remembered changes nothing and has the old results.
+
+The operations of one command are applied one after the other, each for itself: it is no
+transaction, but nothing comes in between.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from fedq.core import limits
+from fedq.core.errors import COMMAND_INVALID, Refused
+from fedq.core.ids import MapVersion
+from fedq.wiring import copies, declarations, membership, snapshot
+from fedq.wiring.operations import (
+    AddFragment,
+    CommandError,
+    MemberDown,
+    MemberUp,
+    NewEra,
+    Operation,
+    RetireFragment,
+    SetCopies,
+    decode_command,
+)
+from fedq.wiring.state import (
+    DEFAULT_VHOST,
+    Change,
+    EraChanged,
+    FragmentAdded,
+    FragmentChanged,
+    FragmentRemoved,
+    MapState,
+    MemberChanged,
+    Ok,
+)
+
+Result: TypeAlias = Ok | Refused
+
+
+class Applied(NamedTuple):
+    """What became of one command."""
+
+    #: The command's request id; "" if it could not be read.
+    request: str
+    #: One for each operation; a single refusal for bytes that are no command.
+    results: tuple[Result, ...]
+    #: In the order in which they happened.
+    changes: list[Change]
+    #: The request was applied before: the results are the old ones.
+    duplicate: bool
+
+
+class ClusterMap(MapState):
+    """The replicated state machine; its tables are those of `MapState`."""
+
+    __slots__ = ("_remembered", "fragments_version", "members_version")
+
+    def __init__(self, objects_max: int = limits.map_objects_max) -> None:
+        """An empty map; `objects_max` must be the same on every node."""
+        super().__init__(objects_max)
+        self.add_vhost(DEFAULT_VHOST)
+        self._remembered: snapshot.Remembered = {}
+        #: The versions at which members, or fragments, last changed: hints for `failover`.
+        self.members_version = MapVersion(0)
+        self.fragments_version = MapVersion(0)
+
+    def apply(self, command: bytes) -> Applied:
+        """Applies the next command of the log; see the module's docstring."""
+        self.version = MapVersion(self.version + 1)
+        try:
+            decoded = decode_command(command)
+        except CommandError as error:
+            refusal = Refused(COMMAND_INVALID, f"the cluster map was not changed: {error}")
+            return Applied(error.request, (refusal,), [], False)
+        request = decoded.request
+        if request in self._remembered:
+            return Applied(request, self._remembered[request], [], True)
+        results = tuple(self._apply(operation) for operation in decoded.operations)
+        self._remember(request, results)
+        changes, self.changes = self.changes, []
+        self._note_versions(changes)
+        return Applied(request, results, changes, False)
+
+    def snapshot(self) -> bytes:
+        """The whole map, as `restore` takes it."""
+        return snapshot.encode(self, self._remembered)
+
+    def restore(self, data: bytes) -> None:
+        """Replaces the whole map. ValueError if `data` is no intact snapshot: nothing changes."""
+        state, self._remembered = snapshot.decode(data, self.objects_max)
+        for name in MapState.__slots__:
+            setattr(self, name, getattr(state, name))
+        self.members_version = self.fragments_version = self.version
+
+    def _apply(self, operation: Operation) -> Result:
+        if isinstance(operation, MemberUp | MemberDown | NewEra):
+            return membership.apply(self, operation)
+        if isinstance(operation, AddFragment | RetireFragment | SetCopies):
+            return copies.apply(self, operation)
+        return declarations.apply(self, operation)
+
+    def _remember(self, request: str, results: tuple[Result, ...]) -> None:
+        if len(self._remembered) >= limits.requests_remembered_max:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[request] = results
+
+    def _note_versions(self, changes: list[Change]) -> None:
+        for change in changes:
+            if isinstance(change, MemberChanged | EraChanged):
+                self.members_version = self.version
+            elif isinstance(change, FragmentAdded | FragmentChanged | FragmentRemoved):
+                self.fragments_version = self.version

@@ -1,0 +1,292 @@
+"""Declaring and deleting exchanges and queues, and claiming the names of exclusive queues.
+
+Inputs: the map and a committed operation. Output: its result, with the reply codes of the
+AMQP 0-9-1 specification (1.6, 1.7) and RabbitMQ's wording; changes are appended to the map's.
+
+What is declared again with the same properties is confirmed; with others it is refused.
+"""
+
+from typing import assert_never
+
+import orjson
+
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    COMMAND_INVALID,
+    NOT_ALLOWED,
+    PRECONDITION_FAILED,
+    RESOURCE_ERROR,
+    RESOURCE_LOCKED,
+    Refused,
+)
+from fedq.core.ids import QueueKey
+from fedq.wiring.bindings import bind, remove_exchange, remove_queue, unbind
+from fedq.wiring.copies import create_fragment
+from fedq.wiring.operations import (
+    Bind,
+    ClaimName,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    ReleaseName,
+    Unbind,
+    WiringOperation,
+    arguments_of,
+)
+from fedq.wiring.placement import choose
+from fedq.wiring.state import (
+    EXCHANGE_TYPES,
+    Claim,
+    ClaimReleased,
+    ClaimTaken,
+    Exchange,
+    ExchangeAdded,
+    MapState,
+    Ok,
+    Queue,
+    QueueAdded,
+)
+
+_VALUE_CHARACTERS_MAX = 80
+
+
+def apply(state: MapState, operation: WiringOperation) -> Ok | Refused:
+    """Carries out one operation, or refuses it and changes nothing."""
+    match operation:
+        case DeclareExchange():
+            return _declare_exchange(state, operation)
+        case DeleteExchange():
+            return _delete_exchange(state, operation)
+        case DeclareQueue():
+            return _declare_queue(state, operation)
+        case DeleteQueue():
+            return _delete_queue(state, operation)
+        case Bind():
+            return bind(state, operation)
+        case Unbind():
+            return unbind(state, operation)
+        case ClaimName():
+            return _claim_name(state, operation)
+        case ReleaseName():
+            return _release_name(state, operation)
+        case _:
+            assert_never(operation)
+
+
+# --- exchanges -------------------------------------------------------------------------------
+
+
+def _declare_exchange(state: MapState, operation: DeclareExchange) -> Ok | Refused:
+    vhost, name = key = QueueKey(operation.vhost, operation.name)
+    if not name:
+        return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
+    if operation.type not in EXCHANGE_TYPES:
+        return Refused(
+            COMMAND_INVALID,
+            f"unknown exchange type '{operation.type}'; expected {', '.join(EXCHANGE_TYPES)}",
+        )
+    wanted = Exchange(
+        operation.type,
+        operation.durable,
+        operation.auto_delete,
+        operation.internal,
+        operation.arguments,
+    )
+    known = state.exchanges.get(key)
+    if known is not None:
+        return _compare_exchanges(f"exchange '{name}' in vhost '{vhost}'", wanted, known)
+    refusal = _refuse_name(state, "exchange", key, wanted.durable) or state.refuse_if_full()
+    if refusal:
+        return refusal
+    state.exchanges[key] = wanted
+    state.changes.append(ExchangeAdded(key))
+    return Ok(1)
+
+
+def _compare_exchanges(what: str, wanted: Exchange, known: Exchange) -> Ok | Refused:
+    pairs: tuple[tuple[str, str | bool, str | bool], ...] = (
+        ("type", wanted.type, known.type),
+        ("durable", wanted.durable, known.durable),
+        ("auto_delete", wanted.auto_delete, known.auto_delete),
+        ("internal", wanted.internal, known.internal),
+    )
+    return (
+        _first_difference(what, pairs)
+        or _argument_difference(what, wanted.arguments, known.arguments)
+        or Ok()
+    )
+
+
+def _delete_exchange(state: MapState, operation: DeleteExchange) -> Ok | Refused:
+    vhost, name = key = QueueKey(operation.vhost, operation.name)
+    if not name:
+        return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
+    if name.startswith("amq."):
+        return _reserved("exchange", name)
+    if key not in state.exchanges:
+        return Ok()
+    if operation.if_unused and key in state.bindings_of_source:
+        return Refused(PRECONDITION_FAILED, f"exchange '{name}' in vhost '{vhost}' in use")
+    remove_exchange(state, key)
+    return Ok(1)
+
+
+# --- queues ----------------------------------------------------------------------------------
+
+
+def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
+    vhost, name = key = QueueKey(operation.vhost, operation.name)
+    if key in state.claims:
+        return _locked(key)
+    known = state.queues.get(key)
+    if known is not None:
+        what = f"queue '{name}' in vhost '{vhost}'"
+        pairs = (
+            ("durable", operation.durable, known.durable),
+            ("auto_delete", operation.auto_delete, known.auto_delete),
+        )
+        return (
+            _first_difference(what, pairs)
+            or _argument_difference(what, operation.arguments, known.arguments)
+            or Ok()
+        )
+    zones = state.up_zones()
+    if not zones:
+        return Refused(RESOURCE_ERROR, f"no node is up to hold queue '{name}' in vhost '{vhost}'")
+    count = min(operation.fragments, len(zones))
+    refusal = _refuse_name(state, "queue", key, operation.durable)
+    refusal = refusal or state.refuse_if_full(1 + count)
+    if refusal:
+        return refusal
+    state.queues[key] = Queue(
+        operation.durable,
+        operation.auto_delete,
+        operation.arguments,
+        [],
+        operation.replicas,
+        operation.mode,
+    )
+    state.changes.append(QueueAdded(key))
+    first = [operation.node] if operation.node in zones else []
+    others = choose(f"queue {vhost}/{name}", zones, first, count - len(first))
+    for primary in [*first, *others]:
+        create_fragment(state, key, primary)
+    return Ok(1)
+
+
+def _delete_queue(state: MapState, operation: DeleteQueue) -> Ok | Refused:
+    key = QueueKey(operation.vhost, operation.name)
+    if key in state.claims:
+        return _locked(key)
+    if key not in state.queues:
+        return Ok()
+    remove_queue(state, key)
+    return Ok(1)
+
+
+# --- names of exclusive queues ---------------------------------------------------------------
+
+
+def _claim_name(state: MapState, operation: ClaimName) -> Ok | Refused:
+    key = QueueKey(operation.vhost, operation.name)
+    claim = Claim(operation.node, operation.incarnation)
+    held = state.claims.get(key)
+    if held == claim:
+        return Ok()
+    if held is not None or key in state.queues:
+        return _locked(key)
+    if not state.is_up(*claim):
+        return Refused(
+            PRECONDITION_FAILED,
+            f"process {claim.incarnation} of node '{claim.node}' is not a member that is up",
+        )
+    refusal = _refuse_name(state, "queue", key, durable=True) or state.refuse_if_full()
+    if refusal:
+        return refusal
+    state.claims[key] = claim
+    state.changes.append(ClaimTaken(key, claim))
+    return Ok(1)
+
+
+def _release_name(state: MapState, operation: ReleaseName) -> Ok | Refused:
+    key = QueueKey(operation.vhost, operation.name)
+    claim = Claim(operation.node, operation.incarnation)
+    if state.claims.get(key) != claim:
+        return Ok()
+    del state.claims[key]
+    state.changes.append(ClaimReleased(key, claim))
+    return Ok(1)
+
+
+# --- refusals --------------------------------------------------------------------------------
+
+
+def _refuse_name(state: MapState, kind: str, key: QueueKey, durable: bool) -> Refused | None:
+    """Why no new exchange or queue may have this name; None if one may."""
+    if key.vhost not in state.vhosts:
+        return Refused(NOT_ALLOWED, f"vhost '{key.vhost}' not found")
+    if key.name.startswith("amq."):
+        return _reserved(kind, key.name)
+    if not durable and not state.era_is_alive():
+        # It would vanish with the new era that is about to begin.
+        return Refused(
+            RESOURCE_ERROR,
+            f"{kind} '{key.name}' is not durable, and the cluster is only just starting: try again",
+        )
+    return None
+
+
+def _reserved(kind: str, name: str) -> Refused:
+    return Refused(ACCESS_REFUSED, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def _locked(key: QueueKey) -> Refused:
+    return Refused(
+        RESOURCE_LOCKED,
+        f"cannot obtain exclusive access to locked queue '{key.name}' in vhost '{key.vhost}'. It "
+        "could be originally declared on another connection or the exclusive property value does "
+        "not match that of the original declaration.",
+    )
+
+
+def _first_difference(
+    what: str, pairs: tuple[tuple[str, str | bool, str | bool], ...]
+) -> Refused | None:
+    for name, wanted, known in pairs:
+        if wanted != known:
+            return Refused(
+                PRECONDITION_FAILED,
+                f"inequivalent arg '{name}' for {what}: received '{_word(wanted)}' but current is "
+                f"'{_word(known)}'",
+            )
+    return None
+
+
+def _word(value: str | bool) -> str:
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def _argument_difference(what: str, wanted: str, known: str) -> Refused | None:
+    if wanted == known:  # both canonical
+        return None
+    ours, theirs = arguments_of(wanted), arguments_of(known)
+    for name in sorted({**ours, **theirs}):
+        received, current = _described(ours, name), _described(theirs, name)
+        if received != current:
+            return Refused(
+                PRECONDITION_FAILED,
+                f"inequivalent arg '{name[:_VALUE_CHARACTERS_MAX]}' for {what}: received "
+                f"{received} but current is {current}",
+            )
+    return Refused(PRECONDITION_FAILED, f"inequivalent arguments for {what}")
+
+
+def _described(table: dict[str, object], name: str) -> str:
+    if name not in table:
+        return "none"
+    value = table[name]
+    kinds = {str: "longstr", bool: "bool", int: "long", float: "double", list: "array"}
+    kind = "void" if value is None else kinds.get(type(value), "table")
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return f"the value '{text[:_VALUE_CHARACTERS_MAX]}' of type '{kind}'"
