@@ -1,0 +1,131 @@
+"""A channel as the protocol sees it: open or closing, and the content that is being received.
+
+Inputs are the payloads of the channel's frames that did not come in a regular run
+(`fedq.amqp.frames`); output is a publish once its content is complete. A content is a method
+frame, a header frame and body frames of one channel, in this order (AMQP 0-9-1 clause 4.2.6);
+other channels may speak in between.
+
+    IDLE --basic.publish--> HEADER --header--> BODY --last body frame--> IDLE
+    HEADER --header of an empty body--> IDLE            any --channel.close--> CLOSING
+
+Invariants: what is held is what was received, never what was announced; at most
+`limits.body_bytes_max` bytes.
+"""
+
+from typing import Final
+
+from fedq.amqp.content import decode_header
+from fedq.amqp.frames import Publish, checked_flags
+from fedq.core import limits
+from fedq.core.errors import (
+    CONTENT_TOO_LARGE,
+    FRAME_ERROR,
+    SYNTAX_ERROR,
+    UNEXPECTED_FRAME,
+    ChannelViolation,
+    ConnectionViolation,
+)
+from fedq.core.message import encode
+
+IDLE: Final = 0
+HEADER: Final = 1
+BODY: Final = 2
+CLOSING: Final = 3
+
+_PUBLISH_IDS: Final = (60, 40)
+
+
+class Channel:
+    """The protocol state of one open channel."""
+
+    __slots__ = ("_bits", "_body", "_flags", "_missing", "_properties", "_route", "state")
+
+    def __init__(self) -> None:
+        self.state = IDLE
+        self._route = b""
+        self._bits = 0
+        self._flags = 0
+        self._properties = b""
+        #: Bytes of the body that are still to come.
+        self._missing = 0
+        self._body: bytearray | None = None
+
+    def begin_close(self) -> None:
+        """channel.close was sent: everything is ignored until the client agrees."""
+        self.state = CLOSING
+        self._forget()
+
+    def on_publish(self, payload: bytes) -> None:
+        """The method frame of a basic.publish; 502 when its arguments are malformed."""
+        self.expect_method()
+        exchange_size = payload[6] if len(payload) > 6 else 0
+        key_at = 7 + exchange_size
+        if key_at + 1 >= len(payload) or key_at + payload[key_at] + 2 != len(payload):
+            text = "basic.publish: the arguments are malformed; send exchange, routing key, bits"
+            raise ConnectionViolation(SYNTAX_ERROR, text, *_PUBLISH_IDS)
+        self._route = payload[6:-1]
+        self._bits = payload[-1] & 3
+        self.state = HEADER
+
+    def expect_method(self) -> None:
+        """Raises 505 when a content is not complete: no method may come in between."""
+        if self.state != IDLE:
+            text = "a method came before the content of basic.publish was complete"
+            raise ConnectionViolation(UNEXPECTED_FRAME, text, *_PUBLISH_IDS)
+
+    def on_header(self, payload: bytes, checked: dict[bytes, int]) -> Publish | None:
+        """A content header; the publish, when its body is empty.
+
+        Raises 505 when no header is due, 501 and 502 for a malformed one, and 311, which closes
+        only the channel, for a body above the limit.
+        """
+        if self.state != HEADER:
+            text = "a content header must follow the method frame of basic.publish"
+            raise ConnectionViolation(UNEXPECTED_FRAME, text, *_PUBLISH_IDS)
+        size, properties = decode_header(payload)
+        self._flags = checked_flags(properties, checked)
+        self._properties = properties
+        if size > limits.body_bytes_max:
+            text = f"a body of {size} bytes: at most {limits.body_bytes_max}; send it in pieces"
+            raise ChannelViolation(CONTENT_TOO_LARGE, text, *_PUBLISH_IDS)
+        if not size:
+            return self._complete(b"")
+        self._missing = size
+        self.state = BODY
+        return None
+
+    def on_body(self, payload: bytes) -> Publish | None:
+        """A body frame; the publish, when it was the last one.
+
+        Raises 505 when no body is due, and 501 when there is more than the header announced.
+        """
+        if self.state != BODY:
+            text = "a body frame must follow the content header of basic.publish"
+            raise ConnectionViolation(UNEXPECTED_FRAME, text, *_PUBLISH_IDS)
+        size = len(payload)
+        if size > self._missing:
+            text = f"a body frame has {size - self._missing} bytes more than the header announced"
+            raise ConnectionViolation(FRAME_ERROR, text, *_PUBLISH_IDS)
+        if size == self._missing and self._body is None:
+            return self._complete(payload)
+        # One growing buffer: a list would cost many times the bytes of tiny body frames.
+        if self._body is None:
+            self._body = bytearray()
+        self._body += payload
+        self._missing -= size
+        return None if self._missing else self._complete(bytes(self._body))
+
+    def _complete(self, body: bytes) -> Publish:
+        publish = (
+            encode(self._flags, self._route, self._properties, body),
+            self._route,
+            self._bits,
+        )
+        self.state = IDLE
+        self._forget()
+        return publish
+
+    def _forget(self) -> None:
+        self._route = self._properties = b""
+        self._missing = 0
+        self._body = None

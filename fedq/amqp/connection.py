@@ -1,0 +1,492 @@
+"""The server's side of one AMQP connection: bytes in, commands and bytes out; no I/O, no clock.
+
+Inputs: `receive` takes bytes in pieces of any size; `tick` tells the time. Outputs: commands
+for the node (`fedq.amqp.commands`), in the order of the client's frames, and bytes for the client
+in `parts`. The handshake, heartbeats, the opening and closing of channels and the end of the
+connection are settled here; of everything else the node hears.
+
+    HEADER -> START -> TUNE -> OPEN_VHOST -> OPEN -> CLOSING -> CLOSED
+
+A client's violation becomes channel.close or connection.close with the reply code of the
+specification, in `_on_frame` and `receive` and nowhere else; then what the client sends is ignored
+until it agrees, and not for longer than CLOSE_MS.
+
+Invariants: nothing follows connection.close in what this machine writes; a `Closed` comes at most
+once and last; input is held only up to one frame, and to `limits.handshake_frame_bytes_max`
+before a user is known.
+"""
+
+from typing import Final
+
+from fedq.amqp.channel import CLOSING as CHANNEL_CLOSING
+from fedq.amqp.channel import IDLE, Channel
+from fedq.amqp.commands import (
+    ChannelClosed,
+    ChannelOpened,
+    Closed,
+    Command,
+    Opened,
+    Publishes,
+    Request,
+    Settles,
+)
+from fedq.amqp.frames import (
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    HEARTBEAT,
+    Publish,
+    Settle,
+    scan_frame,
+    take_publishes,
+    take_settles,
+    wanted_bytes,
+)
+from fedq.amqp.handshake import (
+    PROTOCOL_HEADER,
+    ConnectionSettings,
+    negotiate,
+    start_of,
+    tune_of,
+    wants_failure_close,
+)
+from fedq.amqp.methods import (
+    BasicCancelOk,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ClientRequest,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    Method,
+    decode_method,
+    encode_method,
+    ids_of,
+    name_of,
+)
+from fedq.amqp.sasl import MECHANISMS
+from fedq.amqp.values import FieldTable, cut_short_string
+from fedq.core import limits
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    FRAME_ERROR,
+    NOT_ALLOWED,
+    UNEXPECTED_FRAME,
+    ChannelViolation,
+    ConnectionViolation,
+)
+
+__all__ = ["CLOSE_MS", "Connection", "ConnectionSettings"]
+
+#: How long a closing connection waits for the client to agree.
+CLOSE_MS: Final = 3_000
+
+_HEADER: Final = 0
+_START: Final = 1
+_TUNE: Final = 2
+_OPEN_VHOST: Final = 3
+_OPEN: Final = 4
+_CLOSING: Final = 5
+_CLOSED: Final = 6
+
+_SUCCESS: Final = 200
+_PUBLISH: Final = b"\x00\x3c\x00\x28"
+_SETTLES: Final = (b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x5a", b"\x00\x3c\x00\x78")
+_CHANNEL_OPEN: Final = b"\x00\x14\x00\x0a"
+_CHANNEL_CLOSE: Final = b"\x00\x14\x00\x28"
+_CHANNEL_CLOSE_OK: Final = b"\x00\x14\x00\x29"
+_CONNECTION_CLOSE: Final = b"\x00\x0a\x00\x32"
+_CONNECTION_CLOSE_OK: Final = b"\x00\x0a\x00\x33"
+
+
+class Connection:
+    """One client connection; see the module for what goes in and out."""
+
+    __slots__ = (
+        "_channels", "_channels_max", "_checked", "_deadline_ms", "_deaf", "_heard_ms",
+        "_heartbeat_ms", "_is_loopback", "_next_beat_ms", "_now_ms", "_pending", "_settings",
+        "_state", "_user", "_wanted", "client_properties", "frame_bytes_max", "parts",
+    )  # fmt: skip
+
+    def __init__(self, settings: ConnectionSettings, now_ms: int, is_loopback: bool) -> None:
+        self._settings = settings
+        self._is_loopback = is_loopback
+        #: Bytes for the client, in order; whoever writes them clears the list.
+        self.parts: list[bytes] = []
+        #: The largest frame either side may send; before the handshake is over, a small one.
+        self.frame_bytes_max = limits.handshake_frame_bytes_max
+        #: What the client said of itself in connection.start-ok.
+        self.client_properties: FieldTable = {}
+        self._state = _HEADER
+        self._user = ""
+        self._channels: dict[int, Channel] = {}
+        self._channels_max = settings.channels_max
+        #: Property lists found well-formed (see `checked_flags`).
+        self._checked: dict[bytes, int] = {}
+        #: The beginning of a frame, and how many bytes there must be to go on.
+        self._pending = bytearray()
+        self._wanted = 0
+        #: The stream is out of step: nothing in it can be understood any more.
+        self._deaf = False
+        self._now_ms = self._heard_ms = now_ms
+        self._deadline_ms = now_ms + limits.handshake_ms
+        self._heartbeat_ms = 0
+        self._next_beat_ms = 0
+
+    # --- what the node asks -----------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Nothing more will be read or written: once `parts` are written, the socket can go."""
+        return self._state == _CLOSED
+
+    @property
+    def wake_ms(self) -> int | None:
+        """When `tick` will next have something to do; `None` for never."""
+        if self._state != _OPEN:
+            return None if self._state == _CLOSED else self._deadline_ms
+        if not self._heartbeat_ms:
+            return None
+        return min(self._next_beat_ms, self._heard_ms + 2 * self._heartbeat_ms)
+
+    def excuse_silence(self, now_ms: int) -> None:
+        """The node has not been reading: that nothing was heard proves nothing."""
+        self._heard_ms = now_ms
+
+    def send(self, channel: int, method: Method) -> None:
+        """Writes a method; nothing, when its channel or the connection is over or closing."""
+        if self._state >= _CLOSING:
+            return
+        if channel:
+            state = self._channels.get(channel)
+            if state is None or state.state == CHANNEL_CLOSING:
+                return
+        self.parts.append(encode_method(channel, method))
+
+    def close_channel(self, channel: int, violation: ChannelViolation) -> None:
+        """Sends channel.close; what the client sends there is ignored until it agrees."""
+        state = self._channels.get(channel)
+        if self._state >= _CLOSING or state is None or state.state == CHANNEL_CLOSING:
+            return
+        text = cut_short_string(violation.reply_text)
+        self.send(
+            channel,
+            ChannelClose(violation.reply_code, text, violation.class_id, violation.method_id),
+        )
+        state.begin_close()
+
+    def close(self, violation: ConnectionViolation | None) -> None:
+        """Sends connection.close; `closed` once the client agrees, or after CLOSE_MS.
+
+        `None` closes with 200. Does nothing when the connection is closing already.
+        """
+        if self._state >= _CLOSING:
+            return
+        if self._state == _HEADER:
+            # The client has not begun to speak AMQP.
+            self._end()
+            return
+        if violation is None:
+            method = ConnectionClose(_SUCCESS, "the server closes this connection", 0, 0)
+        else:
+            text = cut_short_string(violation.reply_text)
+            method = ConnectionClose(
+                violation.reply_code, text, violation.class_id, violation.method_id
+            )
+        self.send(0, method)
+        self._channels.clear()
+        self._state = _CLOSING
+        self._deadline_ms = self._now_ms + CLOSE_MS
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> list[Command]:
+        """Sends heartbeats, and ends what has been silent or undecided for too long."""
+        self._now_ms = now_ms
+        if self._state == _CLOSED:
+            return []
+        if self._state == _CLOSING:
+            if now_ms >= self._deadline_ms:
+                self._end()
+            return []
+        if self._state != _OPEN and now_ms >= self._deadline_ms:
+            self._end()
+            return [Closed(f"no connection.open within {limits.handshake_ms} ms")]
+        if not self._heartbeat_ms:
+            return []
+        if now_ms >= self._heard_ms + 2 * self._heartbeat_ms:
+            # No connection.close: nobody is there to agree (AMQP 0-9-1 clause 4.2.7).
+            self._end()
+            return [Closed(f"nothing heard for {now_ms - self._heard_ms} ms, two heartbeats")]
+        if now_ms >= self._next_beat_ms:
+            # Twice as often as agreed, so that one that is late is not one that is missing.
+            self.parts.append(HEARTBEAT)
+            self._next_beat_ms = now_ms + self._heartbeat_ms // 2
+        return []
+
+    # --- bytes ------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now_ms: int) -> list[Command]:
+        """Takes bytes from the client and returns what they ask for."""
+        commands: list[Command] = []
+        self._now_ms = self._heard_ms = now_ms
+        if self._deaf or self._state == _CLOSED:
+            return commands
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._wanted:
+                return commands
+            data = bytes(self._pending)
+            self._pending = bytearray()
+        at = 0
+        if self._state == _HEADER:
+            at = self._on_header(data, commands)
+        try:
+            at = self._read(data, at, commands)
+        except ConnectionViolation as violation:
+            # The frames themselves are damaged; where the next one begins is unknown.
+            self._deaf = True
+            self._fail(violation, commands)
+        if at < len(data) and not self._deaf and self._state != _CLOSED:
+            self._pending += data[at:] if at else data
+            # Before the protocol header is complete, every byte is looked at.
+            self._wanted = 0 if self._state == _HEADER else wanted_bytes(self._pending)
+        return commands
+
+    def _on_header(self, data: bytes, commands: list[Command]) -> int:
+        """The first eight bytes (AMQP 0-9-1 clause 4.2.2); returns how many were taken."""
+        size = len(PROTOCOL_HEADER)
+        if data[:size] == PROTOCOL_HEADER:
+            self._state = _START
+            self.send(0, start_of(self._settings))
+            return size
+        if not PROTOCOL_HEADER.startswith(data):
+            self.parts.append(PROTOCOL_HEADER)
+            self._end()
+            commands.append(Closed("the client does not speak AMQP 0-9-1"))
+        return 0
+
+    def _read(self, data: bytes, at: int, commands: list[Command]) -> int:
+        """Handles all complete frames; returns where the first incomplete one begins."""
+        while _HEADER < self._state < _CLOSED:
+            found = scan_frame(data, at, self.frame_bytes_max)
+            if found is None:
+                break
+            kind, channel, start, end = found
+            if kind == FRAME_METHOD and self._state == _OPEN:
+                taken = self._take_run(data, at, channel, data[start : start + 4], commands)
+                if taken > at:
+                    at = taken
+                    continue
+            at = end + 1
+            self._on_frame(kind, channel, data[start:end], commands)
+        return at
+
+    def _take_run(
+        self, data: bytes, at: int, channel: int, ids: bytes, commands: list[Command]
+    ) -> int:
+        """Takes a run of publishes or settlements of an idle channel; returns where it ended."""
+        state = self._channels.get(channel)
+        if state is None or state.state != IDLE:
+            return at
+        last = commands[-1] if commands else None
+        if ids == _PUBLISH:
+            if isinstance(last, Publishes) and last.channel == channel:
+                return take_publishes(data, at, self.frame_bytes_max, self._checked, last.batch)
+            publishes: list[Publish] = []
+            at = take_publishes(data, at, self.frame_bytes_max, self._checked, publishes)
+            if publishes:
+                commands.append(Publishes(channel, publishes))
+        elif ids in _SETTLES:
+            if isinstance(last, Settles) and last.channel == channel:
+                return take_settles(data, at, last.batch)
+            settles: list[Settle] = []
+            at = take_settles(data, at, settles)
+            if settles:
+                commands.append(Settles(channel, settles))
+        return at
+
+    def _on_frame(self, kind: int, channel: int, payload: bytes, commands: list[Command]) -> None:
+        """One frame that was not part of a run. Violations of its content end here."""
+        if self._state == _CLOSING:
+            self._on_frame_while_closing(kind, channel, payload)
+            return
+        try:
+            if channel and FRAME_METHOD <= kind <= FRAME_BODY:
+                self._on_channel_frame(kind, channel, payload, commands)
+            else:
+                self._on_connection_frame(kind, channel, payload, commands)
+        except ChannelViolation as violation:
+            self.close_channel(channel, violation)
+            commands.append(ChannelClosed(channel))
+        except ConnectionViolation as violation:
+            self._fail(violation, commands)
+
+    def _on_frame_while_closing(self, kind: int, channel: int, payload: bytes) -> None:
+        if kind != FRAME_METHOD or channel:
+            return
+        if payload[:4] == _CONNECTION_CLOSE:
+            # Both sides began to close at once; then both agree.
+            self.parts.append(encode_method(0, ConnectionCloseOk()))
+            self._end()
+        elif payload[:4] == _CONNECTION_CLOSE_OK:
+            self._end()
+
+    def _fail(self, violation: ConnectionViolation, commands: list[Command]) -> None:
+        if self._state < _CLOSING:
+            self.close(violation)
+            commands.append(Closed(violation.reply_text))
+
+    def _end(self) -> None:
+        self._state = _CLOSED
+        self._channels.clear()
+        self._pending = bytearray()
+
+    # --- channel 0 --------------------------------------------------------------------------------
+
+    def _on_connection_frame(
+        self, kind: int, channel: int, payload: bytes, commands: list[Command]
+    ) -> None:
+        if kind == FRAME_HEARTBEAT:
+            if channel or payload:
+                text = "a heartbeat must be empty and on channel 0"
+                raise ConnectionViolation(FRAME_ERROR, text)
+            return
+        if kind != FRAME_METHOD:
+            if kind in (FRAME_HEADER, FRAME_BODY):
+                text = "content on channel 0; open a channel and publish there"
+                raise ConnectionViolation(UNEXPECTED_FRAME, text)
+            raise ConnectionViolation(FRAME_ERROR, f"frame type {kind} is not AMQP 0-9-1")
+        method = decode_method(payload)
+        if isinstance(method, ConnectionClose):
+            self.send(0, ConnectionCloseOk())
+            self._end()
+            text = cut_short_string(method.reply_text)
+            commands.append(Closed(f"the client closed it: {method.reply_code} {text}"))
+        elif isinstance(method, ConnectionStartOk) and self._state == _START:
+            self._on_start_ok(method, commands)
+        elif isinstance(method, ConnectionTuneOk) and self._state == _TUNE:
+            self._on_tune_ok(method)
+        elif isinstance(method, ConnectionOpen) and self._state == _OPEN_VHOST:
+            self._on_open(method, commands)
+        elif isinstance(method, ConnectionUpdateSecret) and self._state == _OPEN:
+            text = "passwords do not expire here; connect again to use another one"
+            raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
+        else:
+            text = f"{name_of(method)} is not expected on channel 0 at this point"
+            raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
+
+    def _on_start_ok(self, method: ConnectionStartOk, commands: list[Command]) -> None:
+        self.client_properties = method.client_properties
+        mechanism = method.mechanism
+        if mechanism not in MECHANISMS:
+            text = f"mechanism {mechanism!r} is not known; use one of {', '.join(MECHANISMS)}"
+            raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
+        user = self._settings.authenticate(mechanism, method.response, self._is_loopback)
+        if user is None:
+            text = f"login by {mechanism} was refused; check user name, password and origin"
+            violation = ConnectionViolation(ACCESS_REFUSED, text, *ids_of(method))
+            if wants_failure_close(method.client_properties):
+                raise violation
+            # Clients that do not say so take a closed socket for a failed login.
+            self._end()
+            commands.append(Closed(violation.reply_text))
+            return
+        self._user = user
+        self.send(0, tune_of(self._settings))
+        self._state = _TUNE
+
+    def _on_tune_ok(self, method: ConnectionTuneOk) -> None:
+        tuned = negotiate(self._settings, method)
+        self._channels_max = tuned.channels_max
+        self.frame_bytes_max = tuned.frame_bytes_max
+        self._heartbeat_ms = tuned.heartbeat_s * 1_000
+        self._next_beat_ms = self._now_ms + self._heartbeat_ms // 2
+        self._state = _OPEN_VHOST
+
+    def _on_open(self, method: ConnectionOpen, commands: list[Command]) -> None:
+        vhost = method.virtual_host
+        if not self._settings.vhosts(vhost):
+            text = f"vhost {vhost!r} not found; create it or open another"
+            raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
+        self._state = _OPEN
+        self.send(0, ConnectionOpenOk())
+        commands.append(Opened(vhost, self._user))
+
+    # --- channels ---------------------------------------------------------------------------------
+
+    def _on_channel_frame(
+        self, kind: int, channel: int, payload: bytes, commands: list[Command]
+    ) -> None:
+        if self._state != _OPEN:
+            text = "channels can be used only after connection.open-ok"
+            raise ConnectionViolation(COMMAND_INVALID, text)
+        state = self._channels.get(channel)
+        if state is None:
+            if kind != FRAME_METHOD or payload[:4] != _CHANNEL_OPEN:
+                text = f"channel {channel} is not open; send channel.open first"
+                raise ConnectionViolation(CHANNEL_ERROR, text)
+            self._open_channel(channel, payload, commands)
+        elif state.state == CHANNEL_CLOSING:
+            self._on_frame_of_closing_channel(kind, channel, payload)
+        elif kind == FRAME_BODY:
+            self._add_publish(channel, state.on_body(payload), commands)
+        elif kind == FRAME_HEADER:
+            self._add_publish(channel, state.on_header(payload, self._checked), commands)
+        elif payload[:4] == _PUBLISH:
+            state.on_publish(payload)
+        else:
+            state.expect_method()
+            self._on_channel_method(channel, decode_method(payload), commands)
+
+    def _open_channel(self, channel: int, payload: bytes, commands: list[Command]) -> None:
+        method = decode_method(payload)
+        if channel > self._channels_max:
+            text = f"channel {channel} is beyond the agreed channel_max {self._channels_max}"
+            raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
+        self._channels[channel] = Channel()
+        self.send(channel, ChannelOpenOk())
+        commands.append(ChannelOpened(channel))
+
+    def _on_frame_of_closing_channel(self, kind: int, channel: int, payload: bytes) -> None:
+        if kind != FRAME_METHOD:
+            return
+        if payload[:4] == _CHANNEL_CLOSE_OK:
+            del self._channels[channel]
+        elif payload[:4] == _CHANNEL_CLOSE:
+            # Both sides began to close at once; the client's own close-ok is still to come.
+            self.parts.append(encode_method(channel, ChannelCloseOk()))
+
+    def _on_channel_method(self, channel: int, method: Method, commands: list[Command]) -> None:
+        if isinstance(method, ClientRequest):
+            commands.append(Request(channel, method))
+        elif isinstance(method, ChannelClose):
+            self.send(channel, ChannelCloseOk())
+            del self._channels[channel]
+            commands.append(ChannelClosed(channel))
+        elif isinstance(method, ChannelOpen):
+            text = f"channel {channel} is open already"
+            raise ConnectionViolation(CHANNEL_ERROR, text, *ids_of(method))
+        elif not isinstance(method, BasicCancelOk):
+            # basic.cancel-ok only says that the client saw its consumer being cancelled.
+            text = f"{name_of(method)} is not for a client to send on channel {channel}"
+            raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
+
+    @staticmethod
+    def _add_publish(channel: int, publish: Publish | None, commands: list[Command]) -> None:
+        if publish is None:
+            return
+        last = commands[-1] if commands else None
+        if isinstance(last, Publishes) and last.channel == channel:
+            last.batch.append(publish)
+        else:
+            commands.append(Publishes(channel, [publish]))

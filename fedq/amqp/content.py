@@ -1,0 +1,185 @@
+"""Content headers and property lists (AMQP 0-9-1 clause 4.2.6).
+
+A property list is kept as the bytes a publisher sent (`fedq.core.message`). It is checked once
+when it arrives, by `message_flags`; so decoding it later cannot fail. Properties in Python are a
+dict of those that are present, under the specification's names with underscores.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import Final, cast
+
+from fedq.amqp.values import (
+    FieldTable,
+    TableValue,
+    decode_table,
+    encode_short_string,
+    encode_table,
+)
+from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionViolation
+from fedq.core.message import FLAG_PERSISTENT
+
+#: Property lists without any property.
+NO_PROPERTIES: Final = b"\x00\x00"
+
+#: Bit of the property flags, name, and domain, in wire order.
+_PROPERTIES: Final = (
+    (0x8000, "content_type", "shortstr"),
+    (0x4000, "content_encoding", "shortstr"),
+    (0x2000, "headers", "table"),
+    (0x1000, "delivery_mode", "octet"),
+    (0x0800, "priority", "octet"),
+    (0x0400, "correlation_id", "shortstr"),
+    (0x0200, "reply_to", "shortstr"),
+    (0x0100, "expiration", "shortstr"),
+    (0x0080, "message_id", "shortstr"),
+    (0x0040, "timestamp", "longlong"),
+    (0x0020, "type", "shortstr"),
+    (0x0010, "user_id", "shortstr"),
+    (0x0008, "app_id", "shortstr"),
+    (0x0004, "cluster_id", "shortstr"),
+)
+_NAMES: Final = frozenset(name for _, name, _ in _PROPERTIES)
+_BEFORE_HEADERS: Final = (0x8000, 0x4000)
+_BETWEEN_PRIORITY_AND_TIMESTAMP: Final = (0x0400, 0x0200, 0x0100, 0x0080)
+_AFTER_TIMESTAMP: Final = (0x0020, 0x0010, 0x0008, 0x0004)
+_PERSISTENT_MODE: Final = 2
+
+_frame_head: Final = struct.Struct(">BHI")
+_header_head: Final = struct.Struct(">BHIIQ")
+_BASIC_HEADER: Final = 60 << 16
+
+
+def message_flags(properties: bytes) -> int:
+    """Checks a property list and tells its flags for `fedq.core.message` (persistent or not).
+
+    Raises `ConnectionViolation` 502 for a list that does not hold what its flags announce.
+    """
+    try:
+        flags, end = _walk(properties)
+    except (IndexError, struct.error):
+        end = -1
+    if end != len(properties):
+        text = "basic.publish: the property list does not hold what its flags announce"
+        raise ConnectionViolation(SYNTAX_ERROR, text, 60, 40)
+    return flags
+
+
+def _walk(properties: bytes) -> tuple[int, int]:
+    """(message flags, where the list ends); the length is for the caller to compare."""
+    present = properties[0] << 8 | properties[1]
+    if present & 3:
+        text = "basic.publish: property flags beyond those of class basic are set"
+        raise ConnectionViolation(SYNTAX_ERROR, text, 60, 40)
+    at = 2
+    flags = 0
+    for bit in _BEFORE_HEADERS:
+        if present & bit:
+            at += 1 + properties[at]
+    if present & 0x2000:
+        _, at = decode_table(properties, at)
+    if present & 0x1000:
+        if properties[at] == _PERSISTENT_MODE:
+            flags = FLAG_PERSISTENT
+        at += 1
+    if present & 0x0800:
+        at += 1
+    for bit in _BETWEEN_PRIORITY_AND_TIMESTAMP:
+        if present & bit:
+            at += 1 + properties[at]
+    if present & 0x0040:
+        at += 8
+    for bit in _AFTER_TIMESTAMP:
+        if present & bit:
+            at += 1 + properties[at]
+    return flags, at
+
+
+def decode_header(payload: bytes) -> tuple[int, bytes]:
+    """(body size, property list) of a content header frame's payload.
+
+    Raises `ConnectionViolation` 501 when it is not a header of class basic. The property list
+    is not checked: that is `message_flags`.
+    """
+    if len(payload) < 14 or payload[:4] != b"\x00\x3c\x00\x00":
+        text = "a content header must name class 60 (basic) and weight 0"
+        raise ConnectionViolation(FRAME_ERROR, text, 60, 40)
+    return int.from_bytes(payload[4:12], "big"), payload[12:]
+
+
+def decode_properties(properties: bytes) -> dict[str, TableValue]:
+    """The properties of a checked list. Text that is not UTF-8 is kept as surrogates."""
+    present = properties[0] << 8 | properties[1]
+    at = 2
+    found: dict[str, TableValue] = {}
+    for bit, name, domain in _PROPERTIES:
+        if not present & bit:
+            continue
+        if domain == "shortstr":
+            end = at + 1 + properties[at]
+            found[name] = properties[at + 1 : end].decode("utf-8", "surrogateescape")
+            at = end
+        elif domain == "octet":
+            found[name] = properties[at]
+            at += 1
+        elif domain == "longlong":
+            found[name] = int.from_bytes(properties[at : at + 8], "big")
+            at += 8
+        else:
+            found[name], at = decode_table(properties, at)
+    return found
+
+
+def headers_of(properties: bytes) -> FieldTable:
+    """Only the `headers` of a checked list; empty when there are none."""
+    if not properties[0] & 0x20:
+        return {}
+    at = 2
+    for bit in _BEFORE_HEADERS:
+        if properties[0] << 8 & bit:
+            at += 1 + properties[at]
+    return decode_table(properties, at)[0]
+
+
+def encode_properties(properties: Mapping[str, TableValue]) -> bytes:
+    """A property list; `ValueError` for an unknown name or a value beyond its domain."""
+    unknown = [name for name in properties if name not in _NAMES]
+    if unknown:
+        raise ValueError(f"not a property of class basic: {unknown[0]}")
+    present = 0
+    pieces: list[bytes] = []
+    for bit, name, domain in _PROPERTIES:
+        if name not in properties:
+            continue
+        present |= bit
+        value = properties[name]
+        if domain == "shortstr":
+            pieces.append(encode_short_string(cast(str, value)))
+        elif domain == "table":
+            pieces.append(encode_table(cast(FieldTable, value)))
+        else:
+            pieces.append(_encode_integer(name, value, 1 if domain == "octet" else 8))
+    return present.to_bytes(2, "big") + b"".join(pieces)
+
+
+def _encode_integer(name: str, value: TableValue, size: int) -> bytes:
+    if not isinstance(value, int) or not 0 <= value < 1 << 8 * size:
+        raise ValueError(f"{name} must be an integer of {size} bytes, not {value!r}")
+    return int(value).to_bytes(size, "big")
+
+
+def content_frames(channel: int, properties: bytes, body: bytes, frame_bytes_max: int) -> bytes:
+    """Header frame and body frames; no body frame for an empty body."""
+    head = _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, len(body))
+    return b"".join((head, properties, b"\xce", *body_frames(channel, body, frame_bytes_max)))
+
+
+def body_frames(channel: int, body: bytes, frame_bytes_max: int) -> list[bytes]:
+    """The pieces of the body frames, each frame at most `frame_bytes_max` with its overhead."""
+    size = len(body)
+    chunk = frame_bytes_max - 8
+    pieces: list[bytes] = []
+    for at in range(0, size, chunk):
+        part = body[at : at + chunk] if size > chunk else body
+        pieces += (_frame_head.pack(3, channel, len(part)), part, b"\xce")
+    return pieces

@@ -1,0 +1,182 @@
+"""The frames a broker sends once for each message: deliver, get-ok, return, ack, nack.
+
+Input are encoded messages (`fedq.core.message`); their route and properties go out as they came
+in, so nothing is decoded. A body is split by the connection's frame size; an empty body has no
+body frame (AMQP 0-9-1 clause 4.2.6).
+
+One message for many consumers: make its `deliver_suffix` once for each channel number, and append
+`prefix.head(len(route))`, `pack_tag(tag)` and the suffix to each consumer's parts. Many messages
+for one consumer: `append_deliveries`.
+
+Kept to plain functions over bytes and ints, to be compiled behind the same interface.
+"""
+
+import struct
+from collections.abc import Container, Sequence
+from typing import Final
+
+from fedq.amqp.content import body_frames, content_frames
+from fedq.amqp.values import cut_short_string, encode_short_string
+from fedq.core.message import HEAD_SIZE, split
+
+_method_head: Final = struct.Struct(">BHII")
+_deliver_tail: Final = struct.Struct(">QB")
+_get_ok_head: Final = struct.Struct(">BHIIQB")
+_settled: Final = struct.Struct(">BHIIQBB")
+_count_end: Final = struct.Struct(">IB")
+_return_head: Final = struct.Struct(">BHIIH")
+_header_head: Final = struct.Struct(">BHIIQ")
+_body_head: Final = struct.Struct(">BHI")
+
+_RETURN: Final = 60 << 16 | 50
+_DELIVER: Final = 60 << 16 | 60
+_GET_OK: Final = 60 << 16 | 71
+_ACK: Final = 60 << 16 | 80
+_NACK: Final = 60 << 16 | 120
+_BASIC_HEADER: Final = 60 << 16
+
+#: A delivery tag as it stands between a prefix's head and a suffix.
+pack_tag: Final = struct.Struct(">Q").pack
+
+
+def _tag_string(consumer_tag: str | bytes) -> bytes:
+    if isinstance(consumer_tag, str):
+        return encode_short_string(consumer_tag)
+    assert consumer_tag[0] == len(consumer_tag) - 1, "a short string begins with its length"
+    return consumer_tag
+
+
+class DeliverPrefix:
+    """The beginning of a consumer's deliveries, up to the delivery tag; kept with the consumer."""
+
+    __slots__ = ("_bytes", "_route_size", "channel", "tag_string")
+
+    def __init__(self, channel: int, tag_string: bytes) -> None:
+        self.channel = channel
+        self.tag_string = tag_string
+        self._route_size = -1
+        self._bytes = b""
+
+    def head(self, route_size: int) -> bytes:
+        """The bytes for messages with a route of this size (which the frame's size counts)."""
+        if route_size != self._route_size:
+            size = 4 + len(self.tag_string) + 9 + route_size
+            self._bytes = _method_head.pack(1, self.channel, size, _DELIVER) + self.tag_string
+            self._route_size = route_size
+        return self._bytes
+
+
+def deliver_prefix(channel: int, consumer_tag: str | bytes) -> DeliverPrefix:
+    """The prefix of a consumer; a tag in bytes is a whole short string, with its length octet."""
+    return DeliverPrefix(channel, _tag_string(consumer_tag))
+
+
+def deliver_suffix(channel: int, message: bytes, redelivered: bool, frame_bytes_max: int) -> bytes:
+    """All of a delivery that follows its tag; the same for all consumers on this channel number."""
+    route, properties, body = split(message)
+    return b"%c%b\xce%b" % (
+        redelivered, route, content_frames(channel, properties, body, frame_bytes_max),
+    )  # fmt: skip
+
+
+def append_deliveries(
+    parts: list[bytes],
+    channel: int,
+    consumer_tag: str | bytes,
+    first_tag: int,
+    messages: Sequence[bytes],
+    redelivered: Container[int] | None,
+    frame_bytes_max: int,
+) -> None:
+    """Appends, as one part, deliveries with the tags `first_tag`, `first_tag + 1`, …
+
+    `redelivered` holds the indexes in `messages` of those to mark; `None` means none.
+    """
+    prefix = DeliverPrefix(channel, _tag_string(consumer_tag))
+    chunk = frame_bytes_max - 8
+    pack_mark = _deliver_tail.pack
+    pieces: list[bytes] = []
+    add = pieces.extend
+    # Messages resemble each other: when all but the body is as in the message before, so is all
+    # that lies around the tag and the body.
+    front = head = between = end = b""
+    front_size = whole_size = -1
+    for index, message in enumerate(messages):
+        tag = pack_mark(first_tag + index, redelivered is not None and index in redelivered)
+        if len(message) != whole_size or not message.startswith(front):
+            route_size = message[1] << 8 | message[2]
+            front_size = HEAD_SIZE + route_size + int.from_bytes(message[3:7], "big")
+            front, whole_size = message[:front_size], len(message)
+            head = prefix.head(route_size)
+            between = _between(channel, message, route_size, front_size, chunk)
+            end = b"\xce" if whole_size > front_size else b""
+        if whole_size - front_size > chunk:
+            add((head, tag, between))
+            pieces += body_frames(channel, message[front_size:], frame_bytes_max)
+        else:
+            add((head, tag, between, message[front_size:], end))
+    if pieces:
+        parts.append(b"".join(pieces))
+
+
+def _between(channel: int, message: bytes, route_size: int, body_at: int, chunk: int) -> bytes:
+    """Route, header frame and, when there is just one body frame, its head."""
+    properties_at = HEAD_SIZE + route_size
+    properties = message[properties_at:body_at]
+    size = len(message) - body_at
+    return b"".join((
+        message[HEAD_SIZE:properties_at],
+        b"\xce",
+        _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, size),
+        properties,
+        b"\xce" + _body_head.pack(3, channel, size) if 0 < size <= chunk else b"\xce",
+    ))  # fmt: skip
+
+
+def append_get_ok(
+    parts: list[bytes],
+    channel: int,
+    delivery_tag: int,
+    redelivered: bool,
+    message: bytes,
+    message_count: int,
+    frame_bytes_max: int,
+) -> None:
+    """Appends basic.get-ok with its content; `message_count` messages are left in the queue."""
+    route, properties, body = split(message)
+    parts += (
+        _get_ok_head.pack(1, channel, 17 + len(route), _GET_OK, delivery_tag, redelivered),
+        route,
+        _count_end.pack(min(message_count, 0xFFFFFFFF), 0xCE),
+        content_frames(channel, properties, body, frame_bytes_max),
+    )
+
+
+def return_frames(
+    parts: list[bytes],
+    channel: int,
+    reply_code: int,
+    reply_text: str,
+    message: bytes,
+    frame_bytes_max: int,
+) -> None:
+    """Appends basic.return with its content; the text is cut to what a short string holds."""
+    route, properties, body = split(message)
+    text = encode_short_string(cut_short_string(reply_text))
+    parts += (
+        _return_head.pack(1, channel, 6 + len(text) + len(route), _RETURN, reply_code),
+        text,
+        route,
+        b"\xce",
+        content_frames(channel, properties, body, frame_bytes_max),
+    )
+
+
+def ack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
+    """basic.ack, which to a publisher is a confirm."""
+    return _settled.pack(1, channel, 13, _ACK, delivery_tag, multiple, 0xCE)
+
+
+def nack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
+    """basic.nack, which to a publisher says that its message may be lost."""
+    return _settled.pack(1, channel, 13, _NACK, delivery_tag, multiple, 0xCE)

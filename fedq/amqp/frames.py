@@ -1,0 +1,203 @@
+"""Frames: how bytes are cut, and the two runs of frames that make up nearly all traffic.
+
+A frame is `type u8 | channel u16 | size u32 | payload | 0xCE` (AMQP 0-9-1 clause 4.2.3).
+
+`scan_frame` cuts any single frame. `take_publishes` and `take_settles` each take a run of the same
+kind in one loop: they take only what is wholly there and wholly regular, and stop in front of
+everything else, which then goes frame by frame through the connection, where the errors are
+told. So the runs never have to explain a fault, and both ways must give the same result.
+
+Kept to plain functions over bytes and ints, to be compiled behind the same interface.
+"""
+
+import struct
+from typing import Final
+
+from fedq.amqp.content import message_flags
+from fedq.core.errors import FRAME_ERROR, ConnectionViolation
+from fedq.core.message import encode
+
+FRAME_METHOD: Final = 1
+FRAME_HEADER: Final = 2
+FRAME_BODY: Final = 3
+FRAME_HEARTBEAT: Final = 8
+FRAME_END: Final = 0xCE
+#: Bytes of a frame around its payload.
+FRAME_OVERHEAD: Final = 8
+#: The smallest frame_max that any peer may ask for (AMQP 0-9-1 clause 4.2.3: frame-min-size).
+FRAME_BYTES_MIN: Final = 4_096
+
+SETTLE_ACK: Final = 0
+SETTLE_REJECT: Final = 1
+
+#: How many different property lists are remembered as checked, and how long one may be.
+CHECKED_MAX: Final = 64
+CHECKED_BYTES_MAX: Final = 512
+
+_frame_head: Final = struct.Struct(">BHI")
+_publish_head: Final = struct.Struct(">BHIIHB")
+_header_head: Final = struct.Struct(">BHIIQ")
+_settle: Final = struct.Struct(">BHIIQBB")
+
+_PUBLISH: Final = 60 << 16 | 40
+_ACK: Final = 60 << 16 | 80
+_REJECT: Final = 60 << 16 | 90
+_NACK: Final = 60 << 16 | 120
+_BASIC_HEADER: Final = 60 << 16
+_SETTLE_SIZE: Final = 13
+
+#: A publish: the message, its route, and bits 0 = mandatory, 1 = immediate.
+Publish = tuple[bytes, bytes, int]
+#: A settlement: SETTLE_…, delivery tag, multiple, requeue.
+Settle = tuple[int, int, bool, bool]
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """One whole frame."""
+    return b"%b%b\xce" % (_frame_head.pack(kind, channel, len(payload)), payload)
+
+
+HEARTBEAT: Final = frame(FRAME_HEARTBEAT, 0, b"")
+
+
+def scan_frame(data: bytes, at: int, frame_bytes_max: int) -> tuple[int, int, int, int] | None:
+    """(type, channel, start, end) of the frame at `at`, where `data[start:end]` is its payload.
+
+    The next frame begins at `end + 1`. `None` when the frame is not complete yet. Raises
+    `ConnectionViolation` 501 for a frame above the limit (as soon as its head is there) and for
+    one that does not end in 0xCE: after either, the rest of the stream means nothing.
+    """
+    if len(data) - at < FRAME_OVERHEAD - 1:
+        return None
+    kind, channel, size = _frame_head.unpack_from(data, at)
+    if size + FRAME_OVERHEAD > frame_bytes_max:
+        text = f"a frame of {size + FRAME_OVERHEAD} bytes: at most {frame_bytes_max} are agreed"
+        raise ConnectionViolation(FRAME_ERROR, text)
+    start = at + FRAME_OVERHEAD - 1
+    end = start + size
+    if end >= len(data):
+        return None
+    if data[end] != FRAME_END:
+        text = f"a frame ends in 0x{data[end]:02x} and not in 0xCE: the stream is out of step"
+        raise ConnectionViolation(FRAME_ERROR, text)
+    return kind, channel, start, end
+
+
+def wanted_bytes(data: bytes | bytearray) -> int:
+    """How many bytes the frame at the start needs, as far as its head is there; at least 8."""
+    if len(data) < FRAME_OVERHEAD - 1:
+        return FRAME_OVERHEAD
+    return FRAME_OVERHEAD + int(_frame_head.unpack_from(data)[2])
+
+
+def checked_flags(properties: bytes, checked: dict[bytes, int]) -> int:
+    """The message flags of a property list; `checked` remembers the answers for a connection.
+
+    Most publishers send the same few lists over and over. Raises as `message_flags` does.
+    """
+    flags = checked.get(properties)
+    if flags is None:
+        flags = message_flags(properties)
+        if len(properties) <= CHECKED_BYTES_MAX:
+            if len(checked) >= CHECKED_MAX:
+                checked.clear()
+            checked[properties] = flags
+    return flags
+
+
+def take_publishes(
+    data: bytes, at: int, frame_bytes_max: int, checked: dict[bytes, int], batch: list[Publish]
+) -> int:
+    """Takes publishes of at most one body frame each, from `at` on, all of one channel.
+
+    Appends them to `batch` and returns where it stopped: in front of the first frame that is not
+    the regular, complete beginning of such a publish.
+    """
+    size = len(data)
+    payload_max = frame_bytes_max - FRAME_OVERHEAD
+    unpack_publish, unpack_header = _publish_head.unpack_from, _header_head.unpack_from
+    unpack_frame, flags_of, append = _frame_head.unpack_from, checked.get, batch.append
+    channel = -1
+    # A publisher repeats itself: when all bytes up to the body are those of the publish before,
+    # they need not be understood again, and its message differs only in the body, which is last.
+    front = lead = route = b""
+    bits = body_size = 0
+    # The smallest publish: a method frame of 17 bytes and a header frame of 22.
+    while size - at >= 39:
+        if front and data.startswith(front, at):
+            body_at = at + len(front)
+            stop = body_at + body_size
+            if stop >= size or data[stop] != 0xCE:
+                break
+            append((lead + data[body_at:stop], route, bits))
+            at = stop + 1
+            continue
+        kind, number, length, ids, _, exchange_size = unpack_publish(data, at)
+        end = at + 7 + length
+        key_at = at + 14 + exchange_size
+        if (
+            ids != _PUBLISH or kind != 1 or (number != channel and channel >= 0)
+            or end + 23 > size or key_at >= end or key_at + data[key_at] + 2 != end
+            or data[end] != 0xCE
+        ):  # fmt: skip
+            break
+        kind, header_number, length, ids, body_size = unpack_header(data, end + 1)
+        body_at = stop = properties_end = end + 8 + length
+        if (
+            kind != 2 or header_number != number or ids != _BASIC_HEADER
+            or not 14 <= length <= payload_max
+            or properties_end >= size or data[properties_end] != 0xCE
+        ):  # fmt: skip
+            break
+        if body_size:
+            if properties_end + 8 > size:
+                break
+            kind, body_number, length = unpack_frame(data, properties_end + 1)
+            body_at = properties_end + 8
+            stop = body_at + length
+            if (
+                kind != 3 or body_number != number or length != body_size
+                or length > payload_max or stop >= size or data[stop] != 0xCE
+            ):  # fmt: skip
+                break
+        properties = data[end + 20 : properties_end]
+        flags = flags_of(properties)
+        if flags is None:
+            try:
+                flags = checked_flags(properties, checked)
+            except ConnectionViolation:
+                break  # Found and told again, with its frames, on the way frame by frame.
+        route, bits = data[at + 13 : end - 1], data[end - 1] & 3
+        front, lead = data[at:body_at], encode(flags, route, properties, b"")
+        append((lead + data[body_at:stop], route, bits))
+        channel = number
+        at = stop + 1
+    return at
+
+
+def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
+    """Takes basic.ack, basic.nack and basic.reject from `at` on, all of one channel.
+
+    Appends them to `batch` and returns where it stopped.
+    """
+    size = len(data)
+    unpack, append = _settle.unpack_from, batch.append
+    channel = -1
+    while size - at >= 21:
+        kind, number, length, ids, tag, bits, end = unpack(data, at)
+        if (
+            kind != 1 or length != _SETTLE_SIZE or end != 0xCE
+            or (number != channel and channel >= 0)
+        ):  # fmt: skip
+            break
+        if ids == _ACK:
+            append((0, tag, bits & 1 != 0, False))
+        elif ids == _NACK:
+            append((1, tag, bits & 1 != 0, bits & 2 != 0))
+        elif ids == _REJECT:
+            append((1, tag, False, bits & 1 != 0))
+        else:
+            break
+        channel = number
+        at += 21
+    return at

@@ -1,0 +1,46 @@
+"""What clients send to prove who they are: the SASL mechanisms PLAIN (RFC 4616) and AMQPLAIN.
+
+For the `authenticate` function that is given to a connection. Input is at most one handshake
+frame; nothing here raises, since a malformed answer is just a failed login.
+"""
+
+from typing import Final
+
+from fedq.amqp.values import decode_table, encode_long_string
+from fedq.core.errors import ConnectionViolation
+
+PLAIN: Final = "PLAIN"
+AMQPLAIN: Final = "AMQPLAIN"
+MECHANISMS: Final = (PLAIN, AMQPLAIN)
+
+
+def credentials(mechanism: str, response: bytes) -> tuple[str, str] | None:
+    """(user, password) of the response, or `None` when it holds none."""
+    if mechanism == PLAIN:
+        return _plain(response)
+    if mechanism == AMQPLAIN:
+        return _amqplain(response)
+    return None
+
+
+def _plain(response: bytes) -> tuple[str, str] | None:
+    """authorization identity NUL user NUL password; the first one is not used."""
+    fields = response.split(b"\0")
+    if len(fields) != 3:
+        return None
+    try:
+        return fields[1].decode(), fields[2].decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _amqplain(response: bytes) -> tuple[str, str] | None:
+    """A field table without its length, with the keys LOGIN and PASSWORD."""
+    try:
+        table, _ = decode_table(encode_long_string(response))
+    except ConnectionViolation:
+        return None
+    user, password = table.get("LOGIN"), table.get("PASSWORD")
+    if isinstance(user, str) and isinstance(password, str):
+        return user, password
+    return None
