@@ -1,0 +1,1 @@
+"""The disk's encoding: records, the segments they lie in, and how they are read back. Pure."""

@@ -1,0 +1,146 @@
+"""Which segment records go to, when a new one begins, and which ones nobody needs any more.
+
+A segment is one file of records. Inputs: encoded records with the highest message position in them,
+and, on demand, the lowest live position of a fragment. Outputs: numbered chunks for the disk, and
+the numbers of dead segments. Invariants:
+
+* Chunks are numbered from 1 without gaps; one turn gives one chunk, two if it rolls.
+* A segment never grows beyond `bytes_max`, except to hold a single longer append.
+* Only the oldest segments are ever dropped: the record that says that a message is gone is always
+  younger than the one that brought it, so it outlives it, and nothing returns from the dead.
+* After a restart nothing is appended to an old segment: its tail may have been cut.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fedq.core import limits
+from fedq.core.ids import FragmentId
+
+
+class Chunk(NamedTuple):
+    """Bytes to append to a segment; `number` counts chunks from 1 without gaps."""
+
+    number: int
+    segment: int
+    data: bytes
+    #: Report `number` once this chunk and all before it are fsynced.
+    sync: bool
+
+
+@dataclass(slots=True)
+class Segment:
+    """What a segment holds, as far as its fate depends on it."""
+
+    number: int
+    #: Bytes of whole records.
+    size: int = 0
+    #: The highest position of a message in it, for each fragment that has one.
+    highest: dict[FragmentId, int] = field(default_factory=dict)
+
+
+class SegmentPlan:
+    """Decides where records go. One per node; see the module's docstring for the rules."""
+
+    __slots__ = (
+        "_active", "_bytes_max", "_chunks", "_newest_taken", "_number", "_old", "_parts", "_pin",
+        "_sync",
+    )  # fmt: skip
+
+    def __init__(
+        self, recovered: Iterable[Segment] = (), bytes_max: int = limits.segment_bytes_max
+    ) -> None:
+        """`recovered`: the segments found on disk, ascending (`Recovered.segments`)."""
+        assert bytes_max > 0
+        self._bytes_max = bytes_max
+        #: Full segments, oldest first.
+        self._old = deque(recovered)
+        self._active = Segment(self._old[-1].number + 1 if self._old else 1)
+        #: The newest segment that the disk knows of.
+        self._newest_taken = self._old[-1].number if self._old else 0
+        #: Chunks of this turn for segments that are full.
+        self._chunks: list[Chunk] = []
+        #: What this turn appended to the active segment, and the number its chunk will have.
+        self._parts: list[bytes] = []
+        self._sync = False
+        self._number = 1
+        #: The fragment that last kept the oldest segment alive; asked first the next time.
+        self._pin: FragmentId | None = None
+
+    @property
+    def segments(self) -> list[int]:
+        """The numbers of all segments not dropped, oldest first; the last one is being filled."""
+        return [segment.number for segment in self._old] + [self._active.number]
+
+    def append(self, fragment: FragmentId, max_position: int, data: bytes, sync: bool) -> int:
+        """Adds one or more whole records of a fragment; returns the number of their chunk.
+
+        `max_position` is the highest position of a message in them, 0 for none. With `sync`
+        their chunk will be reported when it is safe. The bytes leave with the next `take`.
+        """
+        assert data, "an append holds at least one record"
+        active = self._active
+        if active.size > 0 and active.size + len(data) > self._bytes_max:
+            active = self._roll()
+        active.size += len(data)
+        if max_position > active.highest.get(fragment, 0):
+            active.highest[fragment] = max_position
+        self._parts.append(data)
+        self._sync = self._sync or sync
+        return self._number
+
+    def take(self) -> list[Chunk]:
+        """The chunks of this turn, in order, for the disk; normally one or none."""
+        self._finish_chunk()
+        chunks = self._chunks
+        if chunks:
+            self._newest_taken = chunks[-1].segment
+            self._chunks = []
+        return chunks
+
+    def dead(self, oldest_live: Callable[[FragmentId], int | None]) -> list[int]:
+        """The segments that may be deleted now, oldest first; the plan forgets them.
+
+        `oldest_live` gives the lowest position of a live persistent message of a fragment, or
+        None if there is none. Cheap when nothing is dead: normally one call of it.
+        """
+        old = self._old
+        # The newest one on disk always stays: its number tells the next start where to go on. What
+        # was not taken yet is not on disk, so cannot be deleted.
+        newest = self._newest_taken
+        dead: list[int] = []
+        while old and old[0].number < newest and not self._is_live(old[0], oldest_live):
+            dead.append(old.popleft().number)
+        return dead
+
+    def _is_live(self, segment: Segment, oldest_live: Callable[[FragmentId], int | None]) -> bool:
+        highest = segment.highest
+        pin = self._pin
+        if pin is not None and pin in highest:
+            oldest = oldest_live(pin)
+            if oldest is not None and oldest <= highest[pin]:
+                return True
+        for fragment, position in highest.items():
+            oldest = oldest_live(fragment)
+            if oldest is not None and oldest <= position:
+                self._pin = fragment
+                return True
+        return False
+
+    def _roll(self) -> Segment:
+        self._finish_chunk()
+        self._old.append(self._active)
+        self._active = Segment(self._active.number + 1)
+        return self._active
+
+    def _finish_chunk(self) -> None:
+        parts = self._parts
+        if not parts:
+            return
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._chunks.append(Chunk(self._number, self._active.number, data, self._sync))
+        self._number += 1
+        self._parts = []
+        self._sync = False

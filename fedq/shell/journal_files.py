@@ -1,0 +1,352 @@
+"""The journal on a disk: one directory, one file per segment, one writer thread.
+
+Inputs: chunks from `fedq.journal.segments.SegmentPlan`, handed over from the event loop. Outputs,
+on the loop: `on_synced(number)` when every chunk up to `number` is on disk; `on_failed(reason)` at
+most once, after which nothing is ever reported as synced. Invariants:
+
+* Group commit without a timer: the thread takes everything that gathered while its last fsync ran,
+  writes it with one system call per segment, and fsyncs once if any chunk asked for it.
+* A segment is fsynced before the next one is made, and its name is in the directory before its
+  bytes count: after a power cut only the end of the last segment can be torn.
+* A failed write or fsync is final. The kernel may have thrown the dirty pages away and call a
+  second fsync a success, so there is no second one.
+* Segments are deleted oldest first, one directory fsync each: a power cut leaves no gap.
+* One process per directory, held by a lock that the kernel releases when the process ends.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from fedq.core import limits
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import Incarnation
+from fedq.journal.recovery import Recovered, recover
+from fedq.journal.segments import Chunk
+
+#: What may wait for the writer thread. A disk that far behind is as good as lost.
+backlog_bytes_max: Final = limits.node_memory_bytes_max // 4
+
+_BUFFERS_PER_WRITE = 1_024
+_SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
+_LOCK_NAME = "lock"
+_COUNTER_NAME = "incarnation"
+#: fdatasync spares the file's times; macOS lacks it.
+_sync_file: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+class DirectoryInUse(NodeFailure):
+    """Another process has the journal's directory open."""
+
+
+class JournalFiles:
+    """One node's journal directory, open. Every method is for the event loop's thread."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        on_synced: Callable[[int], None],
+        on_failed: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Makes the directory if need be and locks it; raises `DirectoryInUse`, `OSError`.
+
+        Call `recover` before the first `append`, and `close` in any case.
+        """
+        self._directory = Path(directory)
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+        self._loop = loop
+        #: The number of the last chunk handed over.
+        self._last_number = 0
+        _make_directory(self._directory)
+        self._lock = _lock_directory(self._directory)
+        self._directory_fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        # Shared with the writer thread; guarded by `_wake`.
+        self._wake = threading.Condition()
+        self._chunks: list[Chunk] = []
+        self._drops: list[int] = []
+        self._backlog_bytes = 0
+        self._closing = False
+        self._failed = False
+        # The writer thread's own: the segment being filled.
+        self._segment = 0
+        self._fd: int | None = None
+        self._dirty = False
+        self._writer = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._writer.start()
+
+    # --- start ---
+
+    def read_segments(self) -> Iterator[tuple[int, bytes]]:
+        """(number, bytes) of every segment in ascending order, read one at a time."""
+        return read_segments(self._directory)
+
+    def recover(self) -> Recovered:
+        """What the journal says; makes it safe to go on from, by cutting its torn tail.
+
+        Raises `CorruptJournal`, `OSError`. What the last process wrote may still be only in the
+        kernel's memory: it is fsynced here, since this process will answer for it.
+        """
+        recovered = recover(self.read_segments())
+        if recovered.segments:
+            last = recovered.segments[-1]
+            file = os.open(self._path(last.number), os.O_WRONLY)
+            try:
+                if recovered.torn_bytes:
+                    os.ftruncate(file, last.size)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            os.fsync(self._directory_fd)
+        return recovered
+
+    # --- work ---
+
+    @property
+    def backlog_bytes(self) -> int:
+        """How much was handed over and is not written yet."""
+        return self._backlog_bytes
+
+    def append(self, chunks: Sequence[Chunk]) -> None:
+        """Hands chunks to the writer, in order; returns at once. Ignored after a failure."""
+        if not chunks:
+            return
+        assert chunks[0].number == self._last_number + 1, "chunk numbers have no gaps"
+        self._last_number = chunks[-1].number
+        size = sum(len(chunk.data) for chunk in chunks)
+        with self._wake:
+            if self._failed:
+                return
+            assert not self._closing, "the journal was closed"
+            if self._backlog_bytes + size > backlog_bytes_max:
+                self._fail(
+                    f"the disk of {self._directory} does not keep up: more than "
+                    f"{backlog_bytes_max >> 20} MiB wait to be written; use a faster disk"
+                )
+                return
+            self._chunks.extend(chunks)
+            self._backlog_bytes += size
+            self._wake.notify()
+
+    def drop(self, segments: Sequence[int]) -> None:
+        """Deletes segments, oldest first, after everything appended so far is written."""
+        if not segments:
+            return
+        with self._wake:
+            if self._failed:
+                return
+            assert not self._closing, "the journal was closed"
+            self._drops.extend(segments)
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Writes and fsyncs what was appended, ends the thread, releases the lock.
+
+        Reports made meanwhile reach the loop after this. Does nothing the second time.
+        """
+        with self._wake:
+            if self._closing:
+                return
+            self._closing = True
+            self._wake.notify()
+        self._writer.join()
+        os.close(self._directory_fd)
+        os.close(self._lock)
+
+    # --- the writer thread ---
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._wake:
+                    while not (self._chunks or self._drops or self._closing or self._failed):
+                        self._wake.wait()
+                    if self._failed:
+                        break
+                    chunks, self._chunks = self._chunks, []
+                    drops, self._drops = self._drops, []
+                if not chunks and not drops:
+                    self._sync()
+                    break
+                self._work(chunks, drops)
+        except OSError as error:
+            with self._wake:
+                self._fail(_describe(error, self._path(self._segment)))
+        except Exception as error:
+            # A bug. The node must hear of it all the same: else it would wait for ever.
+            with self._wake:
+                self._fail(f"the journal's writer stopped: {type(error).__name__}: {error}")
+        finally:
+            if self._fd is not None:
+                os.close(self._fd)
+
+    def _work(self, chunks: list[Chunk], drops: list[int]) -> None:
+        """One group commit: writes all, fsyncs if asked, reports, and only then tidies up."""
+        for segment, group in groupby(chunks, key=lambda chunk: chunk.segment):
+            if segment != self._segment:
+                self._begin_segment(segment)
+            assert self._fd is not None
+            self._dirty = True
+            _write_all(self._fd, [chunk.data for chunk in group])
+        must_sync = any(chunk.sync for chunk in chunks)
+        if must_sync:
+            self._sync()
+        with self._wake:
+            self._backlog_bytes -= sum(len(chunk.data) for chunk in chunks)
+            if must_sync and not self._failed:
+                self._loop.call_soon_threadsafe(self._on_synced, chunks[-1].number)
+        for segment in sorted(drops):
+            assert segment < self._segment or self._fd is None, "the segment in use is not dead"
+            self._path(segment).unlink(missing_ok=True)
+            os.fsync(self._directory_fd)
+
+    def _begin_segment(self, segment: int) -> None:
+        assert segment > self._segment, "chunks go to ever newer segments"
+        if self._fd is not None:
+            self._sync()
+            os.close(self._fd)
+            self._fd = None
+        self._segment = segment
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._fd = os.open(self._path(segment), flags, 0o600)
+        os.fsync(self._directory_fd)
+
+    def _sync(self) -> None:
+        if self._dirty:
+            assert self._fd is not None
+            _sync_file(self._fd)
+            self._dirty = False
+
+    def _fail(self, reason: str) -> None:
+        """The end of this journal; `_wake` is held, so that no report of success can follow."""
+        if not self._failed:
+            self._failed = True
+            self._chunks = []
+            self._drops = []
+            self._loop.call_soon_threadsafe(self._on_failed, reason)
+            self._wake.notify()
+
+    def _path(self, segment: int) -> Path:
+        return self._directory / segment_name(segment)
+
+
+def segment_name(number: int) -> str:
+    """The file name of a segment; names sort as their numbers do."""
+    return f"{number:012d}.journal"
+
+
+def read_segments(directory: str | Path) -> Iterator[tuple[int, bytes]]:
+    """(number, bytes) of every segment of a directory, ascending; other files are not looked at.
+
+    For tools that do not hold the lock: a journal in use may end within a record.
+    """
+    for path in sorted(Path(directory).iterdir()):
+        match = _SEGMENT_NAME.fullmatch(path.name)
+        if match is not None:
+            yield int(match[1]), path.read_bytes()
+
+
+def start_number(directory: str | Path) -> Incarnation:
+    """Counts this start of the process and returns its number, from 1, once it is safe on disk.
+
+    To be called while a `JournalFiles` holds the directory's lock. Raises `NodeFailure` if the
+    count is lost: guessing might repeat a number, and with it the identity of old publishes.
+    """
+    directory = Path(directory)
+    _make_directory(directory)
+    path = directory / _COUNTER_NAME
+    number = 1
+    if path.exists():
+        text = path.read_text("ascii", errors="replace")
+        if not re.fullmatch(r"[0-9]{1,18}\n", text):
+            raise NodeFailure(
+                f"{path} does not hold a number: write into it, on a line of its own, a number "
+                "higher than this node has ever started, or empty the data directory"
+            )
+        number = int(text) + 1
+    elif any(_SEGMENT_NAME.fullmatch(entry.name) for entry in directory.iterdir()):
+        raise NodeFailure(
+            f"{path} is missing, yet the journal is not empty: restore the file, or write into it, "
+            "on a line of its own, a number higher than this node has ever started"
+        )
+    _replace_durably(path, f"{number}\n".encode())
+    return Incarnation(number)
+
+
+def _replace_durably(path: Path, content: bytes) -> None:
+    """Old or new content, never a mixture, whenever the power goes."""
+    temporary = path.with_name(path.name + ".new")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        _write_all(file, [content])
+        os.fsync(file)
+    finally:
+        os.close(file)
+    temporary.rename(path)
+    _sync_directory(path.parent)
+
+
+def _make_directory(directory: Path) -> None:
+    """Makes it and what leads to it, each durable in its parent."""
+    if not directory.is_dir():
+        _make_directory(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
+        _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _lock_directory(directory: Path) -> int:
+    """The open lock file, which holds the owner's process id for whoever is turned away."""
+    file = os.open(directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        owner = os.pread(file, 32, 0).decode("ascii", "replace").strip()
+        os.close(file)
+        raise DirectoryInUse(
+            f"{directory} is in use by process {owner or '(unknown)'}: stop that node first, "
+            "or give this one a data directory of its own"
+        ) from None
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _write_all(file: int, buffers: list[bytes]) -> None:
+    """Writes everything, in as few system calls as the kernel allows."""
+    left = [memoryview(buffer) for buffer in buffers if buffer]
+    done = 0
+    while done < len(left):
+        written = os.writev(file, left[done : done + _BUFFERS_PER_WRITE])
+        while done < len(left) and written >= len(left[done]):
+            written -= len(left[done])
+            done += 1
+        if written:
+            left[done] = left[done][written:]
+
+
+def _describe(error: OSError, path: Path) -> str:
+    """What to tell the operator about a disk that failed."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    text = f"cannot write the journal {error.filename or path}: {error.strerror} ({name})"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{text}; make room and start the node again"
+    return f"{text}; check the disk, then start the node again"

@@ -1,0 +1,71 @@
+"""What the journal's tests share: short messages, and records made from their decoded form."""
+
+from typing import assert_never
+
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.message import FLAG_PERSISTENT, encode, make_route
+from fedq.journal.records import (
+    Copy,
+    Drop,
+    Enqueue,
+    Keep,
+    Record,
+    Reset,
+    Settle,
+    encode_copy,
+    encode_drop,
+    encode_enqueue,
+    encode_keep,
+    encode_reset,
+    encode_settle,
+)
+
+ONE = FragmentId(1)
+TWO = FragmentId(2)
+PRIVATE = FragmentId(-7)
+NORTH = Origin(NodeId("north"), Incarnation(3))
+SOUTH = Origin(NodeId("süd"), Incarnation(1))
+
+
+def message(body: str, persistent: bool = True) -> bytes:
+    """An encoded message."""
+    flags = FLAG_PERSISTENT if persistent else 0
+    return encode(flags, make_route("", "orders"), b"\x10\x00\x02", body.encode())
+
+
+def bodies(*texts: str) -> list[bytes]:
+    """Persistent messages with these bodies."""
+    return [message(text) for text in texts]
+
+
+def encode_record(record: Record) -> bytes:
+    """A record's bytes; the inverse of decoding one."""
+    fragment, reign = record.fragment, record.reign
+    match record:
+        case Enqueue():
+            return encode_enqueue(
+                fragment,
+                reign,
+                record.first_position,
+                record.origin,
+                record.first_number,
+                record.messages,
+                record.resent,
+            )
+        case Copy():
+            return encode_copy(fragment, reign, record.positions, record.messages, record.origins)
+        case Settle():
+            return encode_settle(fragment, reign, record.event, record.ranges)
+        case Keep():
+            return encode_keep(fragment, reign, record.base, record.dropped)
+        case Reset():
+            return encode_reset(fragment, reign, record.base)
+        case Drop():
+            return encode_drop(fragment, reign)
+        case _:
+            assert_never(record)
+
+
+def encode_all(records: list[Record]) -> bytes:
+    """The bytes of a segment that holds these records."""
+    return b"".join(map(encode_record, records))

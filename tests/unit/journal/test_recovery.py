@@ -1,0 +1,140 @@
+"""Recovery: what each record does, what is cut and what is refused."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import first_position
+from fedq.journal.records import Copy, Drop, Enqueue, Keep, Record, Reset, Settle
+from fedq.journal.recovery import CorruptJournal, Recovered, RecoveredFragment, recover
+from fedq.journal.segments import Segment
+from tests.unit.journal.samples import (
+    NORTH,
+    ONE,
+    PRIVATE,
+    SOUTH,
+    TWO,
+    bodies,
+    encode_all,
+    message,
+)
+
+
+def replay(*records: Record) -> Recovered:
+    return recover([(1, encode_all(list(records)))])
+
+
+def test_nothing_on_disk_is_an_empty_node() -> None:
+    assert recover([]) == Recovered.empty()
+
+
+def test_messages_live_until_they_are_settled() -> None:
+    recovered = replay(
+        Enqueue(ONE, 1, 11, NORTH, 1, False, bodies("a", "b", "c", "d")),
+        Enqueue(PRIVATE, 0, 1, SOUTH, 5, True, bodies("p")),
+        Settle(ONE, 1, 15, [(11, 11), (13, 13)]),
+    )
+    assert recovered.fragments == {
+        ONE: RecoveredFragment({12: message("b"), 14: message("d")}, 15, 1, {NORTH: 4}),
+        PRIVATE: RecoveredFragment({1: message("p")}, 1, 0, {SOUTH: 5}),
+    }
+
+
+def test_transient_messages_die_with_the_process() -> None:
+    mixed = [message("kept"), message("lost", persistent=False)]
+    recovered = replay(Enqueue(ONE, 1, 11, NORTH, 1, False, mixed))
+    assert recovered.fragments[ONE].messages == {11: mixed[0]}
+    assert recovered.fragments[ONE].last == 12
+    assert recovered.fragments[ONE].origins == {NORTH: 2}
+    assert recovered.segments[0].highest == {ONE: 11}
+
+
+def test_a_copy_arrives_newest_first_and_is_put_in_order() -> None:
+    recovered = replay(
+        Enqueue(ONE, 1, 3, NORTH, 1, False, bodies("forgotten")),
+        Reset(ONE, 2, 50),
+        Enqueue(ONE, 2, 51, NORTH, 30, False, bodies("live")),
+        Copy(ONE, 2, [30, 40], bodies("c", "d"), {NORTH: 29, SOUTH: 8}),
+        Copy(ONE, 2, [10, 20], bodies("a", "b"), {NORTH: 29, SOUTH: 8}),
+    )
+    fragment = recovered.fragments[ONE]
+    assert list(fragment.messages) == [10, 20, 30, 40, 51]
+    assert (fragment.last, fragment.reign) == (51, 2)
+    assert fragment.origins == {NORTH: 30, SOUTH: 8}
+
+
+def test_an_incremental_copy_keeps_what_it_is_not_told_to_forget() -> None:
+    recovered = replay(
+        Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a", "b", "c")),
+        Keep(ONE, 2, 60, [(2, 2), (3, 9)]),
+    )
+    assert recovered.fragments[ONE] == RecoveredFragment({1: message("a")}, 60, 2, {NORTH: 3})
+
+
+def test_a_dropped_fragment_is_gone_and_its_neighbour_is_not() -> None:
+    recovered = replay(
+        Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a")),
+        Enqueue(TWO, 1, 1, NORTH, 1, False, bodies("b")),
+        Drop(ONE, 0),
+    )
+    assert list(recovered.fragments) == [TWO]
+
+
+def test_a_purge_may_span_reigns() -> None:
+    old, new = first_position(1) + 1, first_position(9) + 1
+    recovered = replay(
+        Enqueue(ONE, 1, old, NORTH, 1, False, bodies("a")),
+        Enqueue(ONE, 9, new, NORTH, 2, False, bodies("b")),
+        Settle(ONE, 9, new + 1, [(0, new)]),
+    )
+    assert recovered.fragments[ONE].messages == {}
+    assert recovered.fragments[ONE].last == new + 1
+
+
+def test_a_torn_tail_of_the_last_segment_is_cut_and_counted() -> None:
+    first = encode_all([Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a"))])
+    second = encode_all([Enqueue(ONE, 1, 2, NORTH, 2, False, bodies("b"))])
+    recovered = recover([(4, first), (5, second + second[:-1])])
+    assert recovered.torn_bytes == len(second) - 1
+    assert recovered.segments == [
+        Segment(4, len(first), {ONE: 1}),
+        Segment(5, len(second), {ONE: 2}),
+    ]
+    assert list(recovered.fragments[ONE].messages) == [1, 2]
+
+
+def test_damage_in_an_earlier_segment_is_refused_with_its_place() -> None:
+    whole = encode_all([Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a"))])
+    with pytest.raises(CorruptJournal, match=f"segment 4 .* byte {len(whole)} ") as caught:
+        recover([(4, whole + whole[:9]), (5, b"")])
+    assert (caught.value.segment, caught.value.offset) == (4, len(whole))
+    assert isinstance(caught.value, NodeFailure), "the node stops on it"
+
+
+def test_a_missing_segment_is_refused() -> None:
+    whole = encode_all([Drop(ONE, 0)])
+    with pytest.raises(CorruptJournal, match="segment 2 .* missing"):
+        recover([(1, whole), (3, whole)])
+
+
+#: Well-formed and checksummed, but of record version 2.
+FROM_THE_FUTURE = bytes.fromhex("00000012d280078502060000000000000001") + bytes(8)
+
+
+def test_a_record_of_a_newer_version_is_refused_even_at_the_end() -> None:
+    with pytest.raises(CorruptJournal, match="newer version"):
+        recover([(1, FROM_THE_FUTURE)])
+
+
+def test_a_segment_is_done_with_before_the_next_is_asked_for() -> None:
+    handed_out: list[int] = []
+
+    def segments() -> Iterator[tuple[int, bytes]]:
+        for number in (1, 2):
+            handed_out.append(number)
+            yield number, FROM_THE_FUTURE
+
+    with pytest.raises(CorruptJournal):
+        recover(segments())
+    assert handed_out == [1]
