@@ -139,9 +139,8 @@ def impurity(node: ast.AST) -> str | None:
     for name in modules_imported(node):
         if name.split(".")[0] in CLOCK_MODULES:
             return f"imports {name}; time is an argument now_ms"
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if reason := UNSTABLE_CALLS.get(node.func.id):
-            return f"{node.func.id}() {reason}"
+    if isinstance(node, ast.Call) and (reason := UNSTABLE_CALLS.get(name_of(node.func))):
+        return f"{name_of(node.func)}() {reason}"
     if isinstance(node, ast.AsyncFunctionDef | ast.Await):
         return "async below the line; return what should be done and let the shell wait for it"
     return None

@@ -1,0 +1,1 @@
+"""Measurements: `micro` for single steps, `macro` for whole brokers under load."""
