@@ -1,0 +1,354 @@
+"""The turns of a Raft voter: frames in, one step, sync, frames out.
+
+Inputs: frames and link changes of peers, proposals, the asyncio clock. Outputs: frames, and calls
+of the machine. The `Voter` (pysyncobj behind `fedq.shell.raft_log`) decides; this file makes sure
+of the order: **no frame leaves a turn before all that the turn has written is on disk**. That one
+rule covers entries, acknowledgements, terms and votes, and one sync serves the whole turn.
+
+Nothing re-enters: what arrives, and what the machine proposes while it is called, waits for its
+place in the turn. Any exception in a turn (disk, machine, broken invariant) is the last one: the
+files are abandoned as a crash would leave them, and `failed` is told once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from fedq.core import limits
+from fedq.core.ids import NodeId
+from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.raft_timing import RaftTiming
+from fedq.shell.raft_wire import RaftMessage, WireError, decode, encode
+
+#: Frames received and not yet handled; more are dropped, which Raft survives.
+_inbox_frames_max: Final = 4_096
+
+logger = logging.getLogger(__name__)
+
+
+class LogMachine(Protocol):
+    """What the log drives: the cluster map. None of these may raise: that stops the node."""
+
+    def on_committed(self, command: bytes) -> None:
+        """The next command of the log; each once per process life, in log order."""
+
+    def snapshot(self) -> bytes:
+        """The whole state after the last `on_committed` or `on_snapshot`."""
+
+    def on_snapshot(self, data: bytes) -> None:
+        """Replaces the whole state (at start, or when this voter was too far behind)."""
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        """Whom this voter now believes to lead; None at first."""
+
+
+class Voter(Protocol):
+    """One voter of a Raft group, without wires, disks or a clock of its own."""
+
+    @property
+    def leader(self) -> NodeId | None: ...
+    @property
+    def term(self) -> int: ...
+    @property
+    def applied(self) -> int: ...
+    @property
+    def committed(self) -> int: ...
+    def is_connected(self, peer: NodeId) -> bool: ...
+    def connected(self, peer: NodeId) -> None: ...
+    def disconnected(self, peer: NodeId) -> None: ...
+    def frame_lost(self, peer: NodeId) -> None: ...
+    def handle(self, peer: NodeId, message: RaftMessage) -> None: ...
+    def propose(self, command: bytes) -> None: ...
+    def step(self) -> None:
+        """Elections, commits, application, what followers lack, compaction: what is due."""
+
+    def has_more_to_do(self) -> bool:
+        """Whether another step would get further without any frame or time in between."""
+
+    def hand_over(self) -> bool:
+        """Asks the best follower to lead; False if none is up to date."""
+
+
+class VoterHooks(Protocol):
+    """What a voter may call while it steps."""
+
+    def post(self, peer: NodeId, message: RaftMessage) -> None:
+        """Sends a message at the end of the turn, after the sync."""
+
+    def apply(self, command: bytes) -> None:
+        """The next committed command."""
+
+    def snapshot(self) -> bytes:
+        """The machine's state now."""
+
+    def on_snapshot(self, data: bytes) -> None:
+        """The machine's state from now on."""
+
+
+class RaftTurns:
+    """Drives one `Voter` on the running asyncio loop."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        peers: dict[NodeId, None],
+        timing: RaftTiming,
+        *,
+        send: Callable[[NodeId, bytes], bool],
+        machine: LogMachine,
+        failed: Callable[[str], None],
+    ) -> None:
+        self._node = node
+        self._peers = peers
+        self._timing = timing
+        self._send = send
+        self._machine = machine
+        self._failed = failed
+        self._voter: Voter | None = None
+        self._storage: RaftStorage | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn_is_due = False
+        self._inbox: list[tuple[NodeId, RaftMessage]] = []
+        self._outbox: list[tuple[NodeId, RaftMessage]] = []
+        #: Own proposals not yet seen committed, with the time when to stop counting them.
+        self._in_flight: dict[bytes, float] = {}
+        self._reported: tuple[NodeId | None, int] = (None, 0)
+        self._leader_changed = asyncio.Event()
+        #: Peers whose bad frames were logged since they connected.
+        self._garbage_from: dict[NodeId, None] = {}
+        #: Frames that could not be decoded, or came from no voter.
+        self.garbage_frames = 0
+
+    # --- what the voter calls within a turn ---
+
+    def post(self, peer: NodeId, message: RaftMessage) -> None:
+        """Takes a message of the voter; it leaves at the end of the turn."""
+        self._outbox.append((peer, message))
+
+    def apply(self, command: bytes) -> None:
+        """Hands the next committed command to the machine."""
+        self._in_flight.pop(command, None)
+        self._machine.on_committed(command)
+
+    def snapshot(self) -> bytes:
+        """The machine's state after the last command applied."""
+        return self._machine.snapshot()
+
+    def on_snapshot(self, data: bytes) -> None:
+        """Replaces the machine's state with a leader's."""
+        self._machine.on_snapshot(data)
+
+    def _begin(self, voter: Voter, storage: RaftStorage) -> None:
+        """Starts the turns; the machine gets the restored snapshot first."""
+        self._voter, self._storage = voter, storage
+        self._loop = asyncio.get_running_loop()
+        if storage.restored is not None:
+            self._machine.on_snapshot(storage.restored.data)
+            storage.restored = None
+        self._on_timer()
+
+    # --- inputs ---
+
+    def propose(self, command: bytes) -> bool:
+        """Asks for a command to be committed; fire and forget.
+
+        False when no leader can be reached or `commands_in_flight_max` proposals are under way:
+        try again later. True promises nothing: the proposer repeats what it does not see
+        committed, and the machine ignores what it has seen. Raises `ValueError` for a command
+        that is empty or too large, because repeating that never helps.
+        """
+        if not 1 <= len(command) <= limits.command_bytes_max:
+            raise ValueError(
+                f"a command of the cluster map has 1 to {limits.command_bytes_max} bytes, this "
+                f"one {len(command)}: split it"
+            )
+        voter = self._voter
+        if voter is None or len(self._in_flight) >= limits.commands_in_flight_max:
+            return False
+        leader = voter.leader
+        if leader is None or (leader != self._node and not voter.is_connected(leader)):
+            return False
+        self._in_flight[command] = self._now() + self._timing.proposal_ms / 1_000
+        voter.propose(command)
+        self._make_turn_due()
+        return True
+
+    def receive(self, peer: NodeId, frame: bytes) -> None:
+        """A frame from the peer's Raft stream. One that makes no sense is dropped and counted."""
+        if self._voter is None:
+            return
+        if peer not in self._peers:
+            self._refuse(peer, "it is not a voter of this cluster")
+            return
+        try:
+            message = decode(frame)
+        except WireError as error:
+            self._refuse(peer, str(error))
+            return
+        if len(self._inbox) < _inbox_frames_max:
+            self._inbox.append((peer, message))
+            self._make_turn_due()
+
+    def on_peer_connected(self, peer: NodeId) -> None:
+        """Frames may be sent to the peer from now on; again after a new connection."""
+        self._garbage_from.pop(peer, None)
+        if self._voter is not None and peer in self._peers:
+            self._voter.connected(peer)
+            self._make_turn_due()
+
+    def on_peer_disconnected(self, peer: NodeId) -> None:
+        """The stream to the peer broke; frames under way may be lost."""
+        if self._voter is not None and peer in self._peers:
+            self._voter.disconnected(peer)
+            if self._reported[0] == peer:
+                self._in_flight.clear()
+            self._make_turn_due()
+
+    # --- for status ---
+
+    @property
+    def leader(self) -> NodeId | None:
+        """Whom this voter believes to lead."""
+        return self._voter.leader if self._voter is not None else None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether that is itself. For a moment, two voters may believe so."""
+        return self.leader == self._node
+
+    @property
+    def term(self) -> int:
+        """The Raft term, 0 before the start."""
+        return self._voter.term if self._voter is not None else 0
+
+    @property
+    def applied_index(self) -> int:
+        """The index of the newest entry the machine has; the log begins with 1."""
+        return self._voter.applied if self._voter is not None else 0
+
+    @property
+    def committed_index(self) -> int:
+        """The index of the newest entry known to be committed."""
+        return self._voter.committed if self._voter is not None else 0
+
+    @property
+    def truncations(self) -> int:
+        """How often this process removed entries that conflicted with a leader's."""
+        return self._storage.journal.truncations if self._storage is not None else 0
+
+    # --- the end ---
+
+    async def stop(self) -> None:
+        """Hands leadership over if there is anyone to take it, then closes the files.
+
+        Takes `hand_over_ms` at most. May be called again, or after a failure.
+        """
+        if self._voter is not None and self.is_leader and self._peers:
+            await self._hand_over(self._voter)
+        if self._storage is not None and self._voter is not None:
+            self._end()
+            self._storage.journal.close()
+
+    def abort(self) -> None:
+        """Stops at once and drops what is not synced, as a crash would."""
+        if self._storage is not None and self._voter is not None:
+            self._end()
+            self._storage.journal.abandon()
+
+    async def _hand_over(self, voter: Voter) -> None:
+        if not voter.hand_over():
+            return
+        self._make_turn_due()
+        deadline = self._now() + self._timing.hand_over_ms / 1_000
+        while self.is_leader and (remaining := deadline - self._now()) > 0:
+            self._leader_changed.clear()
+            try:
+                await asyncio.wait_for(self._leader_changed.wait(), remaining)
+            except TimeoutError:
+                logger.info("stopping while still leading the Raft log: nobody took over in time")
+
+    def _end(self) -> None:
+        self._voter = None
+        self._inbox.clear()
+        self._outbox.clear()
+        self._in_flight.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _fail(self, error: Exception) -> None:
+        self.abort()
+        self._leader_changed.set()
+        logger.error("the Raft log cannot go on", exc_info=error)
+        self._failed(f"the Raft log cannot go on: {type(error).__name__}: {error}")
+
+    # --- turns ---
+
+    def _now(self) -> float:
+        assert self._loop is not None, "the Raft log was not started"
+        return self._loop.time()
+
+    def _make_turn_due(self) -> None:
+        if not self._turn_is_due and self._loop is not None:
+            self._turn_is_due = True
+            self._loop.call_soon(self._turn)
+
+    def _on_timer(self) -> None:
+        self._expire()
+        self._turn()
+        if self._voter is not None and self._loop is not None:
+            self._timer = self._loop.call_later(self._timing.tick_ms / 1_000, self._on_timer)
+
+    def _expire(self) -> None:
+        """Stops counting proposals that a leader lost: oldest first, so this ends early."""
+        now = self._now()
+        while self._in_flight:
+            command, deadline = next(iter(self._in_flight.items()))
+            if deadline > now:
+                return
+            del self._in_flight[command]
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        voter, storage = self._voter, self._storage
+        if voter is None or storage is None:
+            return
+        try:
+            inbox, self._inbox = self._inbox, []
+            for peer, message in inbox:
+                voter.handle(peer, message)
+            voter.step()
+            storage.journal.sync()
+            self._flush(voter)
+            self._report(voter)
+        except Exception as error:
+            # Whatever it is, a voter that is not sure of its state must not vote.
+            self._fail(error)
+            return
+        if voter.has_more_to_do():
+            self._make_turn_due()
+
+    def _flush(self, voter: Voter) -> None:
+        outbox, self._outbox = self._outbox, []
+        for peer, message in outbox:
+            if not self._send(peer, encode(message)):
+                voter.frame_lost(peer)
+
+    def _report(self, voter: Voter) -> None:
+        leader, term = voter.leader, voter.term
+        if (leader, term) == self._reported:
+            return
+        # What was sent to the former leader may be lost; its proposer repeats it.
+        self._in_flight.clear()
+        is_other = leader != self._reported[0]
+        self._reported = (leader, term)
+        if is_other:
+            self._leader_changed.set()
+            self._machine.on_leader(leader)
+
+    def _refuse(self, peer: NodeId, reason: str) -> None:
+        self.garbage_frames += 1
+        if peer not in self._garbage_from and len(self._garbage_from) < limits.channels_max:
+            self._garbage_from[peer] = None
+            logger.warning("dropping Raft frames of %s: %s", peer, reason)

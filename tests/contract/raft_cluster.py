@@ -1,0 +1,192 @@
+"""Several Raft logs in one process, over ordered in-memory streams that can be cut."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import orjson
+
+from fedq.core.ids import NodeId
+from fedq.shell.raft_log import RaftLog, RaftTiming
+
+FAST = RaftTiming(
+    election_min_ms=150,
+    election_max_ms=300,
+    heartbeat_ms=30,
+    majority_lost_ms=300,
+    leader_lost_ms=60,
+    tick_ms=15,
+)
+DEADLINE_S = 10.0
+
+
+class Machine:
+    """Keeps every command, and what else it was told, in order."""
+
+    def __init__(self) -> None:
+        self.commands: list[bytes] = []
+        self.leaders: list[NodeId | None] = []
+        self.snapshots_taken = 0
+        self.snapshots_installed = 0
+        self.poison: bytes | None = None
+
+    def on_committed(self, command: bytes) -> None:
+        if command == self.poison:
+            raise RuntimeError("this command cannot be applied")
+        self.commands.append(command)
+
+    def snapshot(self) -> bytes:
+        self.snapshots_taken += 1
+        return orjson.dumps([command.hex() for command in self.commands])
+
+    def on_snapshot(self, data: bytes) -> None:
+        self.snapshots_installed += 1
+        self.commands = [bytes.fromhex(command) for command in orjson.loads(data)]
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        self.leaders.append(leader)
+
+
+class Member:
+    """One voter: its log, its machine, its directory."""
+
+    def __init__(self, cluster: "Cluster", name: NodeId) -> None:
+        self.name = name
+        self.machine = Machine()
+        self.failures: list[str] = []
+        self.log = RaftLog(
+            name,
+            cluster.names,
+            cluster.directory / name,
+            send=lambda peer, frame: cluster.send(name, peer, frame),
+            machine=self.machine,
+            failed=self.failures.append,
+            timing=cluster.timing,
+        )
+
+
+class Cluster:
+    """The members and the streams between them."""
+
+    def __init__(self, directory: Path, size: int, timing: RaftTiming = FAST) -> None:
+        self.directory = directory
+        self.timing = timing
+        self.names: Sequence[NodeId] = [NodeId(f"n{number}") for number in range(1, size + 1)]
+        self.members: dict[NodeId, Member] = {}
+        self.connected: set[tuple[NodeId, NodeId]] = set()
+        #: Counts the connections, so that frames of an old one get lost.
+        self.generation = 0
+        self.frames = 0
+        #: What a frame looks like when it arrives; None drops it.
+        self.meddle: Callable[[NodeId, NodeId, bytes], bytes | None] = lambda _, __, frame: frame
+
+    # --- the streams ---
+
+    def send(self, sender: NodeId, receiver: NodeId, frame: bytes) -> bool:
+        if (sender, receiver) not in self.connected:
+            return False
+        self.frames += 1
+        asyncio.get_running_loop().call_soon(self._arrive, self.generation, sender, receiver, frame)
+        return True
+
+    def _arrive(self, generation: int, sender: NodeId, receiver: NodeId, frame: bytes) -> None:
+        if generation != self.generation or (sender, receiver) not in self.connected:
+            return
+        seen = self.meddle(sender, receiver, frame)
+        if seen is not None and receiver in self.members:
+            self.members[receiver].log.receive(sender, seen)
+
+    def connect(self, left: NodeId, right: NodeId) -> None:
+        for sender, receiver in ((left, right), (right, left)):
+            if (sender, receiver) not in self.connected:
+                self.connected.add((sender, receiver))
+                self.members[sender].log.on_peer_connected(receiver)
+
+    def cut(self, left: NodeId, right: NodeId) -> None:
+        for sender, receiver in ((left, right), (right, left)):
+            if (sender, receiver) in self.connected:
+                self.connected.discard((sender, receiver))
+                if sender in self.members:
+                    self.members[sender].log.on_peer_disconnected(receiver)
+
+    def isolate(self, name: NodeId) -> None:
+        for other in self.names:
+            if other != name:
+                self.cut(name, other)
+
+    def heal(self) -> None:
+        for left in self.members:
+            for right in self.members:
+                if left < right:
+                    self.connect(left, right)
+
+    # --- the members ---
+
+    def start(self, *names: NodeId) -> None:
+        for name in names or self.names:
+            member = Member(self, name)
+            member.log.start()
+            self.members[name] = member
+        self.heal()
+
+    def kill(self, name: NodeId) -> None:
+        """The process is gone: nothing is closed, its peers see their connections reset."""
+        member = self.members.pop(name)
+        member.log.abort()
+        self.isolate(name)
+
+    async def stop(self) -> None:
+        for member in list(self.members.values()):
+            await member.log.stop()
+        self.members.clear()
+        self.connected.clear()
+
+    # --- waiting ---
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DEADLINE_S
+        while not condition():
+            assert loop.time() < deadline, f"never came true: {what}; {self.describe()}"
+            for member in self.members.values():
+                assert not member.failures, member.failures
+            await asyncio.sleep(0.002)
+
+    def describe(self) -> str:
+        return "; ".join(
+            f"{name}: leader {member.log.leader}, term {member.log.term}, "
+            f"applied {member.log.applied_index}, {len(member.machine.commands)} commands"
+            for name, member in self.members.items()
+        )
+
+    async def leader(self, *names: NodeId) -> Member:
+        """The member that all of `names` (else all members) agree on."""
+        asked = [self.members[name] for name in names or self.members]
+
+        def agreed() -> bool:
+            leaders = {member.log.leader for member in asked}
+            return len(leaders) == 1 and leaders <= {member.name for member in asked}
+
+        await self.until(agreed, "a common leader")
+        leader = asked[0].log.leader
+        assert leader is not None
+        return self.members[leader]
+
+    def followers(self, leader: Member) -> list[Member]:
+        return [member for member in self.members.values() if member is not leader]
+
+    async def propose(self, member: Member, commands: Sequence[bytes]) -> None:
+        """Proposes each command, waiting when the log is full, and until it is committed."""
+        for command in commands:
+            await self.until(lambda c=command: member.log.propose(c), "room for a proposal")  # type: ignore[misc]
+        await self.until(
+            lambda: set(commands) <= set(member.machine.commands), "own proposals committed"
+        )
+
+    async def agreed(self, commands: Sequence[bytes]) -> None:
+        """Waits until every member has exactly these commands, in this order."""
+        expected = list(commands)
+        await self.until(
+            lambda: all(m.machine.commands == expected for m in self.members.values()),
+            f"{len(expected)} commands on every member",
+        )
