@@ -1,0 +1,91 @@
+"""Sockets to listen on and TLS for them, made early so that a wrong setting stops the start.
+
+In: a configuration. Out: bound sockets, TLS contexts, or a `ConfigError` that names the key.
+Invariant: a bound socket does not listen yet; whoever connects is still refused.
+"""
+
+import errno
+import socket
+import ssl
+
+from fedq.shell.node_config import ClientTls, ConfigError, Listener, NodeConfig, join_address
+
+
+def bind(config: NodeConfig, key: str, listener: Listener) -> list[socket.socket]:
+    """A socket for each address of the listener's host, all with one port."""
+    bound: list[socket.socket] = []
+    port = listener.port
+    try:
+        found = socket.getaddrinfo(
+            listener.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, place in dict.fromkeys((info[0], info[4]) for info in found):
+            bound.append(_bind_one(family, (place[0], port, *place[2:])))
+            port = bound[0].getsockname()[1]
+    except OSError as error:
+        if bound and error.errno == errno.EADDRNOTAVAIL:
+            # A name like localhost may stand for an IPv6 address that this machine has not.
+            return bound
+        for one in bound:
+            one.close()
+        raise _explained(config, key, listener, error) from error
+    return bound
+
+
+def check_free(config: NodeConfig, key: str, listener: Listener) -> None:
+    """Raises `ConfigError` if nobody could listen there now."""
+    for one in bind(config, key, listener):
+        one.close()
+
+
+def _bind_one(family: int, place: tuple[object, ...]) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(place)
+    except OSError:
+        one.close()
+        raise
+    return one
+
+
+def _explained(config: NodeConfig, key: str, listener: Listener, error: OSError) -> ConfigError:
+    place = join_address(listener.host, listener.port)
+    if error.errno == errno.EADDRINUSE:
+        return config.error(
+            f"{key}.port", f"{place} is in use; stop the other process or choose another port"
+        )
+    if error.errno == errno.EACCES:
+        return config.error(
+            f"{key}.port", f"{place} needs privileges; choose a port of 1024 or above"
+        )
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return config.error(
+            f"{key}.host", f"{listener.host} is no address of this machine; correct it"
+        )
+    return config.error(key, f"cannot listen on {place}: {error.strerror or error}")
+
+
+def client_tls(config: NodeConfig, key: str, files: ClientTls) -> ssl.SSLContext:
+    """The TLS context of an AMQP listener (TLS 1.2 and later)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except (OSError, ssl.SSLError) as error:
+        raise config.error(
+            f"{key}.tls.certificate",
+            f"{files.certificate} and {files.key} are no certificate and its unencrypted key "
+            f"in PEM form: {error.strerror or error}",
+        ) from error
+    if files.authority is not None:
+        try:
+            context.load_verify_locations(files.authority)
+        except (OSError, ssl.SSLError) as error:
+            raise config.error(
+                f"{key}.tls.authority", f"{files.authority} is no certificate in PEM form"
+            ) from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

@@ -1,0 +1,53 @@
+"""The node as the machine behind the Raft log.
+
+In: committed commands, snapshots and leaders from `fedq.shell.raft_log`. Out: the node's inputs
+about them, through `Turn.input`. Invariant: the log never goes on without the node, because it
+would then compact to a snapshot that lacks what the node did not hear.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import NodeId
+from fedq.shell.turn import Turn
+
+
+class MapInputs(Protocol):
+    """What the log calls of a node."""
+
+    def on_committed(self, command: bytes) -> None: ...
+    def on_leader(self, leader: NodeId | None) -> None: ...
+    def snapshot(self) -> bytes: ...
+    def on_snapshot(self, data: bytes) -> None: ...
+
+
+class MapMachine:
+    """A `LogMachine` of the Raft log that leads into the node's turns."""
+
+    __slots__ = ("_node", "_turn")
+
+    def __init__(self, node: MapInputs, turn: Turn) -> None:
+        self._node = node
+        self._turn = turn
+
+    def on_committed(self, command: bytes) -> None:
+        """The next command of the log."""
+        self._input(self._node.on_committed, command)
+
+    def snapshot(self) -> bytes:
+        """The whole cluster map."""
+        return self._node.snapshot()
+
+    def on_snapshot(self, data: bytes) -> None:
+        """Replaces the whole cluster map."""
+        self._input(self._node.on_snapshot, data)
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        """Whom this voter believes to lead."""
+        self._input(self._node.on_leader, leader)
+
+    def _input(self, method: Callable[..., None], *args: object) -> None:
+        self._turn.input(method, *args)
+        if self._turn.is_stopped:
+            raise NodeFailure("the node behind the log has stopped")

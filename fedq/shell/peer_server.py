@@ -1,0 +1,134 @@
+"""The accepting end of the streams between nodes: takes in what other nodes send.
+
+In: calls of the Peer service. Out: the node's `on_peer` through `Turn.input`, and frames for the
+Raft log. Invariants: only a configured peer that has proven its name (by its certificate, when
+there are certificates) reaches a decoder; of each peer at most one stream of a kind is listened
+to, the newest; bytes that are no frame end the stream with INVALID_ARGUMENT.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import NamedTuple, Protocol
+
+import grpc
+import grpc.aio
+
+from fedq.core.ids import NodeId
+from fedq.core.peer_messages import PeerFrame
+from fedq.shell.peer_channel import NODE_METADATA, SERVICE, proven_identities
+from fedq.shell.peer_codec import MalformedFrameError, decode_frame, decode_raft, encode_welcome
+
+logger = logging.getLogger(__name__)
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+class PeerInputs(Protocol):
+    """What the server calls of a node."""
+
+    def on_peer(self, frame: PeerFrame) -> None: ...
+
+
+class Feed(Protocol):
+    """`Turn.input`, as far as it is needed here."""
+
+    def __call__(self, method: Callable[..., None], *args: object) -> None: ...
+
+
+class PeerSink(NamedTuple):
+    """Where what peers send goes."""
+
+    node: PeerInputs
+    feed: Feed
+    #: A frame of the Raft log.
+    receive_raft: Callable[[NodeId, bytes], None]
+
+
+class PeerServer:
+    """The Peer service of one node, to be added to a gRPC server."""
+
+    __slots__ = ("_is_secure", "_node_id", "_peers", "_sink", "_streams")
+
+    def __init__(
+        self, node_id: NodeId, peers: Collection[NodeId], sink: PeerSink, *, is_secure: bool
+    ) -> None:
+        """`is_secure`: callers have certificates, and must be who they prove to be."""
+        self._node_id = node_id
+        self._peers = {peer: None for peer in peers if peer != node_id}
+        self._sink = sink
+        self._is_secure = is_secure
+        #: The handler of the newest stream of each kind and peer.
+        self._streams: dict[tuple[str, NodeId], asyncio.Task[object]] = {}
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Registers with `server`, which must not have been started yet."""
+        handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+            "Link": grpc.stream_stream_rpc_method_handler(self._link),
+            "Raft": grpc.stream_stream_rpc_method_handler(self._raft),
+        }
+        handler = grpc.method_handlers_generic_handler(SERVICE, handlers)
+        server.add_generic_rpc_handlers((handler,))
+
+    async def _link(self, _: object, context: Context) -> None:
+        def take(peer: NodeId, data: bytes) -> None:
+            frame = decode_frame(data)
+            if frame.sender != peer:
+                raise MalformedFrameError(f"a frame of {frame.sender} in the stream of {peer}")
+            self._sink.feed(self._sink.node.on_peer, frame)
+
+        await self._listen("link", context, take)
+
+    async def _raft(self, _: object, context: Context) -> None:
+        def take(peer: NodeId, data: bytes) -> None:
+            self._sink.receive_raft(peer, decode_raft(data))
+
+        await self._listen("raft", context, take)
+
+    async def _listen(
+        self, kind: str, context: Context, take: Callable[[NodeId, bytes], None]
+    ) -> None:
+        peer = await self._admit(context)
+        task = asyncio.current_task()
+        assert task is not None
+        older = self._streams.get((kind, peer))
+        if older is not None:
+            # The peer dialed again: whatever still comes from the old stream came too late.
+            older.cancel()
+        self._streams[kind, peer] = task
+        try:
+            await context.write(encode_welcome(self._node_id))
+            while isinstance(data := await context.read(), bytes):
+                take(peer, data)
+        except MalformedFrameError as error:
+            logger.warning("closing the %s stream of %s: %s", kind, peer, error)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            if self._streams.get((kind, peer)) is task:
+                del self._streams[kind, peer]
+
+    async def _admit(self, context: Context) -> NodeId:
+        """The caller's proven name; otherwise the call is aborted."""
+        metadata = context.invocation_metadata() or ()
+        names = [str(value) for key, value in metadata if key == NODE_METADATA]
+        if len(names) != 1:
+            await self._refuse(
+                context, f"say who you are in the metadata entry {NODE_METADATA}", "a caller"
+            )
+        name = names[0]
+        if self._is_secure and name not in proven_identities(context.auth_context()):
+            await self._refuse(
+                context, f"your certificate does not speak for {name!r}; make one for it", name
+            )
+        peer = NodeId(name)
+        if peer not in self._peers:
+            await self._refuse(
+                context,
+                f"{name!r} is no peer of {self._node_id}; name it under `peers` in its file",
+                name,
+            )
+        return peer
+
+    async def _refuse(self, context: Context, text: str, caller: str) -> None:
+        logger.warning("refused %r at %s: %s", caller[:255], context.peer(), text)
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)

@@ -1,0 +1,180 @@
+"""The dialing end of one stream to a peer: dials until it is up, then writes what it is handed.
+
+In: encoded frames. Out: gRPC messages in the same order, and word of the stream going up and down.
+One task serves a stream for the whole life of the node; a frame costs no task of its own.
+
+Invariants: `on_up` and `on_down` alternate, except that `on_down` is repeated for each attempt
+that fails; a frame handed over while the stream is down is discarded, and those waiting when it
+breaks, too; what waits is bounded in bytes.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from fedq.core import limits
+from fedq.core.ids import NodeId
+from fedq.shell.peer_channel import NODE_METADATA
+from fedq.shell.peer_codec import MalformedFrameError, decode_welcome
+
+#: What one stream may have waiting; the node's own windows keep it far below.
+queue_bytes_max: Final = limits.peer_window_bytes_max + limits.record_bytes_max
+#: How long one attempt may take from dialing to the peer's welcome.
+_WELCOME_S: Final = 2.0
+#: Between attempts; longer when the peer refuses for a reason that time alone does not cure.
+_RETRY_S: Final = 0.05
+_RETRY_REFUSED_S: Final = 1.0
+#: A peer that keeps failing for the same reason is logged once, and again after so many attempts.
+_LOG_EVERY: Final = 1_000
+
+_LASTING = (
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+)
+
+logger = logging.getLogger(__name__)
+
+Call = grpc.aio.StreamStreamCall[bytes, bytes]
+
+
+class _StreamFailed(Exception):  # noqa: N818 - it is caught two lines from where it is raised
+    """The stream ended; the text says why."""
+
+    def __init__(self, reason: str, *, is_lasting: bool = False) -> None:
+        super().__init__(reason)
+        self.is_lasting = is_lasting
+
+
+class PeerStream:
+    """One outgoing stream to one peer."""
+
+    __slots__ = (
+        "_call", "_channel", "_failures", "_last_reason", "_method", "_node_id", "_on_down",
+        "_on_up", "_peer", "_queue", "_queue_bytes", "_up", "_wake",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        method: str,
+        node_id: NodeId,
+        peer: NodeId,
+        on_up: Callable[[], None],
+        on_down: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._channel = channel
+        self._method = method
+        self._node_id = node_id
+        self._peer = peer
+        self._on_up = on_up
+        self._on_down = on_down
+        self._queue: deque[bytes] = deque()
+        self._queue_bytes = 0
+        self._wake = asyncio.Event()
+        self._up = False
+        self._call: Call | None = None
+        self._failures = 0
+        self._last_reason = ""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the peer has admitted the stream and it has not broken since."""
+        return self._up
+
+    def send(self, data: bytes) -> bool:
+        """Hands over a frame; False when the stream is down or too much waits already."""
+        if not self._up or (self._queue and self._queue_bytes + len(data) > queue_bytes_max):
+            return False
+        self._queue.append(data)
+        self._queue_bytes += len(data)
+        self._wake.set()
+        return True
+
+    def break_off(self) -> None:
+        """Ends the stream as if it had broken; it is dialed again."""
+        if self._call is not None:
+            self._call.cancel()
+
+    async def serve(self) -> None:
+        """Dials and writes until cancelled."""
+        while True:
+            try:
+                await self._serve_once()
+            except _StreamFailed as failure:
+                self._note(str(failure))
+                retry_s = _RETRY_REFUSED_S if failure.is_lasting else _RETRY_S
+            await self._on_down()
+            await asyncio.sleep(retry_s)
+
+    async def _serve_once(self) -> None:
+        """One attempt; always ends in `_StreamFailed` or cancellation."""
+        open_call: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+        open_call = self._channel.stream_stream(self._method)
+        call = open_call(metadata=((NODE_METADATA, self._node_id),))
+        self._call = call
+        try:
+            await self._expect_welcome(call)
+            self._up = True
+            self._failures = 0
+            self._last_reason = ""
+            call.add_done_callback(lambda _: self._wake.set())
+            self._on_up()
+            await self._write_all(call)
+            raise await _ended(call)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            raise await _ended(call) from error
+        finally:
+            self._up = False
+            self._queue.clear()
+            self._queue_bytes = 0
+            self._call = None
+            call.cancel()
+
+    async def _expect_welcome(self, call: Call) -> None:
+        try:
+            answer = await asyncio.wait_for(call.read(), _WELCOME_S)
+        except TimeoutError as error:
+            raise _StreamFailed(f"no welcome within {_WELCOME_S:g} seconds") from error
+        if not isinstance(answer, bytes):
+            raise await _ended(call)
+        try:
+            name = decode_welcome(answer)
+        except MalformedFrameError as error:
+            raise _StreamFailed(str(error), is_lasting=True) from error
+        if name != self._peer:
+            raise _StreamFailed(
+                f"{name} answers at its address; correct `peers` in the file", is_lasting=True
+            )
+
+    async def _write_all(self, call: Call) -> None:
+        queue, wake = self._queue, self._wake
+        while not call.done():
+            await wake.wait()
+            wake.clear()
+            while queue:
+                data = queue.popleft()
+                await call.write(data)
+                # Only now, so that what gRPC holds back counts as waiting.
+                self._queue_bytes -= len(data)
+
+    def _note(self, reason: str) -> None:
+        self._failures += 1
+        if reason != self._last_reason or self._failures % _LOG_EVERY == 0:
+            self._last_reason = reason
+            logger.info("no %s stream to %s: %s", self._method, self._peer, reason)
+
+
+async def _ended(call: Call) -> _StreamFailed:
+    """Why the call ended, in words."""
+    if not call.done():
+        return _StreamFailed("the stream broke")
+    code = await call.code()
+    details = await call.details()
+    return _StreamFailed(f"{code.name}: {details}", is_lasting=code in _LASTING)

@@ -1,0 +1,386 @@
+"""One running node: opens what it needs, in order, and closes it again.
+
+In: a `NodeConfig`, services of the floors above. Out: a node that serves, its bound ports, and in
+the end an exit code. The order of the start is the order of trust: certificates and ports first
+(nothing has happened yet if they are wrong), then the disk, then peers, and clients last. A clean
+stop goes the other way; the peers' port closes last, because a refused connection there proves
+to the others that this node is gone.
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import grpc.aio
+
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import Incarnation, NodeId
+from fedq.journal.recovery import Recovered
+from fedq.node.node import Node
+from fedq.node.settings import NodeSettings
+from fedq.shell import certificates, listeners
+from fedq.shell.amqp_server import AmqpServer
+from fedq.shell.journal_files import DirectoryInUse, JournalFiles, start_number
+from fedq.shell.map_machine import MapMachine
+from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
+from fedq.shell.peer_channel import open_channel
+from fedq.shell.peer_client import PeerClient
+from fedq.shell.peer_server import PeerServer, PeerSink
+from fedq.shell.raft_journal import RaftStorageError
+from fedq.shell.raft_log import RaftLog
+from fedq.shell.services import GrpcServers, Service
+from fedq.shell.system_clock import monotonic_ms
+from fedq.shell.turn import Outlets, Turn
+
+#: Opens a channel to the gRPC services of another member, given its name and "host:port".
+Connect = Callable[[NodeId, str], grpc.aio.Channel]
+MakeService = Callable[[Node, Connect], Service]
+
+#: Descriptors kept for files, peers and the admin port.
+_DESCRIPTORS_RESERVED: Final = 256
+#: How long a clean stop waits for the node to hand over and tell its clients,
+_STOP_S: Final = 10.0
+#: and then for clients to close their side.
+_FAREWELL_S: Final = 2.0
+_POLL_S: Final = 0.01
+
+logger = logging.getLogger("fedq.node")
+
+
+class BoundPorts(NamedTuple):
+    """Where a node listens."""
+
+    amqp: tuple[int, ...]
+    peer: int | None
+    admin: int | None
+
+
+class _Parts(NamedTuple):
+    """What a started node consists of."""
+
+    node: Node
+    turn: Turn
+    journal: JournalFiles
+    raft: RaftLog
+    amqp: AmqpServer
+    peers: PeerClient
+    grpc: GrpcServers
+
+
+class NodeRunner:
+    """A node on the running event loop."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._make_services: dict[str, MakeService] = {}
+        self._parts: _Parts | None = None
+        self._bound: list[tuple[str, list[socket.socket], ssl.SSLContext | None]] = []
+        self._amqp_ports: tuple[int, ...] = ()
+        self._ended = asyncio.Event()
+        self._failure: str | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        #: Set once clients can connect.
+        self.started = asyncio.Event()
+
+    # --- before the start ---
+
+    def add_admin_service(self, name: str, make: MakeService) -> None:
+        """A gRPC service, by its full name, for the admin port and the peers' port.
+
+        `make` is called with the node and a way to reach other members before the servers start.
+        """
+        assert self._parts is None, "services are added before the start"
+        self._make_services[name] = make
+
+    # --- start ---
+
+    async def start(self) -> None:
+        """Returns when clients can connect.
+
+        Raises `ConfigError` for what the operator can change in the configuration, and
+        `NodeFailure` for a data directory that cannot be trusted; both say what to do.
+        """
+        assert self._parts is None, "a runner runs once"
+        self._check_certificates()
+        journal = None
+        try:
+            self._bind_clients()
+            journal, incarnation, recovered = await self._open_data()
+            parts = self._build(journal, incarnation, recovered)
+        except BaseException:
+            self._close_sockets()
+            if journal is not None:
+                journal.close()
+            raise
+        self._parts = parts
+        try:
+            await self._start_parts(parts)
+        except BaseException:
+            await self._close(parts)
+            raise
+        self.started.set()
+        for place in self.amqp_urls:
+            logger.info("fedq %s ready: %s", self._config.node, place)
+
+    def _check_certificates(self) -> None:
+        files = self._config.certificates
+        if files is None:
+            return
+        try:
+            certificates.check_node_certificate(files, self._config.node)
+        except certificates.CertificateError as error:
+            raise self._config.error("certificates", str(error)) from error
+
+    def _bind_clients(self) -> None:
+        config = self._config
+        for index, listener in enumerate(config.amqp):
+            key = f"amqp.listen[{index}]"
+            tls = listeners.client_tls(config, key, listener.tls) if listener.tls else None
+            self._bound.append((key, listeners.bind(config, key, listener), tls))
+        self._amqp_ports = tuple(bound[0].getsockname()[1] for _, bound, _ in self._bound)
+        GrpcServers.check_ports(config)
+
+    async def _open_data(self) -> tuple[JournalFiles, Incarnation, Recovered]:
+        directory = self._journal_directory
+        try:
+            journal = JournalFiles(
+                directory, self._on_synced, self._on_journal_failed, asyncio.get_running_loop()
+            )
+        except DirectoryInUse as error:
+            raise self._config.error("data", str(error)) from error
+        except OSError as error:
+            raise self._config.error(
+                "data",
+                f"{error.filename or directory} cannot be used: {error.strerror}; make it "
+                "writable for this user or choose another directory",
+            ) from error
+        try:
+            incarnation = start_number(directory)
+            # Reading may take a while, and whoever wants to stop the process should not wait.
+            recovered = await asyncio.to_thread(journal.recover)
+        except BaseException:
+            journal.close()
+            raise
+        if recovered.torn_bytes:
+            logger.warning("the journal's last write was cut off by a crash; it was not confirmed")
+        return journal, incarnation, recovered
+
+    def _build(
+        self, journal: JournalFiles, incarnation: Incarnation, recovered: Recovered
+    ) -> _Parts:
+        config = self._config
+        node = Node(self._settings(incarnation), recovered)
+        turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
+        amqp = AmqpServer(node, turn.input, self._connections_max)
+        machine = MapMachine(node, turn)
+        raft = RaftLog(
+            config.node,
+            tuple(self._voters),
+            config.data / "raft",
+            send=lambda peer, data: peers.send_raft(peer, data),
+            machine=machine,
+            failed=turn.fail,
+        )
+        peers = PeerClient(config.node, node, turn.input, raft, config.certificates, turn.fail)
+        services = {name: make(node, self._connect) for name, make in self._make_services.items()}
+        turn.connect(
+            Outlets(
+                append=journal.append,
+                drop_segments=journal.drop,
+                send=peers.send,
+                write=amqp.write,
+                close=amqp.close,
+                set_reading=amqp.set_reading,
+                propose=raft.propose,
+            )
+        )
+        return _Parts(node, turn, journal, raft, amqp, peers, GrpcServers(config, services))
+
+    async def _start_parts(self, parts: _Parts) -> None:
+        config = self._config
+        sink = PeerSink(parts.node, parts.turn.input, parts.raft.receive)
+        is_secure = config.certificates is not None
+        parts.turn.start()
+        # Before the first frame of a peer, which may build on the map that is restored here.
+        try:
+            parts.raft.start()
+        except RaftStorageError as error:
+            raise NodeFailure(str(error)) from error
+        await parts.grpc.start_peer(
+            PeerServer(config.node, self._voters, sink, is_secure=is_secure)
+        )
+        await parts.grpc.start_admin()
+        parts.peers.start(self._voters)
+        for _, sockets, tls in self._bound:
+            while sockets:
+                await parts.amqp.listen(sockets.pop(), tls)
+        await parts.grpc.set_serving(True)
+
+    def _settings(self, incarnation: Incarnation) -> NodeSettings:
+        config, timing = self._config, self._config.timing
+        return NodeSettings(
+            node=config.node,
+            incarnation=incarnation,
+            peers=self._voters,
+            amqp_address=self._amqp_address,
+            zone=config.zone,
+            users=dict(config.users),
+            seed=int.from_bytes(os.urandom(8)),
+            heartbeat_ms=timing.heartbeat_ms,
+            lease_ms=timing.lease_ms,
+            suspect_ms=timing.suspect_ms,
+            backup_stall_ms=timing.backup_stall_ms,
+            replace_backup_ms=timing.replace_backup_ms,
+            fragment_threshold=config.fragment_threshold,
+        )
+
+    # --- what others want to know ---
+
+    @property
+    def node(self) -> Node:
+        """The node; only after the start."""
+        assert self._parts is not None
+        return self._parts.node
+
+    @property
+    def raft(self) -> RaftLog:
+        """The node's Raft log; only after the start."""
+        assert self._parts is not None
+        return self._parts.raft
+
+    @property
+    def bound_ports(self) -> BoundPorts:
+        """Where the node listens; only after the start."""
+        assert self._parts is not None
+        grpc_servers = self._parts.grpc
+        return BoundPorts(self._amqp_ports, grpc_servers.peer_port, grpc_servers.admin_port)
+
+    @property
+    def amqp_urls(self) -> list[str]:
+        """One URL for each AMQP listener."""
+        urls: list[str] = []
+        for listener, port in zip(self._config.amqp, self._amqp_ports, strict=True):
+            scheme = "amqps" if listener.tls else "amqp"
+            urls.append(f"{scheme}://{join_address(_reachable(listener.host), port)}")
+        return urls
+
+    def is_linked(self, peer: NodeId) -> bool:
+        """Whether the link to a peer is up."""
+        return self._parts is not None and self._parts.peers.is_up(peer)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the node could not go on; None as long as it can."""
+        return self._failure
+
+    @property
+    def _voters(self) -> dict[NodeId, str]:
+        alone = {self._config.node: self._amqp_address}
+        return dict(self._config.peers) or alone
+
+    @property
+    def _amqp_address(self) -> str:
+        if self._config.amqp_address:
+            return self._config.amqp_address
+        return join_address(_reachable(self._config.amqp[0].host), self._amqp_ports[0])
+
+    @property
+    def _journal_directory(self) -> Path:
+        return self._config.data / "journal"
+
+    @property
+    def _connections_max(self) -> int:
+        allowed = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _DESCRIPTORS_RESERVED, 16)
+        wanted = self._config.connections_max
+        return allowed if wanted is None else min(wanted, allowed)
+
+    def _connect(self, _: NodeId, address: str) -> grpc.aio.Channel:
+        return open_channel(address, self._config.certificates)
+
+    # --- what happens below ---
+
+    def _on_synced(self, number: int) -> None:
+        if self._parts is not None:
+            self._parts.turn.input(self._parts.node.on_synced, number)
+
+    def _on_journal_failed(self, reason: str) -> None:
+        if self._parts is not None:
+            self._parts.turn.input(self._parts.node.on_journal_failed, reason)
+
+    def _on_fatal(self, reason: str) -> None:
+        logger.critical("fedq %s stops: %s", self._config.node, reason)
+        self._failure = reason
+        if self._parts is not None:
+            self._parts.raft.abort()
+            self._parts.amqp.stop_listening()
+            self._parts.amqp.abort_all()
+        self._ended.set()
+
+    # --- stop ---
+
+    async def wait(self) -> int:
+        """Waits until the node has ended or must end; returns the exit code: 0 clean, 1 not."""
+        await self._ended.wait()
+        await self.stop()
+        return 0 if self._failure is None else 1
+
+    def request_stop(self) -> None:
+        """Ends `wait`, which then stops the node cleanly; the second time at once."""
+        if self._ended.is_set() and self._parts is not None:
+            self._parts.turn.fail("it was told twice to stop")
+        self._ended.set()
+
+    async def stop(self) -> None:
+        """Hands over, tells the clients, closes everything. Does nothing the second time."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        parts = self._parts
+        if parts is None:
+            return
+        parts.amqp.stop_listening()
+        if not parts.turn.is_stopped:
+            await parts.grpc.set_serving(False)
+            parts.turn.input(parts.node.stop)
+            await _until(lambda: parts.node.stopped or parts.turn.is_stopped, _STOP_S)
+            await _until(lambda: not parts.amqp.connections or parts.turn.is_stopped, _FAREWELL_S)
+        await self._close(parts)
+        self._ended.set()
+        logger.info("fedq %s stopped", self._config.node)
+
+    async def _close(self, parts: _Parts) -> None:
+        parts.amqp.stop_listening()
+        parts.amqp.abort_all()
+        await parts.raft.stop()
+        parts.turn.stop()
+        await parts.peers.stop()
+        await asyncio.to_thread(parts.journal.close)
+        self._close_sockets()
+        # Last, see the module's docstring.
+        await parts.grpc.stop()
+
+    def _close_sockets(self) -> None:
+        for _, sockets, _ in self._bound:
+            while sockets:
+                sockets.pop().close()
+
+
+def _reachable(host: str) -> str:
+    """The host as others may call it when it means every address of this machine."""
+    return socket.gethostname() if is_wildcard(host) else host
+
+
+async def _until(condition: Callable[[], bool], timeout_s: float) -> None:
+    """Waits for a condition that no event announces, but not longer than that."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while not condition() and loop.time() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(_POLL_S)

@@ -1,0 +1,126 @@
+"""The gRPC servers of a node: one for its peers, one for people and tools.
+
+In: a configuration, the Peer service, further services of the floors above. Out: running servers
+and their ports. The further services are reached on both: members ask each other on the peers'
+port, people ask on the admin port, where health checks and reflection are, too.
+
+Invariant: beyond loopback both servers demand certificates of the cluster's authority.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from fedq.shell import listeners
+from fedq.shell.node_config import Listener, NodeConfig, is_loopback, join_address
+from fedq.shell.peer_channel import SERVER_OPTIONS, server_credentials
+
+#: Calls at a time on one server; two streams of each peer are among them.
+_CALLS_MAX: Final = 256
+
+
+class Service(Protocol):
+    """A gRPC service that can be added to several servers before they start."""
+
+    def add_to(self, server: grpc.aio.Server) -> None: ...
+    async def close(self) -> None: ...
+
+
+class PeerService(Protocol):
+    """The Peer service; it lives as long as its server."""
+
+    def add_to(self, server: grpc.aio.Server) -> None: ...
+
+
+class GrpcServers:
+    """The servers of one node."""
+
+    __slots__ = ("_admin", "_config", "_health", "_peer", "_services", "admin_port", "peer_port")
+
+    def __init__(self, config: NodeConfig, services: Mapping[str, Service]) -> None:
+        """`services`: by the full name of each."""
+        self._config = config
+        self._services = services
+        self._peer: grpc.aio.Server | None = None
+        self._admin: grpc.aio.Server | None = None
+        self._health = health.aio.HealthServicer()
+        #: The ports bound; None where there is no server.
+        self.peer_port: int | None = None
+        self.admin_port: int | None = None
+
+    @staticmethod
+    def check_ports(config: NodeConfig) -> None:
+        """Raises `ConfigError` if a port is taken; gRPC itself would not say why it failed."""
+        if config.peer_listener is not None:
+            listeners.check_free(config, _peer_key(config), config.peer_listener)
+        if config.admin is not None:
+            listeners.check_free(config, "admin", config.admin)
+
+    async def start_peer(self, service: PeerService) -> None:
+        """Listens for peers, if there are any. Raises `ConfigError`."""
+        listener = self._config.peer_listener
+        if listener is None:
+            return
+        self._peer = _server()
+        service.add_to(self._peer)
+        for further in self._services.values():
+            further.add_to(self._peer)
+        secure = self._config.certificates is not None
+        key = _peer_key(self._config)
+        self.peer_port = self._bind(self._peer, key, listener, secure=secure)
+        await self._peer.start()
+
+    async def start_admin(self) -> None:
+        """Listens for people, if the configuration says so. Raises `ConfigError`."""
+        listener = self._config.admin
+        if listener is None:
+            return
+        self._admin = _server()
+        for further in self._services.values():
+            further.add_to(self._admin)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._admin)
+        names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._admin)
+        # On loopback the machine is the boundary, so that commands on it need no certificate.
+        secure = not is_loopback(listener.host)
+        self.admin_port = self._bind(self._admin, "admin", listener, secure=secure)
+        await self._admin.start()
+
+    async def set_serving(self, is_serving: bool) -> None:
+        """What health checks hear."""
+        status = health_pb2.HealthCheckResponse
+        answer = status.SERVING if is_serving else status.NOT_SERVING
+        for name in ("", *self._services):
+            await self._health.set(name, answer)
+
+    async def stop(self) -> None:
+        """Ends all calls and closes the ports."""
+        for service in self._services.values():
+            await service.close()
+        for server in (self._admin, self._peer):
+            if server is not None:
+                await server.stop(grace=None)
+
+    def _bind(self, server: grpc.aio.Server, key: str, listener: Listener, *, secure: bool) -> int:
+        place = join_address(listener.host, listener.port)
+        try:
+            if not secure:
+                return server.add_insecure_port(place)
+            files = self._config.certificates
+            assert files is not None, "the configuration was checked"
+            return server.add_secure_port(place, server_credentials(files))
+        except RuntimeError as error:
+            raise self._config.error(f"{key}.port", f"cannot listen on {place}") from error
+
+
+def _peer_key(config: NodeConfig) -> str:
+    """Where the configuration says where to listen for peers."""
+    return f"peers.{config.node}" if config.peer is None else "peer"
+
+
+def _server() -> grpc.aio.Server:
+    return grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=_CALLS_MAX)

@@ -1,0 +1,216 @@
+"""The driver of a node: gathers inputs into turns and carries out what the node wants done.
+
+In: everything that happens, through `input`. Out: the lanes of `fedq.node.outbox`, handed to the
+outlets in the order that module's contract gives. One turn takes in all that one iteration of
+the event loop brought: the first input begins it, a callback at the end of the iteration ends it.
+
+Invariants: inputs are never nested in each other; the clock is read once per turn; bytes of one
+connection keep their order; after a failure (an exception out of the node, or its own `fatal`)
+nothing that the node still wanted leaves any more, and no input reaches it.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, ParamSpec, Protocol
+
+from fedq.core.ids import ConnectionId, NodeId
+from fedq.core.peer_messages import PeerFrame
+from fedq.journal.segments import Chunk
+from fedq.node.outbox import NodeOut
+
+tick_ms: Final = 50
+#: Connections written to before the event loop gets to look at something else.
+writes_per_pass_max: Final = 500
+#: With more waiting, a pass takes this share of them, so that the backlog cannot grow for ever.
+_BACKLOG_SHARE: Final = 8
+
+logger = logging.getLogger("fedq.node")
+
+P = ParamSpec("P")
+
+
+class Driven(Protocol):
+    """What the driver itself calls of a node; `fedq.node.node.Node` is one."""
+
+    @property
+    def out(self) -> NodeOut: ...
+    def begin_turn(self, now_ms: int) -> None: ...
+    def end_turn(self) -> None: ...
+    def on_tick(self) -> None: ...
+
+
+class Outlets(NamedTuple):
+    """Who carries out what. None of them may block, or call the node before it returns."""
+
+    append: Callable[[list[Chunk]], None]
+    drop_segments: Callable[[list[int]], None]
+    send: Callable[[NodeId, list[PeerFrame]], None]
+    write: Callable[[ConnectionId, list[bytes]], None]
+    close: Callable[[ConnectionId], None]
+    set_reading: Callable[[ConnectionId, bool], None]
+    propose: Callable[[bytes], bool]
+
+
+class Turn:
+    """Drives one node on the running event loop."""
+
+    __slots__ = (
+        "_backlog", "_backlog_order", "_failed", "_loop", "_node", "_now_ms", "_on_fatal",
+        "_open", "_outlets", "_pumping", "_stopped", "_tick",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        node: Driven,
+        *,
+        now_ms: Callable[[], int],
+        on_fatal: Callable[[str], None],
+    ) -> None:
+        """`on_fatal` is told once, with the reason, when the node cannot go on."""
+        self._node = node
+        self._outlets: Outlets
+        self._now_ms = now_ms
+        self._on_fatal = on_fatal
+        self._loop = asyncio.get_running_loop()
+        self._open = False
+        self._stopped = False
+        self._failed = False
+        self._tick: asyncio.TimerHandle | None = None
+        #: Parts that did not fit into a pass, and the connections they belong to in order.
+        self._backlog: dict[ConnectionId, list[bytes]] = {}
+        self._backlog_order: deque[ConnectionId] = deque()
+        self._pumping = False
+
+    def connect(self, outlets: Outlets) -> None:
+        """Says who carries out what; once, before the first input."""
+        self._outlets = outlets
+
+    def start(self) -> None:
+        """Begins ticking."""
+        self._on_tick_due()
+
+    def stop(self) -> None:
+        """Ends the turn at hand; no input reaches the node any more."""
+        if self._open:
+            self._finish()
+        self._stopped = True
+        if self._tick is not None:
+            self._tick.cancel()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether inputs are ignored from now on."""
+        return self._stopped
+
+    def input(self, method: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Calls one of the node's `on_…` methods inside the turn at hand."""
+        if self._stopped:
+            return
+        try:
+            if not self._open:
+                self._open = True
+                self._node.begin_turn(self._now_ms())
+                self._loop.call_soon(self._finish)
+            method(*args, **kwargs)
+        except Exception as error:
+            self._fail_on(error)
+
+    def fail(self, reason: str) -> None:
+        """Cuts the node off from the world for good and reports why."""
+        self._stopped = True
+        if self._tick is not None:
+            self._tick.cancel()
+        self._backlog = {}
+        self._backlog_order.clear()
+        if not self._failed:
+            self._failed = True
+            self._on_fatal(reason)
+
+    # --- one turn ---
+
+    def _finish(self) -> None:
+        if self._stopped or not self._open:
+            return
+        self._open = False
+        try:
+            self._node.end_turn()
+            self._drain(self._node.out)
+        except Exception as error:
+            self._fail_on(error)
+
+    def _fail_on(self, error: Exception) -> None:
+        """Nobody can tell what an exception left half done: the node must not go on."""
+        logger.error("the node failed; it stops so that it can do no harm", exc_info=error)
+        self.fail(f"{type(error).__name__}: {error}")
+
+    def _drain(self, out: NodeOut) -> None:
+        for line in out.story:
+            logger.info("%s", line)
+        if out.fatal is not None:
+            self.fail(out.fatal)
+            return
+        # The lanes are taken first, so that an outlet that leads to an input cannot lose it.
+        journal, drops, peers = out.journal, out.drop_segments, out.peers
+        writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
+        out.clear()
+        outlets = self._outlets
+        if journal:
+            outlets.append(journal)
+        if drops:
+            outlets.drop_segments(drops)
+        for peer, frames in peers.items():
+            outlets.send(peer, frames)
+        if writes:
+            self._write(writes)
+        for connection in closes:
+            self._write_rest(connection)
+            outlets.close(connection)
+        for connection, wanted in reading.items():
+            outlets.set_reading(connection, wanted)
+        for command in proposals:
+            outlets.propose(command)
+
+    # --- writes, in passes ---
+
+    def _write(self, writes: dict[ConnectionId, list[bytes]]) -> None:
+        if not self._backlog and len(writes) <= writes_per_pass_max:
+            write = self._outlets.write
+            for connection, parts in writes.items():
+                write(connection, parts)
+            return
+        backlog = self._backlog
+        for connection, parts in writes.items():
+            waiting = backlog.get(connection)
+            if waiting is None:
+                # Owned by the node no longer, so it may grow here.
+                backlog[connection] = parts
+                self._backlog_order.append(connection)
+            else:
+                waiting.extend(parts)
+        if not self._pumping:
+            self._pump()
+
+    def _pump(self) -> None:
+        self._pumping = False
+        order, backlog, write = self._backlog_order, self._backlog, self._outlets.write
+        for _ in range(min(len(order), max(writes_per_pass_max, len(order) // _BACKLOG_SHARE))):
+            connection = order.popleft()
+            parts = backlog.pop(connection, None)
+            if parts is not None:
+                write(connection, parts)
+        if order:
+            self._pumping = True
+            self._loop.call_soon(self._pump)
+
+    def _write_rest(self, connection: ConnectionId) -> None:
+        parts = self._backlog.pop(connection, None)
+        if parts is not None:
+            self._outlets.write(connection, parts)
+
+    # --- time ---
+
+    def _on_tick_due(self) -> None:
+        self._tick = self._loop.call_later(tick_ms / 1_000, self._on_tick_due)
+        self.input(self._node.on_tick)
