@@ -1,0 +1,98 @@
+"""`python -m tests.sim`: runs seeds, reports each failure with the command that repeats it.
+
+    --seeds N [--first S]   N seeds from S on, in --processes processes
+    --seed X [--trace]      one seed, with everything that happened
+    --lite                  no faults, smaller runs
+    --digest                print a hash of all outputs of each seed
+
+Exit code 0: all seeds held; 1: some did not.
+"""
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from tests.sim.run import Result, describe, run_seed
+from tests.sim.world import Trace
+
+FAILURES_SHOWN_MAX = 10
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.sim",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds")
+    parser.add_argument("--first", type=int, default=1, help="the first of them")
+    parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--trace", action="store_true", help="print what happens")
+    parser.add_argument("--lite", action="store_true", help="no faults, smaller runs")
+    parser.add_argument("--digest", action="store_true", help="print a hash of all outputs")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at ten failures")
+    return parser.parse_args(arguments)
+
+
+def _run(seed: int, lite: bool, trace: bool, digest: bool) -> Result:
+    return run_seed(seed, lite=lite, trace=Trace(echo=trace, digest=digest))
+
+
+def _results(
+    seeds: Iterable[int], options: argparse.Namespace
+) -> Iterator[Result]:
+    run = partial(_run, lite=options.lite, trace=options.trace, digest=options.digest)
+    if options.seed is not None or options.processes == 1:
+        yield from map(run, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+        yield from pool.imap_unordered(run, seeds, chunksize=4)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _report(result: Result, lite: bool) -> None:
+    _say(f"\nseed {result.seed} FAILED after {result.virtual_ms} ms of virtual time")
+    _say("  " + describe(result.seed, lite).replace("\n", "\n  "))
+    for problem in result.problems:
+        _say(f"  * {problem}")
+    flag = " --lite" if lite else ""
+    _say(f"  repeat with: python -m tests.sim --seed {result.seed}{flag} --trace")
+
+
+def main(arguments: list[str]) -> int:
+    """Runs what the arguments ask for; returns the exit code."""
+    options = _parse(arguments)
+    seeds: Iterable[int] = range(options.first, options.first + options.seeds)
+    if options.seed is not None:
+        seeds = [options.seed]
+    begun = time.monotonic()
+    count = failed = messages = kills = 0
+    for result in _results(seeds, options):
+        count += 1
+        messages += result.messages
+        kills += result.kills
+        if options.digest:
+            _say(f"seed {result.seed} digest {result.digest}")
+        if result.problems:
+            failed += 1
+            _report(result, options.lite)
+            if failed >= FAILURES_SHOWN_MAX and not options.keep_going:
+                break
+    took = time.monotonic() - begun
+    _say(
+        f"{count} seeds, {failed} failed, {messages} messages, {kills} kills, "
+        f"{took:.1f} s, {count / took:.1f} seeds per second"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

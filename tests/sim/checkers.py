@@ -1,0 +1,351 @@
+"""The ledger: all that clients saw, held against what `design.md` promises (P1 to P6).
+
+Inputs: what clients did and were told, at the moment they were told, and when faults were at work.
+Outputs: `problems`, sentences that name the message, the queue and the promise.
+
+It knows more than any node: it sees every client. A *copy* is one publish attempt in one queue;
+a publisher that sends a message again makes another attempt. What a promise exempts ("unless a
+failure happened") is judged by the fault intervals, stretched by the time a cluster may need to
+notice and to settle.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tests.sim.client_connection import make_properties
+from tests.sim.world import MS, SECOND, World
+
+#: How long after a fault its effects may still show: detection, fencing, failover, resends.
+SETTLE_US = 6 * SECOND
+PROBLEMS_MAX = 20
+
+
+class Delivery(NamedTuple):
+    """One time that a client received a copy."""
+
+    at_us: int
+    #: The connection that received it.
+    holder: str
+    redelivered: bool
+
+
+@dataclass(slots=True)
+class Queue:
+    """What the ledger knows of a queue."""
+
+    name: str
+    durable: bool
+    #: Copies that it is promised to keep of each message.
+    replicas: int
+    #: Only one connection may use it, and it dies with that.
+    private: bool = False
+    copies: "dict[int, Copy]" = field(default_factory=dict)
+    #: Since when it is gone: nothing of it may be seen any more.
+    deleted_us: int | None = None
+    #: Clients have vanished while they consumed: first deliveries may have been missed.
+    watched: bool = True
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One publish."""
+
+    number: int
+    #: The channel it was published on; P4 is about such.
+    source: str
+    persistent: bool
+    body: bytes
+    sent_us: int
+    confirmed_us: int | None = None
+    #: Refused by the broker (nack), or never answered.
+    failed: bool = False
+    returned: bool = False
+
+
+@dataclass(slots=True)
+class Copy:
+    """One attempt in one queue."""
+
+    attempt: Attempt
+    queue: Queue
+    #: Its queue may or may not have been there for it (a subscription that was just being made).
+    optional: bool = False
+    deliveries: list[Delivery] = field(default_factory=list)
+    #: The connection that holds it unacknowledged.
+    holder: str | None = None
+    acked_us: int | None = None
+    #: A purge or a delete has taken it, or may have.
+    dropped: bool = False
+
+    def describe(self) -> str:
+        """Everything about it in one line."""
+        attempt = self.attempt
+        confirmed = "-" if attempt.confirmed_us is None else f"{attempt.confirmed_us / MS:.3f}"
+        seen = ", ".join(
+            f"{each.at_us / MS:.3f} {each.holder}{' redelivered' if each.redelivered else ''}"
+            for each in self.deliveries
+        )
+        acked = "-" if self.acked_us is None else f"{self.acked_us / MS:.3f}"
+        kind = "persistent" if attempt.persistent else "transient"
+        return (
+            f"message {attempt.number} ({kind}, from {attempt.source}, sent "
+            f"{attempt.sent_us / MS:.3f}, confirmed {confirmed}) in {self.queue.name}: "
+            f"delivered [{seen}], acked {acked}"
+        )
+
+
+class Ledger:
+    """See the module's docstring."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.problems: list[str] = []
+        self.queues: dict[str, Queue] = {}
+        self.attempts: dict[int, Attempt] = {}
+        #: Every node was down at one time: memory is gone, and with it all that was transient.
+        self.memory_lost = False
+        #: Some node was down when not all copies were in sync: only disks are to be trusted.
+        self.copies_lost = False
+        self._faults: list[tuple[int, int | None]] = []
+        self._held: dict[str, dict[tuple[str, int], Copy]] = {}
+        #: P4: the last first delivery, by (holder, consumer, source, queue).
+        self._last_seen: dict[tuple[str, str, str, str], int] = {}
+        self._vanished = False
+
+    # --- problems and faults ---------------------------------------------------------------------
+
+    def broken(self, problem: str) -> None:
+        """A promise was broken."""
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(f"{self.world.now_us / MS:.3f} ms: {problem}")
+            self.world.note("PROBLEM", problem)
+
+    def fault_begins(self) -> int:
+        """Something goes wrong from now on; returns what `fault_ends` wants."""
+        self._faults.append((self.world.now_us, None))
+        return len(self._faults) - 1
+
+    def fault_ends(self, number: int) -> None:
+        """It is over; its effects may show a little longer."""
+        begun_us, _ = self._faults[number]
+        self._faults[number] = (begun_us, self.world.now_us)
+
+    def fault_between(self, first_us: int, last_us: int) -> bool:
+        """Whether a fault, or what it left to be settled, touched that time."""
+        return any(
+            begun_us <= last_us and (ended_us is None or ended_us + SETTLE_US >= first_us)
+            for begun_us, ended_us in self._faults
+        )
+
+    @property
+    def faultless(self) -> bool:
+        """Nothing has gone wrong in this whole run."""
+        return not self._faults
+
+    def unanswered(self, label: str, request: str) -> None:
+        """A client gave up waiting for an answer."""
+        if not self.fault_between(self.world.now_us - 10 * SECOND, self.world.now_us):
+            self.broken(f"{label}: no answer to {request}, and nothing was wrong")
+
+    # --- wiring ----------------------------------------------------------------------------------
+
+    def declared(self, name: str, durable: bool, replicas: int, private: bool = False) -> Queue:
+        """A queue is about to be declared, or was."""
+        queue = self.queues.get(name)
+        if queue is None:
+            queue = self.queues[name] = Queue(name, durable, replicas, private)
+        return queue
+
+    def deleted(self, name: str) -> None:
+        """delete-ok was received, or the queue's only connection is gone."""
+        queue = self.queues[name]
+        queue.deleted_us = self.world.now_us
+        for copy in queue.copies.values():
+            copy.dropped = True
+
+    # --- publishing ------------------------------------------------------------------------------
+
+    def published(
+        self,
+        source: str,
+        body: bytes,
+        persistent: bool,
+        queues: Sequence[str],
+        optional: Sequence[str] = (),
+    ) -> Attempt:
+        """A publish is about to be sent; `queues` must get it, `optional` ones may."""
+        number = int(body.split(b":", 1)[0])
+        attempt = Attempt(number, source, persistent, body, self.world.now_us)
+        self.attempts[number] = attempt
+        for name in queues:
+            self.queues[name].copies[number] = Copy(attempt, self.queues[name])
+        for name in optional:
+            self.queues[name].copies[number] = Copy(attempt, self.queues[name], optional=True)
+        return attempt
+
+    def confirmed(self, attempt: Attempt) -> None:
+        """basic.ack for it."""
+        if attempt.confirmed_us is not None or attempt.failed:
+            self.broken(f"message {attempt.number} was confirmed twice")
+        attempt.confirmed_us = self.world.now_us
+
+    def nacked(self, attempt: Attempt) -> None:
+        """basic.nack for it."""
+        attempt.failed = True
+        if self.faultless:
+            self.broken(f"message {attempt.number} was nacked, and nothing was wrong")
+
+    def returned(self, body: bytes) -> None:
+        """basic.return: no queue (P6: every bound queue is routed to, from any node)."""
+        attempt = self.attempts[int(body.split(b":", 1)[0])]
+        attempt.returned = True
+        for queue in self.queues.values():
+            copy = queue.copies.get(attempt.number)
+            if copy is not None and not copy.optional and not queue.private and not copy.dropped:
+                self.broken(f"P6: message {attempt.number} was returned, but {queue.name} is bound")
+        if body != attempt.body:
+            self.broken(f"message {attempt.number} came back changed")
+
+    # --- consuming -------------------------------------------------------------------------------
+
+    def delivered(
+        self,
+        queue_name: str,
+        holder: str,
+        consumer: str,
+        properties: bytes,
+        body: bytes,
+        redelivered: bool,
+        no_ack: bool,
+    ) -> Copy | None:
+        """A client received a message; returns its copy, or None when there is no such."""
+        queue = self.queues[queue_name]
+        number = int(body.split(b":", 1)[0]) if b":" in body[:12] else -1
+        copy = queue.copies.get(number)
+        if copy is None:
+            self.broken(f"{holder} got a message from {queue_name} that nobody sent: {body[:40]!r}")
+            return None
+        attempt = copy.attempt
+        if body != attempt.body or properties != make_properties(str(number), attempt.persistent):
+            self.broken(f"{holder} got a changed message: {copy.describe()}")
+        self._check_repeats(copy, holder, redelivered)
+        self._check_order(copy, holder, consumer, redelivered)
+        copy.deliveries.append(Delivery(self.world.now_us, holder, redelivered))
+        if copy.holder is not None:
+            self._held.get(copy.holder, {}).pop((queue_name, number), None)
+        if no_ack:
+            copy.holder = None
+            copy.acked_us = self.world.now_us
+        else:
+            copy.holder = holder
+            copy.acked_us = None
+            self._held.setdefault(holder, {})[queue_name, number] = copy
+        return copy
+
+    def _check_repeats(self, copy: Copy, holder: str, redelivered: bool) -> None:
+        now_us = self.world.now_us
+        if copy.dropped:
+            self.broken(f"P5/P6: {holder} got a message after its queue was emptied: "
+                        f"{copy.describe()}")  # fmt: skip
+        if not copy.deliveries:
+            if redelivered and self.faultless and not self._vanished:
+                self.broken(f"P3: {holder} got a first delivery as redelivered: {copy.describe()}")
+            return
+        last = copy.deliveries[-1]
+        if not redelivered:
+            self.broken(f"P3: {holder} got a repeat that is not marked: {copy.describe()}")
+        if copy.acked_us is not None and not self.fault_between(last.at_us, now_us):
+            self.broken(f"P3: {holder} got an acknowledged message: {copy.describe()}")
+        if copy.holder is not None and not self.fault_between(last.at_us, now_us):
+            self.broken(f"P2: {holder} got what {copy.holder} still holds: {copy.describe()}")
+
+    def _check_order(self, copy: Copy, holder: str, consumer: str, redelivered: bool) -> None:
+        if redelivered or copy.deliveries:
+            return
+        key = (holder, consumer, copy.attempt.source, copy.queue.name)
+        last = self._last_seen.get(key, 0)
+        if copy.attempt.number < last:
+            self.broken(f"P4: {holder} got message {last} first: {copy.describe()}")
+        self._last_seen[key] = copy.attempt.number
+
+    def acked(self, copy: Copy, holder: str) -> None:
+        """The client sent an acknowledgement, or a reject without requeue."""
+        if self._release(copy, holder):
+            copy.acked_us = self.world.now_us
+
+    def requeued(self, copy: Copy, holder: str) -> None:
+        """The client gave it back."""
+        self._release(copy, holder)
+
+    def gone(self, holder: str, vanished: bool = True) -> None:
+        """The connection is gone: what it held returns to its queues."""
+        self._vanished = self._vanished or vanished
+        for copy in self._held.pop(holder, {}).values():
+            if copy.holder == holder:
+                copy.holder = None
+
+    def _release(self, copy: Copy, holder: str) -> bool:
+        self._held.get(holder, {}).pop((copy.queue.name, copy.attempt.number), None)
+        if copy.holder != holder:
+            return False
+        copy.holder = None
+        return True
+
+    # --- the whole queue -------------------------------------------------------------------------
+
+    def surely_ready(self, name: str, since_us: int) -> list[Copy]:
+        """Copies confirmed before `since_us` that no client has ever seen (P5)."""
+        return [
+            copy
+            for copy in self.queues[name].copies.values()
+            if self.must_survive(copy)
+            and copy.attempt.confirmed_us is not None
+            and copy.attempt.confirmed_us < since_us
+            and not copy.deliveries
+        ]
+
+    def purge_asked(self, name: str) -> list[Copy]:
+        """What a purge that is asked for now must take: confirmed, and with nobody."""
+        return [
+            copy
+            for copy in self.queues[name].copies.values()
+            if copy.attempt.confirmed_us is not None and copy.holder is None and not copy.dropped
+        ]
+
+    def purged(self, copies: Sequence[Copy]) -> None:
+        """purge-ok was received for what `purge_asked` listed."""
+        for copy in copies:
+            if copy.holder is None:
+                copy.dropped = True
+
+    def must_survive(self, copy: Copy) -> bool:
+        """Whether P1 promises that this copy, once confirmed, is still somewhere."""
+        queue, attempt = copy.queue, copy.attempt
+        if copy.optional or copy.dropped or attempt.confirmed_us is None or queue.private:
+            return False
+        if queue.durable and attempt.persistent:
+            return True
+        if self.memory_lost or self.copies_lost:
+            return False
+        return queue.replicas > 1 or self.faultless
+
+    def remaining(self, name: str) -> tuple[int, int]:
+        """(fewest, most) messages that the queue may hold at rest."""
+        copies = list(self.queues[name].copies.values())
+        least = sum(self.must_survive(copy) and copy.acked_us is None for copy in copies)
+        if self.faultless:
+            most = sum(
+                copy.acked_us is None and not copy.dropped and not copy.optional for copy in copies
+            )
+        else:
+            # An acknowledgement may have been lost with the node that had it.
+            most = sum(not copy.dropped for copy in copies)
+        return least, most
+
+    def finish(self) -> None:
+        """At the end, when everything was drained: P1 and conservation."""
+        for queue in self.queues.values():
+            for copy in queue.copies.values():
+                if self.must_survive(copy) and not copy.deliveries:
+                    self.broken(f"P1: confirmed and lost: {copy.describe()}")

@@ -1,0 +1,416 @@
+"""The programs that a run's users run: set-up, confirming publishers, consumers, getters.
+
+Each reports to the ledger what it did and saw, at the moment it saw it. None of them ever sleeps on
+a promise: a publisher that loses its connection leaves its unconfirmed messages unknown and goes on
+elsewhere with new ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    BasicReject,
+    BasicReturn,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
+from tests.sim.checkers import Attempt, Copy, Ledger
+from tests.sim.client_connection import Content, make_properties
+from tests.sim.node_host import Host
+from tests.sim.topology import Topology
+from tests.sim.world import MS, World, between
+
+
+class Numbers:
+    """Message numbers, unique in a run."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def take(self) -> int:
+        """The next one."""
+        self.last += 1
+        return self.last
+
+
+class Setup(Actor):
+    """Declares the whole topology, however often it takes."""
+
+    def __init__(
+        self, world: World, ledger: Ledger, hosts: Sequence[Host], topology: Topology
+    ) -> None:
+        super().__init__(world, ledger, hosts, "setup")
+        self.topology = topology
+
+    def script(self) -> Script[None]:
+        while not self.topology.ready:
+            try:
+                yield from self.connect()
+                yield from self._declare()
+                self.topology.ready = True
+                yield from self.leave()
+            except (LostError, ClosedError) as error:
+                if isinstance(error, ClosedError) and error.refusal.code not in RETRYABLE:
+                    self.ledger.broken(f"a declaration was refused: {error.refusal}")
+                    return
+                yield 100 * MS
+
+    def _declare(self) -> Script[None]:
+        for queue in self.topology.queues.values():
+            arguments = queue.arguments()
+            declare = QueueDeclare(queue.name, durable=queue.durable, arguments=arguments)
+            yield from self.call(declare, QueueDeclareOk)
+        for exchange in self.topology.exchanges.values():
+            yield from self.call(
+                ExchangeDeclare(exchange.name, exchange.kind, durable=exchange.durable),
+                ExchangeDeclareOk,
+            )
+            for name, key in exchange.bindings:
+                yield from self.call(QueueBind(name, exchange.name, key), QueueBindOk)
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherPlan:
+    """What a publisher sends, and how."""
+
+    exchange: str
+    keys: tuple[str, ...]
+    messages: int
+    burst: int
+    gap_us: int
+    persistent: float
+    body_bytes: int
+    #: The chance that it drops its connection after a burst.
+    vanish: float = 0.0
+
+
+class Publisher(Actor):
+    """Publishes in confirm mode; every publish to shared queues is mandatory."""
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        hosts: Sequence[Host],
+        name: str,
+        topology: Topology,
+        plan: PublisherPlan,
+        numbers: Numbers,
+    ) -> None:
+        super().__init__(world, ledger, hosts, name)
+        self.topology = topology
+        self.plan = plan
+        self.numbers = numbers
+        self.sent = 0
+        self._tag = 0
+        self._unconfirmed: dict[int, Attempt] = {}
+
+    def script(self) -> Script[None]:
+        while not self.topology.ready:
+            yield 20 * MS
+        while self.sent < self.plan.messages and self.goes_on():
+            try:
+                yield from self.connect()
+                yield from self.call(ConfirmSelect(), ConfirmSelectOk)
+                self._tag = 0
+                self._unconfirmed = {}
+                yield from self._publish()
+            except LostError:
+                yield between(self.random, 1, 50) * MS
+            except ClosedError as error:
+                if error.refusal.code not in RETRYABLE:
+                    self.ledger.broken(f"{self.label}: a publish closed it: {error.refusal}")
+                yield between(self.random, 1, 50) * MS
+
+    def _publish(self) -> Script[None]:
+        plan = self.plan
+        while self.sent < plan.messages and self.goes_on():
+            self._burst(min(plan.burst, plan.messages - self.sent))
+            if plan.vanish and self.random.random() < plan.vanish:
+                yield between(self.random, 0, 5) * MS
+                self.drop()
+                return
+            yield max(1, int(plan.gap_us * 2 * self.random.random()))
+            while len(self._unconfirmed) > 4 * plan.burst:
+                yield 1_000 * MS
+        while self._unconfirmed:
+            yield 1_000 * MS
+        yield from self.leave()
+
+    def _burst(self, count: int) -> None:
+        plan, connection = self.plan, self.connection
+        assert connection is not None
+        parts: list[bytes] = []
+        for _ in range(count):
+            number = self.numbers.take()
+            key = plan.keys[self.sent % len(plan.keys)]
+            self.sent += 1
+            body = b"%d:" % number + bytes([number % 251]) * plan.body_bytes
+            persistent = self.random.random() < plan.persistent
+            must, may = self.topology.targets(plan.exchange, key)
+            attempt = self.ledger.published(self.label, body, persistent, must, may)
+            mandatory = any(name in self.topology.queues for name in must)
+            properties = make_properties(str(number), persistent)
+            self._tag += 1
+            self._unconfirmed[self._tag] = attempt
+            parts.append(
+                connection.publish(1, plan.exchange, key, mandatory, properties, body)
+            )
+        if self.world.trace.on:
+            self.note(f"publishes {self.numbers.last - count + 1}..{self.numbers.last}")
+        connection.write(b"".join(parts))
+
+    @property
+    def owed(self) -> int:
+        """Confirms that a living connection still owes."""
+        return len(self._unconfirmed) if self.connection is not None else 0
+
+    def on_other(self, channel: int, method: Method) -> None:
+        if not isinstance(method, BasicAck | BasicNack):
+            super().on_other(channel, method)
+            return
+        tags = [method.delivery_tag]
+        if method.multiple:
+            tags = [tag for tag in self._unconfirmed if tag <= method.delivery_tag]
+        for tag in tags:
+            attempt = self._unconfirmed.pop(tag, None)
+            if attempt is None:
+                self.ledger.broken(f"{self.label}: confirm of unknown tag {tag}")
+            elif isinstance(method, BasicAck):
+                self.ledger.confirmed(attempt)
+            else:
+                self.ledger.nacked(attempt)
+        if self.world.trace.on:
+            self.note(f"hears {method}")
+        if not self._unconfirmed or len(self._unconfirmed) <= 4 * self.plan.burst:
+            self.wake()
+
+    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
+        if isinstance(method, BasicReturn):
+            self.ledger.returned(body)
+        else:
+            super().on_content(method, properties, body)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPlan:
+    """How a consumer works. Chances are per delivery or per look."""
+
+    queue: str
+    prefetch: int
+    no_ack: bool
+    #: How long a message is worked on.
+    work_us: int
+    requeue: float = 0.0
+    reject: float = 0.0
+    multiple: float = 0.0
+    vanish: float = 0.0
+    cancel: float = 0.0
+
+
+class Consumer(Actor):
+    """Consumes until it is told to stop; then it acknowledges what it has and leaves."""
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        hosts: Sequence[Host],
+        name: str,
+        topology: Topology,
+        plan: ConsumerPlan,
+    ) -> None:
+        super().__init__(world, ledger, hosts, name)
+        self.topology = topology
+        self.plan = plan
+        #: When it last received something.
+        self.last_us = 0
+        self._tag = ""
+        self._working: dict[int, Copy | None] = {}
+        self._last_tag = 0
+
+    def script(self) -> Script[None]:
+        while not self.topology.ready:
+            yield 20 * MS
+        while self.goes_on():
+            try:
+                yield from self.connect()
+                self._working = {}
+                self._last_tag = 0
+                yield from self._consume()
+                yield from self.leave()
+            except LostError:
+                yield between(self.random, 1, 50) * MS
+            except ClosedError as error:
+                if error.refusal.code not in RETRYABLE:
+                    self.ledger.broken(f"{self.label}: consuming closed it: {error.refusal}")
+                yield between(self.random, 1, 50) * MS
+
+    def _consume(self) -> Script[None]:
+        plan = self.plan
+        if plan.prefetch:
+            yield from self.call(BasicQos(0, plan.prefetch, False), BasicQosOk)
+        self._tag = f"{self.label}-tag"
+        yield from self.call(
+            BasicConsume(plan.queue, self._tag, no_ack=plan.no_ack), BasicConsumeOk
+        )
+        while self.goes_on():
+            yield 100 * MS
+            if plan.vanish and self.random.random() < plan.vanish:
+                self.drop()
+                raise LostError("vanished on purpose")
+            if plan.cancel and self.random.random() < plan.cancel:
+                break
+        yield from self.call(BasicCancel(self._tag), BasicCancelOk)
+        while self._working:
+            yield 100 * MS
+
+    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
+        if not isinstance(method, BasicDeliver):
+            super().on_content(method, properties, body)
+            return
+        if method.delivery_tag != self._last_tag + 1 or method.consumer_tag != self._tag:
+            self.ledger.broken(f"{self.label}: delivery {method} after tag {self._last_tag}")
+        self._last_tag = method.delivery_tag
+        self.last_us = self.world.now_us
+        plan = self.plan
+        if self.world.trace.on:
+            self.note(f"receives {body[:12]!r} {method}")
+        copy = self.ledger.delivered(
+            plan.queue, self.label, self._tag, properties, body, method.redelivered, plan.no_ack
+        )
+        if plan.no_ack:
+            return
+        self._working[method.delivery_tag] = copy
+        if plan.prefetch and len(self._working) > plan.prefetch:
+            self.ledger.broken(f"{self.label}: {len(self._working)} unacknowledged, prefetch "
+                               f"{plan.prefetch}")  # fmt: skip
+        label, tag = self.label, method.delivery_tag
+        self.world.after(
+            int(plan.work_us * (0.5 + self.random.random())), lambda: self._settle(label, tag)
+        )
+
+    def _settle(self, label: str, tag: int) -> None:
+        connection = self.connection
+        if self.label != label or connection is None or tag not in self._working:
+            return
+        plan, chance = self.plan, self.random.random()
+        if chance < plan.requeue:
+            self._requeued(tag)
+            connection.send(1, BasicNack(tag, False, True))
+        elif chance < plan.requeue + plan.reject:
+            self._acked(tag)
+            connection.send(1, BasicReject(tag, False))
+        elif chance < plan.requeue + plan.reject + plan.multiple:
+            for each in [each for each in self._working if each <= tag]:
+                self._acked(each)
+            connection.send(1, BasicAck(tag, True))
+        else:
+            self._acked(tag)
+            connection.send(1, BasicAck(tag, False))
+        if not self._working:
+            self.wake()
+
+    def _acked(self, tag: int) -> None:
+        copy = self._working.pop(tag)
+        self.note(f"acks {tag}")
+        if copy is not None:
+            self.ledger.acked(copy, self.label)
+
+    def _requeued(self, tag: int) -> None:
+        copy = self._working.pop(tag)
+        self.note(f"requeues {tag}")
+        if copy is not None:
+            self.ledger.requeued(copy, self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class GetterPlan:
+    """How a getter works; it is meant to be the only one on its queue."""
+
+    queue: str
+    gap_us: int
+    no_ack: bool
+    alone: bool
+
+
+class Getter(Actor):
+    """Takes one message at a time with basic.get."""
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        hosts: Sequence[Host],
+        name: str,
+        topology: Topology,
+        plan: GetterPlan,
+    ) -> None:
+        super().__init__(world, ledger, hosts, name)
+        self.topology = topology
+        self.plan = plan
+        #: When a get was last lost on its way: its message comes back only a while later.
+        self._lost_us = -1 << 60
+
+    def script(self) -> Script[None]:
+        while not self.topology.ready:
+            yield 20 * MS
+        while self.goes_on():
+            try:
+                yield from self.connect()
+                while self.goes_on():
+                    yield from self._get()
+                    yield max(1, int(self.plan.gap_us * 2 * self.random.random()))
+                yield from self.leave()
+            except LostError:
+                self._lost_us = self.world.now_us
+                yield between(self.random, 1, 50) * MS
+            except ClosedError as error:
+                if error.refusal.code not in RETRYABLE:
+                    self.ledger.broken(f"{self.label}: basic.get closed it: {error.refusal}")
+                yield between(self.random, 1, 50) * MS
+
+    def _get(self) -> Script[None]:
+        plan, asked_us = self.plan, self.world.now_us
+        get = BasicGet(plan.queue, plan.no_ack)
+        answer = yield from self.ask(get, BasicGetOk, BasicGetEmpty)
+        if isinstance(answer, BasicGetEmpty):
+            missed = self.ledger.surely_ready(plan.queue, asked_us)
+            if missed and plan.alone and asked_us - self._lost_us > 3_000 * MS:
+                self.ledger.broken(f"P5: {self.label} got empty: {missed[0].describe()}")
+
+    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
+        if not isinstance(method, BasicGetOk):
+            super().on_content(method, properties, body)
+            return
+        plan = self.plan
+        copy = self.ledger.delivered(
+            plan.queue, self.label, "get", properties, body, method.redelivered, plan.no_ack
+        )
+        if self.world.trace.on:
+            self.note(f"gets {body[:12]!r} {method}")
+        if not plan.no_ack and self.connection is not None:
+            if copy is not None:
+                self.ledger.acked(copy, self.label)
+            self.connection.send(1, BasicAck(method.delivery_tag, False))
+        self.on_method(1, method)

@@ -1,0 +1,90 @@
+"""A whole cluster in virtual time: hosts, network, log and ledger, put together from a plan."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from fedq.core.ids import Incarnation, NodeId
+from fedq.core.peer_messages import PeerFrame
+from fedq.journal.recovery import Recovered
+from fedq.journal.segments import SegmentPlan
+from fedq.node import state as node_state
+from fedq.node.node import Node
+from fedq.node.settings import NodeSettings
+from fedq.shell.peer_codec import decode_frame, encode_frame
+from tests.sim.checkers import Ledger
+from tests.sim.disk import Disk
+from tests.sim.net import Net
+from tests.sim.node_host import Factory, Host, Machine
+from tests.sim.raft import Raft
+from tests.sim.swarm import Plan
+from tests.sim.world import World
+
+
+def through_the_codec(frame: PeerFrame) -> PeerFrame:
+    """The frame as its receiver decodes it."""
+    return decode_frame(encode_frame(frame))
+
+
+@contextmanager
+def segments_of(bytes_max: int) -> Iterator[None]:
+    """Within, nodes roll their journal's segments at this size, so that short runs compact too."""
+    plan = SegmentPlan
+    setattr(node_state, "SegmentPlan", partial(SegmentPlan, bytes_max=bytes_max))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(node_state, "SegmentPlan", plan)  # noqa: B010
+
+
+class Cluster:
+    """Hosts and what connects them. `factory` builds the machines (a real `Node` by default)."""
+
+    def __init__(self, world: World, plan: Plan, factory: Factory | None = None) -> None:
+        self.world = world
+        self.plan = plan
+        self.ledger = Ledger(world)
+        self.names = [NodeId(f"n{number}") for number in range(1, plan.nodes + 1)]
+        build = factory if factory is not None else self._build_node
+        self.hosts = [
+            Host(world, name, Disk(world, plan.disk, name), build, self) for name in self.names
+        ]
+        self.net = Net(world, plan.net, self.hosts, through_the_codec)
+        self.raft = Raft(world, plan.raft, self.hosts, self.net.reachable)
+
+    def _build_node(
+        self, name: NodeId, incarnation: Incarnation, recovered: Recovered
+    ) -> Machine:
+        number = self.names.index(name)
+        return Node(
+            NodeSettings(
+                node=name,
+                incarnation=incarnation,
+                peers={each: f"{each}.sim:7000" for each in self.names},
+                amqp_address=f"{name}.sim:5672",
+                zone=f"z{number % self.plan.zones}",
+                seed=self.plan.seed,
+                replace_backup_ms=self.plan.replace_backup_ms,
+                fragment_threshold=self.plan.fragment_threshold,
+            ),
+            recovered,
+        )
+
+    # --- the surroundings of a host --------------------------------------------------------------
+
+    def send_frames(self, source: NodeId, target: NodeId, frames: list[PeerFrame]) -> None:
+        """Frames of a turn for another node."""
+        self.net.send(source, target, frames)
+
+    def propose(self, proposer: NodeId, command: bytes) -> None:
+        """A command for the log."""
+        self.raft.propose(proposer, command)
+
+    def host_started(self, name: NodeId) -> None:
+        """A process runs."""
+        self.net.on_started(name)
+        self.raft.on_started(name)
+
+    def host_stopped(self, name: NodeId) -> None:
+        """A process is gone."""
+        self.net.on_stopped(name)

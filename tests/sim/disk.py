@@ -1,0 +1,184 @@
+"""A disk that loses what was not synced, tears the last write, stalls and fails.
+
+Inputs: journal chunks in order, dropped segments, crashes, faults. Outputs: `on_synced` with the
+highest number on disk, `on_failed` once, and after a crash the segments as recovery finds them.
+
+It has the shape of the real one (`fedq.shell.journal_files`): one sync at a time, which serves all
+that gathered while the last one ran, and no report after a failure. Data reaches the platter in
+the order of writing, so a crash leaves a prefix: everything synced, and of the rest as much as the
+dice say, cut anywhere.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from tests.sim.world import MS, World, between
+
+
+class Chunk(Protocol):
+    """What the disk reads of a journal chunk."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def segment(self) -> int: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+    @property
+    def sync(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DiskOptions:
+    """How slow and how treacherous a disk is; delays in microseconds."""
+
+    sync_us_min: int = 200
+    sync_us_max: int = 3 * MS
+    #: The chance that a sync takes `slow_us` instead.
+    slow: float = 0.0
+    slow_us: int = 300 * MS
+    #: The chance that a crash of the process loses what was not synced (a power cut).
+    power_cut: float = 0.5
+
+
+class Disk:
+    """One node's data directory, which outlives its processes."""
+
+    def __init__(self, world: World, options: DiskOptions, name: str) -> None:
+        self.world = world
+        self.options = options
+        self.name = name
+        #: What a reader of the files finds now, synced or not.
+        self.segments: dict[int, bytearray] = {}
+        self._random = world.generator(f"disk/{name}")
+        #: Bytes written since the last completed sync, in order: (segment, size).
+        self._unsynced: list[tuple[int, int]] = []
+        self._waiting: list[Chunk] = []
+        self._deleted_us = 0
+        self._syncing = False
+        self._last_number = 0
+        self._life = 0
+        self._failing = False
+        self._stalled_until_us = 0
+        self._on_synced: Callable[[int], None] | None = None
+        self._on_failed: Callable[[str], None] | None = None
+
+    def open(self, on_synced: Callable[[int], None], on_failed: Callable[[str], None]) -> None:
+        """A new process opens the directory; chunk numbers begin at 1 again."""
+        self._life += 1
+        self._last_number = 0
+        self._failing = False
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+
+    def read_segments(self) -> Iterator[tuple[int, bytes]]:
+        """Every segment in order, as recovery reads them."""
+        for number in sorted(self.segments):
+            yield number, bytes(self.segments[number])
+
+    def cut_tail(self, size: int) -> None:
+        """Cuts a torn tail off the last segment, as a start does after recovery found it."""
+        self._truncate(max(self.segments), size)
+
+    def append(self, chunks: list[Chunk]) -> None:
+        """Writes chunks; those with `sync` are reported when they are safe."""
+        for chunk in chunks:
+            assert chunk.number == self._last_number + 1, (
+                f"{self.name}: chunk {chunk.number} follows {self._last_number}"
+            )
+            self._last_number = chunk.number
+            self.segments.setdefault(chunk.segment, bytearray()).extend(chunk.data)
+            assert chunk.segment == max(self.segments), f"{self.name}: a write to an old segment"
+            self._unsynced.append((chunk.segment, len(chunk.data)))
+        self._waiting.extend(chunks)
+        self._start_sync()
+
+    def drop(self, segments: list[int]) -> None:
+        """Deletes segments; durable with the next sync, so a power cut may bring them back."""
+        for segment in segments:
+            assert segment in self.segments, f"{self.name}: no segment {segment} to drop"
+            assert segment < max(self.segments), f"{self.name}: the active segment was dropped"
+        # In order: recovery counts on a gap never being in the middle.
+        due_us = self.world.now_us + between(self._random, 0, 20 * MS)
+        self._deleted_us = max(self._deleted_us, due_us)
+        life = self._life
+        self.world.at(self._deleted_us, lambda: self._delete(segments, life))
+
+    def stall(self, duration_us: int) -> None:
+        """No sync ends before that."""
+        self._stalled_until_us = self.world.now_us + duration_us
+
+    def fail(self) -> None:
+        """The next sync fails, and with it everything this process still wants from the disk."""
+        self._failing = True
+
+    def crash(self) -> None:
+        """The process ends without a word; sometimes the host loses its power with it."""
+        self._life += 1
+        if self._failing or self._random.random() < self.options.power_cut:
+            self._lose_unsynced()
+        elif self._unsynced and self._random.random() < 0.3:
+            # The writer thread had not written the last chunk yet, or only a part of it.
+            segment, size = self._unsynced[-1]
+            self._truncate(segment, between(self._random, 0, size))
+        # What a later power cut would find lost was written before this start: the opening of a
+        # directory syncs what recovery has read.
+        self._unsynced = []
+        self._waiting = []
+        self._syncing = False
+        self._stalled_until_us = 0
+
+    def _lose_unsynced(self) -> None:
+        kept = between(self._random, 0, sum(size for _, size in self._unsynced))
+        lost = sum(size for _, size in self._unsynced) - kept
+        for segment, size in reversed(self._unsynced):
+            cut = min(size, lost)
+            lost -= cut
+            self._truncate(segment, cut)
+            if lost and segment in self.segments and not self.segments[segment]:
+                del self.segments[segment]
+
+    def _truncate(self, segment: int, cut: int) -> None:
+        if cut and segment in self.segments:
+            del self.segments[segment][-cut:]
+
+    def _delete(self, segments: list[int], life: int) -> None:
+        if life == self._life:
+            for segment in segments:
+                del self.segments[segment]
+
+    def _start_sync(self) -> None:
+        if self._syncing or not any(chunk.sync for chunk in self._waiting):
+            return
+        self._syncing = True
+        options, generator = self.options, self._random
+        delay_us = between(generator, options.sync_us_min, options.sync_us_max)
+        if options.slow and generator.random() < options.slow:
+            delay_us = options.slow_us
+        delay_us = max(delay_us, self._stalled_until_us - self.world.now_us)
+        through, count = self._waiting[-1].number, len(self._unsynced)
+        self._waiting = []
+        life = self._life
+        self.world.after(delay_us, lambda: self._end_sync(through, count, life))
+
+    def _end_sync(self, through: int, count: int, life: int) -> None:
+        if life != self._life:
+            return
+        if self.world.now_us < self._stalled_until_us:
+            wait_us = self._stalled_until_us - self.world.now_us
+            self.world.after(wait_us, lambda: self._end_sync(through, count, life))
+            return
+        assert self._on_synced is not None
+        assert self._on_failed is not None
+        if self._failing:
+            # `_syncing` stays true: after a failed sync nothing is ever reported.
+            self._on_failed(f"{self.name}: the sync failed (simulated EIO)")
+            return
+        self._syncing = False
+        del self._unsynced[:count]
+        self._on_synced(through)
+        self._start_sync()

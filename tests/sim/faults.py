@@ -1,0 +1,213 @@
+"""What goes wrong in the safety phase of a run, and how all of it is healed.
+
+Inputs: a `FaultPlan` and a cluster. Outputs: crashes, restarts, cuts and stalls, each told to the
+ledger. Kill plans keep the promise's own terms: `single` kills only when every fragment has all
+its copies in sync, `all_stop` tells the ledger that memory was lost, `reckless` that only disks
+count.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from fedq.core.ids import NodeId
+from tests.sim.checkers import Ledger
+from tests.sim.net import Net
+from tests.sim.node_host import Host
+from tests.sim.swarm import FaultPlan
+from tests.sim.world import MS, SECOND, World, between
+
+
+class Faults:
+    """Plays a fault plan until `heal`."""
+
+    def __init__(
+        self,
+        world: World,
+        plan: FaultPlan,
+        hosts: Sequence[Host],
+        net: Net,
+        ledger: Ledger,
+        is_whole: Callable[[], bool],
+    ) -> None:
+        self.world = world
+        self.plan = plan
+        self.hosts = hosts
+        self.net = net
+        self.ledger = ledger
+        self.is_whole = is_whole
+        self.kills = 0
+        self._random = world.generator("faults")
+        self._active = False
+        #: Faults under way, by what they are, to be ended by `heal`.
+        self._open: dict[str, int] = {}
+
+    def start(self) -> None:
+        """From now on things go wrong."""
+        plan = self.plan
+        self._active = True
+        kinds: tuple[tuple[int, Callable[[], None]], ...] = (
+            (plan.kill_every_us if plan.kills != "none" else 0, self._kill),
+            (plan.partition_every_us, self._partition),
+            (plan.clog_every_us, self._clog),
+            (plan.break_every_us, self._break),
+            (plan.pause_every_us, self._pause),
+            (plan.disk_stall_every_us, self._stall_disk),
+            (plan.disk_fail_every_us, self._fail_disk),
+        )
+        for every_us, action in kinds:
+            if every_us:
+                self.world.after(between(self._random, 0, every_us), partial(self._again, every_us,
+                                                                             action))  # fmt: skip
+
+    def heal(self) -> None:
+        """The liveness phase begins: everything runs and is reachable from now on."""
+        self._active = False
+        self.net.heal_all()
+        for host in self.hosts:
+            if host.paused:
+                host.resume()
+            if not host.alive:
+                self.world.after(between(self._random, 0, 300 * MS), partial(self._revive, host))
+        for number in self._open.values():
+            self.ledger.fault_ends(number)
+        self._open = {}
+
+    def _again(self, every_us: int, action: Callable[[], None]) -> None:
+        if self._active:
+            action()
+            delay_us = between(self._random, every_us // 2, every_us * 3 // 2)
+            self.world.after(delay_us, partial(self._again, every_us, action))
+
+    # --- the ledger's view -----------------------------------------------------------------------
+
+    def _begin(self, what: str) -> None:
+        if what not in self._open:
+            self._open[what] = self.ledger.fault_begins()
+
+    def _end(self, what: str) -> None:
+        number = self._open.pop(what, None)
+        if number is not None:
+            self.ledger.fault_ends(number)
+
+    # --- processes -------------------------------------------------------------------------------
+
+    def _kill(self) -> None:
+        kind, alive = self.plan.kills, [host for host in self.hosts if host.alive]
+        if not alive:
+            return
+        if kind == "single":
+            if self.is_whole():
+                if len(self.hosts) == 1:
+                    self.ledger.memory_lost = True
+                self._down([self._random.choice(alive)])
+        elif kind == "all_stop":
+            if len(alive) == len(self.hosts):
+                self.ledger.memory_lost = True
+                self._down(alive)
+        else:
+            if not self.is_whole():
+                self.ledger.copies_lost = True
+            if len(alive) == 1:
+                self.ledger.memory_lost = True
+            self._down([self._random.choice(alive)])
+
+    def _down(self, hosts: Sequence[Host]) -> None:
+        for host in hosts:
+            self.kills += 1
+            self._begin(f"down {host.name}")
+            stagger_us = 0
+            if len(hosts) > 1:
+                stagger_us = between(self._random, 0, 200 * MS)
+            self.world.after(stagger_us, partial(self._crash, host, host.life))
+
+    def _crash(self, host: Host, life: int) -> None:
+        if host.life == life and host.alive:
+            host.crash("killed")
+        delay_us = between(self._random, 100 * MS, self._random.choice((500 * MS, 4 * SECOND)))
+        self.world.after(delay_us, partial(self._revive, host))
+
+    def _revive(self, host: Host) -> None:
+        if not host.alive:
+            host.start()
+        self._end(f"down {host.name}")
+
+    def _pause(self) -> None:
+        host = self._random.choice(self.hosts)
+        duration_us = between(self._random, 50 * MS, self._random.choice((500 * MS, 4 * SECOND)))
+        if host.alive and not host.paused:
+            what = f"pause {host.name}"
+            self._begin(what)
+            host.pause(duration_us)
+            self.net.on_paused(host.name)
+            self.world.after(duration_us, partial(self._end, what))
+
+    # --- the network -----------------------------------------------------------------------------
+
+    def _partition(self) -> None:
+        names = [host.name for host in self.hosts]
+        self._random.shuffle(names)
+        size = between(self._random, 1, len(names) - 1)
+        one, other = names[:size], names[size:]
+        one_way = self._random.random() < self.plan.one_way
+        cuts: list[tuple[NodeId, NodeId]] = []
+        for source in one:
+            for target in other:
+                cuts.append((source, target))
+                if not one_way:
+                    cuts.append((target, source))
+        what = f"cut {self.world.now_us}"
+        self._begin(what)
+        self.world.note("net", f"cuts {one} {'->' if one_way else '|'} {other}")
+        for source, target in cuts:
+            self.net.cut(source, target)
+        duration_us = between(self._random, 50 * MS, self._random.choice((1 * SECOND, 4 * SECOND)))
+        self.world.after(duration_us, partial(self._heal_cuts, cuts, what))
+
+    def _heal_cuts(self, cuts: list[tuple[NodeId, NodeId]], what: str) -> None:
+        self.world.note("net", f"heals {what}")
+        for source, target in cuts:
+            self.net.heal(source, target)
+        self._end(what)
+
+    def _pair(self) -> tuple[NodeId, NodeId]:
+        source, target = self._random.sample([host.name for host in self.hosts], 2)
+        return source, target
+
+    def _clog(self) -> None:
+        source, target = self._pair()
+        duration_us = between(self._random, 10 * MS, 1 * SECOND)
+        what = f"clog {self.world.now_us}"
+        self._begin(what)
+        self.net.clog(source, target, duration_us)
+        self.world.after(duration_us, partial(self._end, what))
+
+    def _break(self) -> None:
+        self._begin("break")
+        self.net.break_stream(*self._pair())
+        self._end("break")
+
+    # --- disks -----------------------------------------------------------------------------------
+
+    def _stall_disk(self) -> None:
+        host = self._random.choice(self.hosts)
+        duration_us = between(self._random, 50 * MS, 3 * SECOND)
+        what = f"stall {self.world.now_us}"
+        self._begin(what)
+        self.world.note(host.name, f"disk stalls for {duration_us // MS} ms")
+        host.disk.stall(duration_us)
+        self.world.after(duration_us, partial(self._end, what))
+
+    def _fail_disk(self) -> None:
+        """The next sync fails; the node stops itself, and its operator starts it again."""
+        host = self._random.choice(self.hosts)
+        if host.alive:
+            self.ledger.copies_lost = True
+            self._begin(f"down {host.name}")
+            self.world.note(host.name, "disk fails")
+            host.disk.fail()
+            self.world.after(3 * SECOND, partial(self._replace_disk, host, host.life))
+
+    def _replace_disk(self, host: Host, life: int) -> None:
+        if host.life == life and host.alive:
+            host.crash("its disk was repaired")
+        self._revive(host)

@@ -1,0 +1,122 @@
+"""Looks into living nodes: the one place that knows where `Node` keeps what the checkers compare.
+
+Inputs: hosts. Outputs: sentences about what does not fit, and whether a cluster is whole.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from fedq.core.ids import FragmentId
+from fedq.core.message import is_persistent
+from fedq.node.node import Node
+from fedq.node.state import NodeState
+from tests.sim.node_host import Host
+
+
+def state_of(host: Host) -> NodeState:
+    """The state of a running node."""
+    assert isinstance(host.machine, Node)
+    return host.machine.state
+
+
+def why_not_whole(hosts: Sequence[Host]) -> str:
+    """Why not everything runs, serves and is in sync; "" when it does.
+
+    Whole means: every node up in every map and serving, all maps at the same version, every
+    fragment with as many copies in sync as it can have.
+    """
+    for host in hosts:
+        if not host.alive:
+            return f"{host.name} is down"
+        if host.paused:
+            return f"{host.name} hangs"
+    states = [state_of(host) for host in hosts]
+    versions = {state.map.version for state in states}
+    if len(versions) > 1:
+        return f"map versions {sorted(versions)}"
+    for state in states:
+        if not state.serving:
+            return f"{state.me} does not serve"
+    cluster_map = states[0].map
+    for host in hosts:
+        member = cluster_map.members.get(host.name)
+        if member is None or not member.up or member.incarnation != host.life:
+            return f"{host.name} is not up in the map"
+    for info in cluster_map.fragments.values():
+        wanted = min(cluster_map.queues[info.queue].replicas, len(hosts))
+        if len(info.in_sync) < wanted or set(info.in_sync) != set(info.copies):
+            return f"fragment {info.id} of {info.queue.name}: {info}, wants {wanted} copies"
+        for node, incarnation in info.in_sync.items():
+            if cluster_map.members[node].incarnation != incarnation:
+                return f"fragment {info.id} of {info.queue.name}: the copy of {node} is cold"
+    return ""
+
+
+def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
+    """At rest: backups equal their primaries, and journals say what memories say."""
+    problems: list[str] = []
+    states = {host.name: state_of(host) for host in hosts}
+    cluster_map = next(iter(states.values())).map
+    for info in cluster_map.fragments.values():
+        name = f"fragment {info.id} of {info.queue.name}"
+        primary = states[info.primary].primaries.get(info.id)
+        if primary is None:
+            problems.append(f"{name}: {info.primary} does not serve it")
+            continue
+        for node in info.backups:
+            backup = states[node].backups.get(info.id)
+            if backup is None:
+                problems.append(f"{name}: {node} has no copy")
+                continue
+            problems += _difference(
+                f"{name}: the copy on {node}",
+                primary.fragment.messages,
+                backup.replica.in_order(),
+            )
+            if primary.fragment.origins != backup.replica.origins:
+                problems.append(
+                    f"{name}: {info.primary} has taken {primary.fragment.origins}, "
+                    f"{node} knows {backup.replica.origins}"
+                )
+    for host in hosts:
+        problems += _journal_differs(host, states[host.name])
+    return problems
+
+
+def _journal_differs(host: Host, state: NodeState) -> list[str]:
+    problems: list[str] = []
+    recovered = host.recover()
+    live: dict[FragmentId, Mapping[int, bytes]] = {
+        fragment: primary.fragment.messages
+        for fragment, primary in state.primaries.items()
+        if primary.fragment.durable
+    }
+    for fragment, backup in state.backups.items():
+        if backup.replica.durable:
+            live[fragment] = backup.replica.in_order()
+    for fragment, messages in live.items():
+        found = recovered.fragments.get(fragment)
+        problems += _difference(
+            f"fragment {fragment}: the journal of {host.name}",
+            {position: each for position, each in messages.items() if is_persistent(each)},
+            found.messages if found is not None else {},
+        )
+    return problems
+
+
+def _difference(
+    what: str, wanted: Mapping[int, bytes], found: Mapping[int, bytes]
+) -> list[str]:
+    problems = []
+    missing = [position for position in wanted if position not in found]
+    extra = [position for position in found if position not in wanted]
+    if missing:
+        problems.append(f"{what} lacks positions {missing[:10]}")
+    if extra:
+        problems.append(f"{what} still has positions {extra[:10]}")
+    if not missing and not extra:
+        changed = [position for position in wanted if wanted[position] != found[position]]
+        if changed:
+            problems.append(f"{what} differs at positions {changed[:10]}")
+        elif list(wanted) != list(found):
+            problems.append(f"{what} is in another order")
+    return problems

@@ -1,0 +1,271 @@
+"""The driver of one node in virtual time: a second shell around the very same machine.
+
+It keeps the contract in `fedq.node.outbox`: inputs gather in an inbox, a turn hands them all to
+the machine, and the lanes are drained in the fixed order. Inputs: whatever the network, the log,
+the disk, sockets and the clock submit; starts, crashes, pauses. Outputs: to those same parts.
+
+Invariants: a machine is only ever entered from `_turn`; nothing submitted for one life of the
+process reaches the next; each life has its own clock, as monotonic clocks do.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from fedq.core.ids import ConnectionId, Incarnation, NodeId
+from fedq.core.peer_messages import PeerFrame
+from fedq.journal.recovery import Recovered, recover
+from fedq.node.outbox import NodeOut
+from tests.sim.disk import Disk
+from tests.sim.sockets import Socket
+from tests.sim.world import MS, World, between
+
+TICK_US = 50 * MS
+
+
+class Machine(Protocol):
+    """`fedq.node.node.Node`, or a fake of it."""
+
+    @property
+    def out(self) -> NodeOut: ...
+
+    def begin_turn(self, now_ms: int) -> None: ...
+    def end_turn(self) -> None: ...
+    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None: ...
+    def on_bytes(self, connection: ConnectionId, data: bytes) -> None: ...
+    def on_writable(self, connection: ConnectionId, writable: bool) -> None: ...
+    def on_disconnected(self, connection: ConnectionId) -> None: ...
+    def on_link_up(self, peer: NodeId) -> None: ...
+    def on_link_down(self, peer: NodeId, refused: bool) -> None: ...
+    def on_peer(self, frame: PeerFrame) -> None: ...
+    def on_committed(self, command: bytes) -> None: ...
+    def on_leader(self, leader: NodeId | None) -> None: ...
+    def snapshot(self) -> bytes: ...
+    def on_snapshot(self, data: bytes) -> None: ...
+    def on_synced(self, number: int) -> None: ...
+    def on_journal_failed(self, reason: str) -> None: ...
+    def on_tick(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+#: Builds a machine for (node, incarnation, what the journal held).
+Factory = Callable[[NodeId, Incarnation, Recovered], Machine]
+Input = Callable[[Any], None]
+
+
+class Surroundings(Protocol):
+    """The network and the log, as a host uses them."""
+
+    def send_frames(self, source: NodeId, target: NodeId, frames: list[PeerFrame]) -> None: ...
+    def propose(self, proposer: NodeId, command: bytes) -> None: ...
+    def host_started(self, name: NodeId) -> None: ...
+    def host_stopped(self, name: NodeId) -> None: ...
+
+
+class Host:
+    """One machine's host: its disk and, while it runs, its process."""
+
+    def __init__(
+        self, world: World, name: NodeId, disk: Disk, factory: Factory, around: Surroundings
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.disk = disk
+        self.machine: Machine | None = None
+        #: Counts starts; the incarnation of the present process.
+        self.life = 0
+        self.paused = False
+        self.turns = 0
+        #: Why the process ended by itself, for the report; None: it did not.
+        self.fatal: str | None = None
+        self.sockets: dict[ConnectionId, Socket] = {}
+        self._factory = factory
+        self._around = around
+        self._random = world.generator(f"host/{name}")
+        self._inbox: list[Input] = []
+        self._turn_due = False
+        self._clock_base_us = 0
+        self._connections = 0
+
+    @property
+    def alive(self) -> bool:
+        """The process runs (it may be paused)."""
+        return self.machine is not None
+
+    @property
+    def now_ms(self) -> int:
+        """The process's own monotonic clock."""
+        return (self.world.now_us + self._clock_base_us) // MS
+
+    # --- the process -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """A new process on the same data directory."""
+        assert self.machine is None, f"{self.name} runs already"
+        self.life += 1
+        self.fatal = None
+        self.paused = False
+        self._clock_base_us = between(self._random, 1, 100) * 1_000 * MS
+        recovered = self.recover()
+        self.world.note(self.name, f"starts, incarnation {self.life}")
+        self.machine = self._factory(self.name, Incarnation(self.life), recovered)
+        life = self.life
+        self.disk.open(
+            lambda number: self._from_disk(life, lambda machine: machine.on_synced(number)),
+            lambda reason: self._from_disk(life, lambda machine: machine.on_journal_failed(reason)),
+        )
+        self._around.host_started(self.name)
+        self.world.after(between(self._random, 0, TICK_US), lambda: self._tick(life))
+
+    def recover(self) -> Recovered:
+        """What the journal holds now; a torn tail is cut off, as the real start does."""
+        recovered = recover(self.disk.read_segments())
+        if recovered.torn_bytes:
+            self.world.note(self.name, f"cuts a torn tail of {recovered.torn_bytes} bytes")
+            self.disk.cut_tail(recovered.torn_bytes)
+        return recovered
+
+    def crash(self, reason: str) -> None:
+        """The process ends without a word, and with it all that was not on disk."""
+        if self.machine is None:
+            return
+        self.world.note(self.name, f"ends: {reason}")
+        self.machine = None
+        self.paused = False
+        self._inbox = []
+        self.disk.crash()
+        self._around.host_stopped(self.name)
+        for socket in self.sockets.values():
+            socket.reset()
+        self.sockets = {}
+
+    def pause(self, duration_us: int) -> None:
+        """The process hangs (a debugger, a hypervisor): inputs gather until it goes on."""
+        if self.machine is not None and not self.paused:
+            self.world.note(self.name, f"hangs for {duration_us // MS} ms")
+            self.paused = True
+            life = self.life
+            self.world.after(duration_us, lambda: self._go_on(life))
+
+    def resume(self) -> None:
+        """Ends a pause early."""
+        self._go_on(self.life)
+
+    def _go_on(self, life: int) -> None:
+        if self.life == life and self.paused:
+            self.paused = False
+            if self._inbox:
+                self._plan_turn()
+
+    # --- inputs ----------------------------------------------------------------------------------
+
+    def submit(self, action: Input) -> None:
+        """An input for the machine, handled in the next turn; void while no process runs."""
+        if self.machine is None:
+            return
+        self._inbox.append(action)
+        if not self._turn_due and not self.paused:
+            self._plan_turn()
+
+    def accept(self, socket: Socket) -> ConnectionId:
+        """A client connects: numbers are never reused within a life."""
+        self._connections += 1
+        connection = ConnectionId(self._connections)
+        self.sockets[connection] = socket
+        return connection
+
+    def forget(self, connection: ConnectionId) -> None:
+        """The client is gone."""
+        self.sockets.pop(connection, None)
+
+    def _from_disk(self, life: int, action: Input) -> None:
+        if self.life == life:
+            self.submit(action)
+
+    def _tick(self, life: int) -> None:
+        if self.machine is not None and self.life == life:
+            if not self.paused:
+                self.submit(lambda machine: machine.on_tick())
+            self.world.after(TICK_US, lambda: self._tick(life))
+
+    # --- turns -----------------------------------------------------------------------------------
+
+    def _plan_turn(self) -> None:
+        self._turn_due = True
+        self.world.after(between(self._random, 10, 120), self._turn)
+
+    def _turn(self) -> None:
+        self._turn_due = False
+        machine = self.machine
+        if machine is None or self.paused:
+            return
+        inbox, self._inbox = self._inbox, []
+        if not inbox:
+            return
+        self.turns += 1
+        machine.begin_turn(self.now_ms)
+        for action in inbox:
+            action(machine)
+        machine.end_turn()
+        self._drain(machine.out)
+
+    def _drain(self, out: NodeOut) -> None:
+        if self.world.trace.on:
+            self._note_lanes(out)
+        if out.fatal is not None:
+            self.fatal = out.fatal
+            self.crash(f"fatal: {out.fatal}")
+            return
+        if out.journal:
+            self.disk.append(list(out.journal))
+        if out.drop_segments:
+            self.disk.drop(list(out.drop_segments))
+        for peer, frames in out.peers.items():
+            self._around.send_frames(self.name, peer, frames)
+        self._drain_clients(out)
+        for command in out.proposals:
+            self._around.propose(self.name, command)
+        out.clear()
+
+    def _drain_clients(self, out: NodeOut) -> None:
+        sockets = self.sockets
+        for connection, parts in out.writes.items():
+            socket = sockets.get(connection)
+            if socket is not None and parts:
+                socket.write(b"".join(parts))
+        for connection in out.closes:
+            socket = sockets.pop(connection, None)
+            if socket is not None:
+                socket.close_by_node()
+                # The real transport reports the loss of every connection, whoever closed it.
+                self.submit(partial(_disconnected, connection))
+        for connection, reading in out.reading.items():
+            socket = sockets.get(connection)
+            if socket is not None:
+                socket.set_reading(reading)
+
+    def _note_lanes(self, out: NodeOut) -> None:
+        note = self.world.note
+        for line in out.story:
+            note(self.name, f"story: {line}")
+        for chunk in out.journal:
+            note(self.name, f"journal {chunk.number} in {chunk.segment}: {chunk.data!r:.200}")
+        for peer, frames in out.peers.items():
+            for frame in frames:
+                note(self.name, f"-> {peer} {frame}"[:2_000])
+        for connection, parts in out.writes.items():
+            note(self.name, f"=> client {connection} {describe(parts)}")
+        for connection in out.closes:
+            note(self.name, f"closes client {connection}")
+        for command in out.proposals:
+            note(self.name, f"proposes {command!r:.400}")
+
+
+def _disconnected(connection: ConnectionId, machine: Machine) -> None:
+    machine.on_disconnected(connection)
+
+
+def describe(parts: Iterable[bytes]) -> str:
+    """A turn's bytes for one client, shortened."""
+    data = b"".join(parts)
+    return f"{len(data)} bytes {data[:60]!r}"

@@ -1,0 +1,305 @@
+"""A Raft log as its users see it: one total order, at most one working leader, honest losses.
+
+Inputs: proposals, starts and stops of processes, and what the network lets through. Outputs:
+`on_committed` in log order on every node at its own pace, `on_leader`, and after a restart
+`on_snapshot` with what follows it.
+
+It promises what Raft promises and nothing more:
+
+* a proposal is committed only by a leader that reaches a majority, and only if the proposer
+  reaches that leader; otherwise it is lost in silence; it may be lost or repeated anyway;
+* when the leader is gone, or cut off, half a second to a second passes before another is elected
+  among those who reach a majority; the old one may believe in itself for longer;
+* a node that cannot reach the leader learns nothing until it can again;
+* a restarted node starts from its own stored snapshot and hears every command after it once.
+
+pysyncobj itself is tested by contract (`tests/contract/test_raft_log.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from fedq.core.ids import NodeId
+from tests.sim.world import MS, World, between
+
+
+class LogMachine(Protocol):
+    """What the log tells a node."""
+
+    def on_committed(self, command: bytes) -> None: ...
+    def on_leader(self, leader: NodeId | None) -> None: ...
+    def snapshot(self) -> bytes: ...
+    def on_snapshot(self, data: bytes) -> None: ...
+
+
+class Voter(Protocol):
+    """A host as the log sees it."""
+
+    @property
+    def name(self) -> NodeId: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    @property
+    def paused(self) -> bool: ...
+
+    @property
+    def life(self) -> int: ...
+
+    def submit(self, action: Callable[[LogMachine], None]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RaftOptions:
+    """Delays in microseconds; probabilities per proposal, or per look at a follower."""
+
+    hop_us_min: int = 300
+    hop_us_max: int = 4 * MS
+    commit_us_min: int = 1 * MS
+    commit_us_max: int = 12 * MS
+    election_us_min: int = 500 * MS
+    election_us_max: int = 1_000 * MS
+    loss: float = 0.0
+    duplicate: float = 0.0
+    #: How often a node stores a snapshot; 0 never.
+    snapshot_every_us: int = 0
+    #: A follower this many commands behind the leader's snapshot gets that instead of the log.
+    snapshot_lag: int = 20
+
+
+class Follower:
+    """What the log knows of one node."""
+
+    __slots__ = ("applied", "believes", "busy_until_us", "life", "scheduled", "stored",
+                 "stored_index")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.life = 0
+        #: Commands that its machine has been given.
+        self.applied = 0
+        #: Commands that are on their way to it.
+        self.scheduled = 0
+        self.busy_until_us = 0
+        #: Its snapshot on disk, and how many commands that contains.
+        self.stored: bytes | None = None
+        self.stored_index = 0
+        #: Whom it was last told to be the leader.
+        self.believes: NodeId | None = None
+
+
+class Raft:
+    """The log of the whole cluster. See the module's docstring."""
+
+    LOOK_US = 20 * MS
+
+    def __init__(
+        self,
+        world: World,
+        options: RaftOptions,
+        voters: Sequence[Voter],
+        reachable: Callable[[NodeId, NodeId], bool],
+    ) -> None:
+        self.world = world
+        self.options = options
+        self.voters = {voter.name: voter for voter in voters}
+        self.log: list[bytes] = []
+        self.leader: NodeId | None = None
+        self.term = 0
+        self._reachable = reachable
+        self._random = world.generator("raft")
+        self._followers = {name: Follower() for name in self.voters}
+        self._leader_life = 0
+        self._election_due_us: int | None = None
+        self._next_snapshot_us = options.snapshot_every_us
+        world.every(self.LOOK_US, self._look)
+
+    # --- what hosts do ---------------------------------------------------------------------------
+
+    def on_started(self, name: NodeId) -> None:
+        """A process begins: it restores its snapshot and will hear the rest from the leader."""
+        voter, follower = self.voters[name], self._followers[name]
+        follower.life = voter.life
+        follower.applied = follower.scheduled = follower.stored_index
+        follower.busy_until_us = self.world.now_us
+        follower.believes = None
+        stored = follower.stored
+        if stored is not None:
+            data = stored
+            voter.submit(lambda machine: machine.on_snapshot(data))
+
+    def propose(self, proposer: NodeId, command: bytes) -> None:
+        """A node asks for a command to be committed; there is no answer but the commit."""
+        options, generator = self.options, self._random
+        leader = self.leader
+        if leader is None or not self._reachable(proposer, leader):
+            return
+        if options.loss and generator.random() < options.loss:
+            return
+        times = 2 if options.duplicate and generator.random() < options.duplicate else 1
+        term = self.term
+        for _ in range(times):
+            delay_us = between(generator, options.commit_us_min, options.commit_us_max)
+            if proposer != leader:
+                delay_us += between(generator, options.hop_us_min, options.hop_us_max)
+            self.world.after(delay_us, lambda: self._commit(command, term))
+
+    def settled(self) -> bool:
+        """There is a leader and every voter runs, knows it, and has applied the whole log."""
+        return self.leader is not None and all(
+            self.voters[name].alive
+            and follower.believes == self.leader
+            and follower.applied == len(self.log)
+            for name, follower in self._followers.items()
+        )
+
+    def applied(self, name: NodeId) -> int:
+        """How many commands the machine of `name` has been given."""
+        return self._followers[name].applied
+
+    # --- the leader ------------------------------------------------------------------------------
+
+    def _reaches_majority(self, name: NodeId) -> bool:
+        reached = sum(self._reachable(name, other) for other in self.voters)
+        return not self.voters[name].paused and 2 * reached > len(self.voters)
+
+    def _leader_works(self) -> bool:
+        leader = self.leader
+        return (
+            leader is not None
+            and self.voters[leader].life == self._leader_life
+            and self._reaches_majority(leader)
+        )
+
+    def _look(self) -> bool:
+        if not self._leader_works():
+            self._elect()
+        if self.leader is not None:
+            self._tell_leader()
+            self._replicate()
+        every_us = self.options.snapshot_every_us
+        if every_us and self.world.now_us >= self._next_snapshot_us:
+            self._next_snapshot_us = self.world.now_us + every_us
+            self._store_snapshots()
+        return True
+
+    def _elect(self) -> None:
+        options, now_us = self.options, self.world.now_us
+        if self._election_due_us is None:
+            if self.leader is not None:
+                self.world.note("raft", f"leader {self.leader} lost")
+            self.term += 1
+            self.leader = None
+            wait_us = between(self._random, options.election_us_min, options.election_us_max)
+            self._election_due_us = now_us + wait_us
+            self._forget_leader()
+        elif now_us >= self._election_due_us:
+            able = [name for name in self.voters if self._reaches_majority(name)]
+            if able:
+                self.leader = self._random.choice(able)
+                self._leader_life = self.voters[self.leader].life
+                self._election_due_us = None
+                self.world.note("raft", f"leader {self.leader} of term {self.term}")
+
+    def _forget_leader(self) -> None:
+        """Some followers notice the loss before the election, the others hear of its result."""
+        for name, follower in self._followers.items():
+            if follower.believes is not None and self._random.random() < 0.5:
+                delay_us = between(self._random, 300 * MS, 2_000 * MS)
+                self.world.after(delay_us, partial(self._unbelieve, name, self.term))
+
+    def _unbelieve(self, name: NodeId, term: int) -> None:
+        reaches = self.leader is not None and self._reachable(name, self.leader)
+        if self.term == term and not reaches:
+            self._believe(name, None)
+
+    def _tell_leader(self) -> None:
+        leader = self.leader
+        assert leader is not None
+        for name, follower in self._followers.items():
+            if follower.believes != leader and self._reachable(leader, name):
+                self._believe(name, leader)
+
+    def _believe(self, name: NodeId, leader: NodeId | None) -> None:
+        voter, follower = self.voters[name], self._followers[name]
+        if voter.alive and follower.life == voter.life and follower.believes != leader:
+            follower.believes = leader
+            voter.submit(lambda machine: machine.on_leader(leader))
+
+    # --- the log ---------------------------------------------------------------------------------
+
+    def _commit(self, command: bytes, term: int) -> None:
+        if self.term == term and self._leader_works():
+            self.log.append(command)
+            if self.world.trace.on:
+                self.world.note("raft", f"commit {len(self.log)} {command[:400]!r}")
+            self._replicate()
+
+    def _replicate(self) -> None:
+        leader = self.leader
+        if leader is None:
+            return
+        options, generator = self.options, self._random
+        end = len(self.log)
+        source = self._followers[leader]
+        for name, follower in self._followers.items():
+            if follower.scheduled == end or not self._reachable(leader, name):
+                continue
+            delay_us = between(generator, options.hop_us_min, options.hop_us_max)
+            if name == leader:
+                delay_us = 0
+            behind = source.stored_index - follower.scheduled
+            first = follower.scheduled
+            if behind > options.snapshot_lag and source.stored is not None:
+                self._schedule_snapshot(name, source.stored, source.stored_index, delay_us)
+                first = source.stored_index
+            for index in range(first, end):
+                self._schedule(name, index, delay_us)
+            follower.scheduled = end
+
+    def _when(self, follower: Follower, delay_us: int) -> int:
+        follower.busy_until_us = max(follower.busy_until_us, self.world.now_us + delay_us)
+        return follower.busy_until_us
+
+    def _schedule(self, name: NodeId, index: int, delay_us: int) -> None:
+        voter, follower = self.voters[name], self._followers[name]
+        life, command = voter.life, self.log[index]
+
+        def apply(machine: LogMachine) -> None:
+            assert follower.applied == index, f"{name} skips from {follower.applied} to {index}"
+            follower.applied = index + 1
+            machine.on_committed(command)
+
+        def arrive() -> None:
+            if voter.alive and voter.life == life:
+                voter.submit(apply)
+
+        self.world.at(self._when(follower, delay_us), arrive)
+
+    def _schedule_snapshot(self, name: NodeId, data: bytes, index: int, delay_us: int) -> None:
+        voter, follower = self.voters[name], self._followers[name]
+        life = voter.life
+
+        def apply(machine: LogMachine) -> None:
+            follower.applied = index
+            machine.on_snapshot(data)
+
+        def arrive() -> None:
+            if voter.alive and voter.life == life:
+                voter.submit(apply)
+
+        self.world.note("raft", f"{name} gets the snapshot at {index}")
+        self.world.at(self._when(follower, delay_us), arrive)
+
+    def _store_snapshots(self) -> None:
+        for name, voter in self.voters.items():
+            if voter.alive and not voter.paused and self._random.random() < 0.5:
+                voter.submit(partial(self._store, name))
+
+    def _store(self, name: NodeId, machine: LogMachine) -> None:
+        follower = self._followers[name]
+        if follower.applied > follower.stored_index:
+            follower.stored = machine.snapshot()
+            follower.stored_index = follower.applied

@@ -1,0 +1,264 @@
+"""One seed, from start to verdict: a safety phase with faults, a liveness phase without.
+
+Input: a seed. Output: a `Result`. In the safety phase everything in the plan goes on at once and
+the ledger judges each event as it happens. Then all is healed, and within fixed bounds of virtual
+time the cluster must be whole, every owed confirm must arrive, every queue must count the same
+from every node, run dry, and leave copies and journals that agree.
+"""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from tests.sim import inspect_node
+from tests.sim.actors import Actor
+from tests.sim.clients import Consumer, Getter, Numbers, Publisher, Setup
+from tests.sim.closing import Counter, Drainer
+from tests.sim.cluster import Cluster, segments_of
+from tests.sim.faults import Faults
+from tests.sim.subscribers import Churn, Subscriber
+from tests.sim.swarm import Plan, draw
+from tests.sim.topology import Topology
+from tests.sim.world import MS, SECOND, Trace, World, between
+
+SETUP_LIMIT_US = 20 * SECOND
+WHOLE_LIMIT_US = 25 * SECOND
+REST_LIMIT_US = 20 * SECOND
+CLOSING_LIMIT_US = 40 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The verdict on a seed."""
+
+    seed: int
+    problems: tuple[str, ...]
+    digest: str
+    #: For the curious: what the run did.
+    messages: int
+    kills: int
+    virtual_ms: int
+    events: int
+
+
+class Run:
+    """One run. See the module's docstring."""
+
+    def __init__(self, plan: Plan, trace: Trace) -> None:
+        self.plan = plan
+        self.world = World(plan.seed, trace)
+        self.cluster = Cluster(self.world, plan)
+        self.ledger = self.cluster.ledger
+        self.topology = Topology(plan.queues, plan.exchanges)
+        self.numbers = Numbers()
+        hosts = self.cluster.hosts
+        self.faults = Faults(
+            self.world, plan.faults, hosts, self.cluster.net, self.ledger, self.is_whole
+        )
+        common = (self.world, self.ledger, hosts)
+        self.setup = Setup(*common, self.topology)
+        self.publishers = [
+            Publisher(*common, f"p{number}", self.topology, each, self.numbers)
+            for number, each in enumerate(plan.publishers)
+        ]
+        self.consumers = [
+            Consumer(*common, f"c{number}", self.topology, each)
+            for number, each in enumerate(plan.consumers)
+        ]
+        self.getters = [
+            Getter(*common, f"g{number}", self.topology, each)
+            for number, each in enumerate(plan.getters)
+        ]
+        self.subscribers = [
+            Subscriber(*common, f"s{number}", self.topology, each)
+            for number, each in enumerate(plan.subscribers)
+        ]
+        self.churn = Churn(
+            *common, "churn", self.topology, self.numbers, plan.churn_rounds
+        )
+
+    def go(self) -> None:
+        """The whole run; problems gather in the ledger."""
+        self._start()
+        if not self._wait("set-up", SETUP_LIMIT_US, lambda: self.topology.ready):
+            return
+        self.faults.start()
+        self.world.run(self.world.now_us + self.plan.safety_us, self._has_problems)
+        if self.ledger.problems:
+            return
+        self._note("--- liveness ---")
+        self.faults.heal()
+        for publisher in [*self.publishers, self.churn]:
+            publisher.stopping = True
+        if not self._wait("the cluster is whole", WHOLE_LIMIT_US, self.is_whole):
+            return
+        if not self._come_to_rest():
+            return
+        self._close()
+
+    # --- phases ----------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        generator = self.world.generator("run")
+        self.topology.declare_to(self.ledger, self.plan.nodes)
+        for host in self.cluster.hosts:
+            self.world.after(between(generator, 0, 300 * MS), host.start)
+        actors: list[Actor] = [
+            self.setup, *self.publishers, *self.consumers, *self.getters, *self.subscribers,
+            self.churn,
+        ]  # fmt: skip
+        for actor in actors:
+            actor.start(between(generator, 0, 500 * MS))
+
+    def _come_to_rest(self) -> bool:
+        finished = [*self.publishers, self.churn]
+        if not self._wait(
+            "all confirms owed arrive", REST_LIMIT_US, lambda: all(each.done for each in finished)
+        ):
+            return False
+        # Whoever waits for the last deliveries of these: they have this long to arrive.
+        self.world.run(self.world.now_us + 500 * MS, self._has_problems)
+        for subscriber in self.subscribers:
+            subscriber.check()
+        leaving = [*self.consumers, *self.getters, *self.subscribers]
+        for actor in leaving:
+            actor.stopping = True
+            actor.wake()
+        return self._wait(
+            "consumers leave", REST_LIMIT_US, lambda: all(each.done for each in leaving)
+        )
+
+    def _close(self) -> None:
+        world, hosts = self.world, self.cluster.hosts
+        if not self._wait("still whole", WHOLE_LIMIT_US, self.is_whole):
+            return
+        self._wait("copies agree", REST_LIMIT_US, lambda: not self._differences())
+        for problem in self._differences():
+            self.ledger.broken(problem)
+        queues = [name for name in self.topology.queues if self._still_there(name)]
+        counters = [
+            Counter(world, self.ledger, host, queues, f"count-{host.name}") for host in hosts
+        ]
+        self._run_all("counting", counters)
+        counts = {name: [each.counts.get(name, -1) for each in counters] for name in queues}
+        for name, found in counts.items():
+            least, most = self.ledger.remaining(name)
+            if len(set(found)) > 1 or not least <= found[0] <= most:
+                self.ledger.broken(
+                    f"P5: nodes count {found} messages in {name}, wanted {least} to {most}"
+                )
+        generator = world.generator("closing")
+        drainers = [
+            Drainer(world, self.ledger, generator.choice(hosts), name, f"drain-{name}")
+            for name in queues
+        ]
+        self._run_all("draining", drainers)
+        for drainer in drainers:
+            if drainer.received != counts[drainer.queue][0]:
+                self.ledger.broken(
+                    f"conservation: {drainer.queue} counted {counts[drainer.queue][0]} messages, "
+                    f"{drainer.received} came"
+                )
+        self.ledger.finish()
+
+    def _still_there(self, name: str) -> bool:
+        """A transient queue does not outlive a stop of everything (a new era)."""
+        if self.plan.queues and not self.topology.queues[name].durable:
+            state = inspect_node.state_of(self.cluster.hosts[0])
+            there = any(key.name == name for key in state.map.queues)
+            if not there and not self.ledger.memory_lost:
+                self.ledger.broken(f"P6: queue {name} is gone from the map")
+            return there
+        return True
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def is_whole(self) -> bool:
+        """Everything runs, serves and is in sync."""
+        return (
+            self.cluster.raft.settled()
+            and self.cluster.net.whole()
+            and not inspect_node.why_not_whole(self.cluster.hosts)
+        )
+
+    def _differences(self) -> list[str]:
+        return inspect_node.copies_that_differ(self.cluster.hosts)
+
+    def _has_problems(self) -> bool:
+        return bool(self.ledger.problems)
+
+    def _run_all(self, what: str, actors: "list[Counter] | list[Drainer]") -> None:
+        for actor in actors:
+            actor.start()
+        self._wait(what, CLOSING_LIMIT_US, lambda: all(each.done for each in actors))
+
+    def _wait(self, what: str, limit_us: int, condition: Callable[[], bool]) -> bool:
+        """Lives until the condition holds; false, and a problem, when it does not in time."""
+
+        def done() -> bool:
+            return self._has_problems() or condition()
+
+        deadline_us = self.world.now_us + limit_us
+        reached = _run_in_steps(self.world, deadline_us, done)
+        if self.ledger.problems:
+            return False
+        if not reached:
+            why = inspect_node.why_not_whole(self.cluster.hosts)
+            waiting = [
+                each.name
+                for each in [
+                    self.setup, *self.publishers, self.churn, *self.consumers, *self.getters,
+                    *self.subscribers,
+                ]
+                if not each.done
+            ]  # fmt: skip
+            self.ledger.broken(
+                f"liveness: after {limit_us // MS} ms not yet: {what} (cluster: "
+                f"{why or 'whole'}; not finished: {waiting})"
+            )
+        return reached
+
+    def _note(self, text: str) -> None:
+        self.world.note("run", text)
+
+
+def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> bool:
+    """As `World.run`, asking every 20 ms: some conditions are costly."""
+    while world.now_us < deadline_us:
+        if done():
+            return True
+        world.run(min(world.now_us + 20 * MS, deadline_us))
+    return done()
+
+
+def run_seed(seed: int, *, lite: bool = False, trace: Trace | None = None) -> Result:
+    """Runs one seed. An exception inside a node is a problem like any other."""
+    plan = draw(seed, lite)
+    trace = trace if trace is not None else Trace()
+    with segments_of(plan.segment_bytes):
+        run = Run(plan, trace)
+        try:
+            run.go()
+        except Exception:
+            run.ledger.broken(traceback.format_exc())
+    for host in run.cluster.hosts:
+        if host.fatal is not None and not plan.faults.disk_fail_every_us:
+            run.ledger.broken(f"{host.name} stopped itself: {host.fatal}")
+    return Result(
+        seed=seed,
+        problems=tuple(run.ledger.problems),
+        digest=trace.digest(),
+        messages=run.numbers.last,
+        kills=run.faults.kills,
+        virtual_ms=run.world.now_us // MS,
+        events=run.world.events,
+    )
+
+
+def describe(seed: int, lite: bool) -> str:
+    """What a seed's run is made of."""
+    return draw(seed, lite).describe()
+
+
+run_lite = partial(run_seed, lite=True)

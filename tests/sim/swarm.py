@@ -1,0 +1,268 @@
+"""Draws what a run is made of: cluster, faults and programs, all from the seed.
+
+A run that uses every fault at once finds little, because each hides the others. So most faults are
+absent from most runs, and the dice that decide come first.
+"""
+
+from dataclasses import dataclass
+
+from fedq.core.seeds import Rng, derive
+from tests.sim.clients import ConsumerPlan, GetterPlan, PublisherPlan
+from tests.sim.disk import DiskOptions
+from tests.sim.net import NetOptions
+from tests.sim.raft import RaftOptions
+from tests.sim.subscribers import SubscriberPlan
+from tests.sim.topology import ExchangePlan, QueuePlan
+from tests.sim.world import MS, SECOND
+
+#: No process dies · one at a time, when the cluster is whole · all, in any order · any, any time.
+KILLS = ("none", "single", "all_stop", "reckless")
+BIG_BODY_BYTES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """What goes wrong besides the network's and disks' own ways; times between two of a kind."""
+
+    kills: str = "none"
+    kill_every_us: int = 1_500 * MS
+    partition_every_us: int = 0
+    one_way: float = 0.0
+    clog_every_us: int = 0
+    break_every_us: int = 0
+    pause_every_us: int = 0
+    disk_stall_every_us: int = 0
+    disk_fail_every_us: int = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether anything at all is planned."""
+        return self.kills != "none" or any(
+            (
+                self.partition_every_us, self.clog_every_us, self.break_every_us,
+                self.pause_every_us, self.disk_stall_every_us, self.disk_fail_every_us,
+            )
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a run is made of."""
+
+    seed: int
+    nodes: int
+    zones: int
+    safety_us: int
+    fragment_threshold: int
+    replace_backup_ms: int
+    segment_bytes: int
+    net: NetOptions
+    disk: DiskOptions
+    raft: RaftOptions
+    faults: FaultPlan
+    queues: tuple[QueuePlan, ...]
+    exchanges: tuple[ExchangePlan, ...]
+    publishers: tuple[PublisherPlan, ...]
+    consumers: tuple[ConsumerPlan, ...]
+    getters: tuple[GetterPlan, ...]
+    subscribers: tuple[SubscriberPlan, ...]
+    churn_rounds: int
+
+    def describe(self) -> str:
+        """The run in a few lines, for a failure's report."""
+        return "\n".join(
+            (
+                f"nodes {self.nodes}, zones {self.zones}, safety {self.safety_us // MS} ms, "
+                f"fragment threshold {self.fragment_threshold}",
+                f"{self.faults}", f"{self.net}", f"{self.disk}", f"{self.raft}",
+                *map(str, self.queues), *map(str, self.exchanges), *map(str, self.publishers),
+                *map(str, self.consumers), *map(str, self.getters), *map(str, self.subscribers),
+                f"churn rounds {self.churn_rounds}",
+            )
+        )  # fmt: skip
+
+
+def draw(seed: int, lite: bool = False) -> Plan:
+    """The plan of a seed. `lite`: no faults at all, and a smaller run."""
+    generator = derive(seed, "swarm")
+    nodes = generator.choice((1, 2, 3, 3, 3, 3, 3, 5))
+    faults = FaultPlan() if lite else _draw_faults(generator, nodes)
+    queues = _draw_queues(generator)
+    exchanges = _draw_exchanges(generator, queues)
+    getters = _draw_getters(generator, queues)
+    got = [getter.queue for getter in getters if getter.alone]
+    return Plan(
+        seed=seed,
+        nodes=nodes,
+        zones=generator.choice((1, 1, 2, 3)),
+        safety_us=generator.randint(1_500, 2_500 if lite else 6_000) * MS,
+        fragment_threshold=generator.choice((5, 20, 1_000, 1_000)),
+        replace_backup_ms=generator.choice((500, 2_000, 5_000)),
+        segment_bytes=generator.choice((2_000, 20_000, 64 * 1024 * 1024)),
+        net=_draw_net(generator, lite),
+        disk=_draw_disk(generator, faults, lite),
+        raft=_draw_raft(generator, lite),
+        faults=faults,
+        queues=queues,
+        exchanges=exchanges,
+        publishers=_draw_publishers(generator, queues, exchanges, lite),
+        consumers=_draw_consumers(generator, [q for q in queues if q.name not in got], lite),
+        getters=getters,
+        subscribers=_draw_subscribers(generator, exchanges, lite),
+        churn_rounds=generator.choice((0, 0, 2, 4)),
+    )
+
+
+def _chance(generator: Rng, probability: float) -> bool:
+    return generator.random() < probability
+
+
+def _draw_faults(generator: Rng, nodes: int) -> FaultPlan:
+    if _chance(generator, 0.15):
+        return FaultPlan()
+    kills = generator.choice(("none", "single", "single", "all_stop", "reckless"))
+
+    def every(probability: float, low: int, high: int) -> int:
+        return generator.randint(low, high) * MS if _chance(generator, probability) else 0
+
+    return FaultPlan(
+        kills=kills,
+        kill_every_us=generator.randint(500, 2_500) * MS,
+        partition_every_us=every(0.3, 800, 3_000) if nodes > 1 else 0,
+        one_way=generator.choice((0.0, 0.3)),
+        clog_every_us=every(0.15, 300, 2_000) if nodes > 1 else 0,
+        break_every_us=every(0.2, 200, 2_000) if nodes > 1 else 0,
+        pause_every_us=every(0.15, 800, 3_000),
+        disk_stall_every_us=every(0.15, 800, 3_000),
+        disk_fail_every_us=every(0.1, 1_500, 4_000) if kills == "reckless" else 0,
+    )
+
+
+def _draw_net(generator: Rng, lite: bool) -> NetOptions:
+    bad = not lite and _chance(generator, 0.25)
+    return NetOptions(
+        delay_us_max=generator.choice((500, 1_500, 1_500, 10_000, 40_000)),
+        loss=generator.choice((0.0, 0.01, 0.05)) if bad else 0.0,
+        duplicate=generator.choice((0.0, 0.05)) if bad else 0.0,
+        reorder=generator.choice((0.0, 0.05)) if bad else 0.0,
+        encoded=_chance(generator, 0.2),
+    )
+
+
+def _draw_disk(generator: Rng, faults: FaultPlan, lite: bool) -> DiskOptions:
+    return DiskOptions(
+        sync_us_max=generator.choice((500, 3_000, 3_000, 20_000)),
+        slow=generator.choice((0.0, 0.0, 0.02)) if not lite else 0.0,
+        slow_us=generator.randint(50, 500) * MS,
+        power_cut=generator.choice((0.0, 0.5, 1.0)),
+    )
+
+
+def _draw_raft(generator: Rng, lite: bool) -> RaftOptions:
+    return RaftOptions(
+        commit_us_max=generator.choice((12, 12, 60)) * MS,
+        loss=generator.choice((0.0, 0.0, 0.05)) if not lite else 0.0,
+        duplicate=generator.choice((0.0, 0.0, 0.1)) if not lite else 0.0,
+        snapshot_every_us=generator.choice((0, 300 * MS, 1 * SECOND)),
+        snapshot_lag=generator.choice((3, 20)),
+    )
+
+
+def _draw_queues(generator: Rng) -> tuple[QueuePlan, ...]:
+    return tuple(
+        QueuePlan(
+            name=f"q{number}",
+            durable=_chance(generator, 0.75),
+            replicas=generator.choice((0, 0, 0, 1, 3)),
+            fragments=generator.choice((0, 0, 0, 1, 2, 3)),
+        )
+        for number in range(generator.randint(1, 3))
+    )
+
+
+def _draw_exchanges(
+    generator: Rng, queues: tuple[QueuePlan, ...]
+) -> tuple[ExchangePlan, ...]:
+    if _chance(generator, 0.4):
+        return ()
+    kind = generator.choice(("topic", "fanout", "direct"))
+    patterns = ("k.1", "k.2", "k.*", "#") if kind == "topic" else ("k.1", "k.2")
+    bindings = tuple(
+        (queue.name, generator.choice(patterns))
+        for queue in queues
+        for _ in range(generator.choice((0, 1, 2)))
+    )
+    durable = _chance(generator, 0.75) and all(queue.durable for queue in queues)
+    return (ExchangePlan("ex", kind, durable, bindings),)
+
+
+def _draw_publishers(
+    generator: Rng, queues: tuple[QueuePlan, ...], exchanges: tuple[ExchangePlan, ...], lite: bool
+) -> tuple[PublisherPlan, ...]:
+    found = []
+    for _ in range(generator.randint(1, 3)):
+        exchange, keys = "", tuple(queue.name for queue in queues)
+        if exchanges and _chance(generator, 0.5):
+            exchange, keys = exchanges[0].name, ("k.1", "k.2")
+        elif _chance(generator, 0.5):
+            keys = (generator.choice(keys),)
+        big = _chance(generator, 0.05)
+        found.append(
+            PublisherPlan(
+                exchange=exchange,
+                keys=keys,
+                messages=generator.randint(1, 8) if big else generator.randint(5, 60),
+                burst=generator.choice((1, 1, 5, 20)),
+                gap_us=generator.choice((2, 20, 100)) * MS,
+                persistent=generator.choice((0.0, 0.5, 1.0, 1.0)),
+                body_bytes=BIG_BODY_BYTES if big else generator.choice((0, 10, 100, 5_000)),
+                vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
+            )
+        )
+    return tuple(found)
+
+
+def _draw_consumers(
+    generator: Rng, queues: list[QueuePlan], lite: bool
+) -> tuple[ConsumerPlan, ...]:
+    if not queues:
+        return ()
+    return tuple(
+        ConsumerPlan(
+            queue=generator.choice(queues).name,
+            prefetch=generator.choice((0, 1, 1, 3, 50)),
+            # A lost connection loses what was sent with no-ack: that is no-ack's meaning.
+            no_ack=lite and _chance(generator, 0.2),
+            work_us=generator.choice((1, 5, 30, 200)) * MS,
+            requeue=generator.choice((0.0, 0.0, 0.2)),
+            reject=generator.choice((0.0, 0.0, 0.1)),
+            multiple=generator.choice((0.0, 0.3)),
+            vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
+            cancel=generator.choice((0.0, 0.0, 0.1)),
+        )
+        for _ in range(generator.choice((0, 1, 2, 4)))
+    )
+
+
+def _draw_getters(generator: Rng, queues: tuple[QueuePlan, ...]) -> tuple[GetterPlan, ...]:
+    if not _chance(generator, 0.3):
+        return ()
+    queue = queues[-1].name
+    gap_us = generator.choice((5, 50)) * MS
+    return (GetterPlan(queue, gap_us, False, alone=_chance(generator, 0.7)),)
+
+
+def _draw_subscribers(
+    generator: Rng, exchanges: tuple[ExchangePlan, ...], lite: bool
+) -> tuple[SubscriberPlan, ...]:
+    if not exchanges:
+        return ()
+    return tuple(
+        SubscriberPlan(
+            exchange=exchanges[0].name,
+            key=generator.choice(("k.1", "k.2") + (("#",) if exchanges[0].kind == "topic" else ())),
+            no_ack=_chance(generator, 0.5),
+            vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
+        )
+        for _ in range(generator.choice((0, 1, 3)))
+    )
