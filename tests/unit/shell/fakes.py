@@ -1,0 +1,132 @@
+"""A node that decides nothing: notes its inputs, and puts into its lanes what a test scripts."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+from fedq.core.ids import ConnectionId, NodeId
+from fedq.core.peer_messages import PeerFrame
+from fedq.journal.segments import Chunk
+from fedq.node.outbox import NodeOut
+from fedq.shell.turn import Outlets
+
+T = TypeVar("T")
+#: No test here takes longer, unless something hangs.
+PATIENCE_S = 20.0
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a test on the event loop of production, not longer than `PATIENCE_S`."""
+
+    async def bounded() -> T:
+        return await asyncio.wait_for(coroutine, PATIENCE_S)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(bounded())
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Waits for a condition, `TimeoutError` after so many seconds."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what tests wait for has no event
+            await asyncio.sleep(0.002)
+
+
+class FakeNode:
+    """Every input as a tuple of its name and arguments; see `on`."""
+
+    def __init__(self) -> None:
+        self.out = NodeOut()
+        self.inputs: list[tuple[object, ...]] = []
+        self.stopped = False
+        #: What to do at an input, by its name.
+        self.reactions: dict[str, Callable[..., None]] = {}
+
+    def on(self, name: str, reaction: Callable[..., None]) -> None:
+        """Calls `reaction` with the arguments of each input of that name."""
+        self.reactions[name] = reaction
+
+    def names(self) -> list[object]:
+        """The names of the inputs so far, without turns and ticks."""
+        hidden = ("begin_turn", "end_turn", "on_tick")
+        return [one[0] for one in self.inputs if one[0] not in hidden]
+
+    def of(self, name: str) -> list[tuple[object, ...]]:
+        """The arguments of each input of that name."""
+        return [one[1:] for one in self.inputs if one[0] == name]
+
+    def _take(self, name: str, *args: object) -> None:
+        self.inputs.append((name, *args))
+        reaction = self.reactions.get(name)
+        if reaction is not None:
+            reaction(*args)
+
+    def begin_turn(self, now_ms: int) -> None:
+        self._take("begin_turn", now_ms)
+
+    def end_turn(self) -> None:
+        self._take("end_turn")
+
+    def on_tick(self) -> None:
+        self._take("on_tick")
+
+    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None:
+        self._take("on_connected", connection, address, is_loopback)
+
+    def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
+        self._take("on_bytes", connection, data)
+
+    def on_writable(self, connection: ConnectionId, writable: bool) -> None:
+        self._take("on_writable", connection, writable)
+
+    def on_disconnected(self, connection: ConnectionId) -> None:
+        self._take("on_disconnected", connection)
+
+    def on_link_up(self, peer: NodeId) -> None:
+        self._take("on_link_up", peer)
+
+    def on_link_down(self, peer: NodeId, refused: bool) -> None:
+        self._take("on_link_down", peer, refused)
+
+    def on_peer(self, frame: PeerFrame) -> None:
+        self._take("on_peer", frame)
+
+    def on_committed(self, command: bytes) -> None:
+        self._take("on_committed", command)
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        self._take("on_leader", leader)
+
+    def snapshot(self) -> bytes:
+        return b"map"
+
+    def on_snapshot(self, data: bytes) -> None:
+        self._take("on_snapshot", data)
+
+
+class Recorder:
+    """Outlets that note what they were handed, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def outlets(self) -> Outlets:
+        """All of them."""
+        return Outlets(
+            append=self.append,
+            drop_segments=lambda segments: self.calls.append(("drop", segments)),
+            send=lambda peer, frames: self.calls.append(("send", peer, frames)),
+            write=lambda connection, parts: self.calls.append(("write", connection, parts)),
+            close=lambda connection: self.calls.append(("close", connection)),
+            set_reading=lambda connection, on: self.calls.append(("reading", connection, on)),
+            propose=self.propose,
+        )
+
+    def append(self, chunks: list[Chunk]) -> None:
+        self.calls.append(("append", chunks))
+
+    def propose(self, command: bytes) -> bool:
+        self.calls.append(("propose", command))
+        return True

@@ -1,0 +1,296 @@
+"""The driver: one turn for each iteration of the loop, lanes in order, nothing after a failure."""
+
+import asyncio
+import logging
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
+from fedq.core.peer_messages import PeerFrame
+from fedq.journal.segments import Chunk
+from fedq.shell import turn as turn_module
+from fedq.shell.map_machine import MapMachine
+from fedq.shell.turn import Turn
+from tests.unit.shell.fakes import FakeNode, Recorder, run, until
+
+C1, C2 = ConnectionId(1), ConnectionId(2)
+N2 = NodeId("n2")
+
+
+class Driven:
+    """A turn around a fake node, and what became of it."""
+
+    def __init__(self) -> None:
+        self.node = FakeNode()
+        self.recorder = Recorder()
+        self.reasons: list[str] = []
+        clock = count(1_000)
+        self.turn = Turn(
+            self.node, now_ms=lambda: next(clock), on_fatal=lambda why: self.reasons.append(why)
+        )
+        self.turn.connect(self.recorder.outlets())
+
+
+def test_inputs_of_one_iteration_share_a_turn() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        driven.turn.input(driven.node.on_bytes, C1, b"a")
+        driven.turn.input(driven.node.on_bytes, C2, b"b")
+        await asyncio.sleep(0)
+        driven.turn.input(driven.node.on_bytes, C1, b"c")
+        await asyncio.sleep(0)
+        assert driven.node.inputs == [
+            ("begin_turn", 1_000),
+            ("on_bytes", C1, b"a"),
+            ("on_bytes", C2, b"b"),
+            ("end_turn",),
+            ("begin_turn", 1_001),
+            ("on_bytes", C1, b"c"),
+            ("end_turn",),
+        ]
+
+    run(scenario())
+
+
+def test_lanes_are_carried_out_in_the_order_of_the_contract() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        out = driven.node.out
+        chunk = Chunk(1, 1, b"record", sync=True)
+        frame = PeerFrame(NodeId("n1"), Incarnation(1), (0, 0), 0, 0, MapVersion(0), [], None)
+
+        def fill(_: ConnectionId, __: bytes) -> None:
+            out.proposals.append(b"command")
+            out.reading[C2] = False
+            out.closes.append(C1)
+            out.writes[C1] = [b"x", b"y"]
+            out.peers[N2] = [frame]
+            out.drop_segments.append(7)
+            out.journal.append(chunk)
+
+        driven.node.on("on_bytes", fill)
+        driven.turn.input(driven.node.on_bytes, C1, b"")
+        await asyncio.sleep(0)
+        assert driven.recorder.calls == [
+            ("append", [chunk]),
+            ("drop", [7]),
+            ("send", N2, [frame]),
+            ("write", C1, [b"x", b"y"]),
+            ("close", C1),
+            ("reading", C2, False),
+            ("propose", b"command"),
+        ]
+        driven.recorder.calls.clear()
+        driven.turn.input(driven.node.on_tick)
+        await asyncio.sleep(0)
+        assert not driven.recorder.calls, "the lanes were emptied"
+
+    run(scenario())
+
+
+def test_an_input_that_an_outlet_causes_gets_a_turn_of_its_own() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        node, turn = driven.node, driven.turn
+
+        def propose(command: bytes) -> bool:
+            turn.input(node.on_committed, command)
+            return True
+
+        turn.connect(driven.recorder.outlets()._replace(propose=propose))
+        node.on("on_bytes", lambda _, __: node.out.proposals.append(b"one"))
+        node.on("on_committed", lambda _: node.out.writes.update({C1: [b"done"]}))
+        turn.input(node.on_bytes, C1, b"")
+        await until(lambda: driven.recorder.calls)
+        assert driven.recorder.calls == [("write", C1, [b"done"])]
+
+    run(scenario())
+
+
+def test_time_passes_by_itself_until_the_stop() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        driven.turn.start()
+        await until(lambda: len(driven.node.of("on_tick")) >= 3)
+        driven.turn.stop()
+        seen = len(driven.node.inputs)
+        driven.turn.input(driven.node.on_bytes, C1, b"late")
+        await asyncio.sleep(0.06)
+        assert len(driven.node.inputs) == seen
+        assert driven.turn.is_stopped
+        assert not driven.reasons
+
+    run(scenario())
+
+
+def test_the_stop_finishes_the_turn_at_hand() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        driven.node.on("end_turn", lambda: driven.node.out.writes.update({C1: [b"bye"]}))
+        driven.turn.input(driven.node.on_bytes, C1, b"")
+        driven.turn.stop()
+        assert driven.recorder.calls == [("write", C1, [b"bye"])]
+
+    run(scenario())
+
+
+def test_the_story_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        driven.node.on("on_tick", lambda: driven.node.out.story.append("n2 is up, 100%"))
+        driven.turn.input(driven.node.on_tick)
+        await asyncio.sleep(0)
+
+    with caplog.at_level(logging.INFO, "fedq.node"):
+        run(scenario())
+    assert [record.getMessage() for record in caplog.records] == ["n2 is up, 100%"]
+
+
+@pytest.mark.parametrize("where", ["on_bytes", "begin_turn", "end_turn"])
+def test_a_node_that_raises_is_cut_off(where: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        driven = Driven()
+
+        def explode(*_: object) -> None:
+            driven.node.out.writes[C1] = [b"must not leave"]
+            raise NodeFailure("a broken invariant")
+
+        driven.node.on(where, explode)
+        driven.turn.input(driven.node.on_bytes, C1, b"")
+        await asyncio.sleep(0)
+        seen = len(driven.node.inputs)
+        driven.turn.input(driven.node.on_bytes, C1, b"")
+        await asyncio.sleep(0)
+        assert driven.reasons == ["NodeFailure: a broken invariant"]
+        assert not driven.recorder.calls
+        assert len(driven.node.inputs) == seen
+
+    run(scenario())
+    assert "it stops so that it can do no harm" in caplog.text
+
+
+def test_a_fatal_node_sends_nothing_more() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+
+        def fence() -> None:
+            driven.node.out.writes[C1] = [b"must not leave"]
+            driven.node.out.fatal = "the disk failed"
+
+        driven.node.on("on_tick", fence)
+        driven.turn.input(driven.node.on_tick)
+        await asyncio.sleep(0)
+        assert driven.reasons == ["the disk failed"]
+        assert not driven.recorder.calls
+        assert driven.turn.is_stopped
+
+    run(scenario())
+
+
+def test_an_outlet_that_raises_stops_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        driven = Driven()
+
+        def refuse(_: bytes) -> bool:
+            raise ValueError("too large")
+
+        driven.turn.connect(driven.recorder.outlets()._replace(propose=refuse))
+        driven.node.on("on_tick", lambda: driven.node.out.proposals.append(b"x"))
+        driven.turn.input(driven.node.on_tick)
+        await asyncio.sleep(0)
+        assert driven.reasons == ["ValueError: too large"]
+
+    run(scenario())
+    assert "too large" in caplog.text
+
+
+def test_a_fan_out_lets_the_loop_live() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        connections = [ConnectionId(number) for number in range(1, 5_001)]
+        writes = {connection: [b"m"] for connection in connections}
+        driven.node.on("on_bytes", lambda _, __: driven.node.out.writes.update(writes))
+        driven.turn.input(driven.node.on_bytes, C1, b"")
+        passes: list[int] = []
+        while len(driven.recorder.calls) < len(connections):
+            await asyncio.sleep(0)
+            passes.append(len(driven.recorder.calls))
+        assert [call[1] for call in driven.recorder.calls] == connections
+        steps = [after - before for before, after in zip([0, *passes], passes, strict=False)]
+        assert max(steps) <= turn_module.writes_per_pass_max * 2
+
+    run(scenario())
+
+
+def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        last = ConnectionId(5_000)
+
+        def fan_out(_: ConnectionId, __: bytes) -> None:
+            numbers = range(1, last + 1)
+            driven.node.out.writes.update({ConnectionId(number): [b"m"] for number in numbers})
+            driven.node.out.closes.append(last)
+
+        driven.node.on("on_bytes", fan_out)
+        driven.turn.input(driven.node.on_bytes, C1, b"")
+        await asyncio.sleep(0)
+        closed = driven.recorder.calls.index(("close", last))
+        assert driven.recorder.calls[closed - 1] == ("write", last, [b"m"])
+
+    run(scenario())
+
+
+@given(
+    turns=st.lists(
+        st.lists(st.tuples(st.integers(1, 8), st.binary(min_size=1, max_size=3)), max_size=12),
+        max_size=8,
+    )
+)
+@settings(max_examples=40, deadline=None)
+def test_bytes_of_a_connection_keep_their_order(turns: list[list[tuple[int, bytes]]]) -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        out = driven.node.out
+        for writes in turns:
+            for number, data in writes:
+                out.writes.setdefault(ConnectionId(number), []).append(data)
+            driven.turn.input(driven.node.on_tick)
+            await asyncio.sleep(0)
+        total = sum(len(writes) for writes in turns)
+        sent: dict[int, bytes] = {}
+        wanted: dict[int, bytes] = {}
+        for writes in turns:
+            for number, data in writes:
+                wanted[number] = wanted.get(number, b"") + data
+        await until(lambda: sum(len(call[2]) for call in driven.recorder.calls) == total)  # type: ignore[arg-type,misc]
+        for _, connection, parts in driven.recorder.calls:
+            assert isinstance(connection, int)
+            assert isinstance(parts, list)
+            sent[connection] = sent.get(connection, b"") + b"".join(parts)
+        assert sent == wanted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turn_module, "writes_per_pass_max", 2)
+        run(scenario())
+
+
+def test_the_raft_log_drives_the_node_and_stops_with_it() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        machine = MapMachine(driven.node, driven.turn)
+        machine.on_snapshot(b"old")
+        machine.on_committed(b"one")
+        machine.on_leader(N2)
+        assert machine.snapshot() == b"map"
+        assert driven.node.names() == ["on_snapshot", "on_committed", "on_leader"]
+        driven.turn.fail("the disk failed")
+        with pytest.raises(NodeFailure, match="has stopped"):
+            machine.on_committed(b"two")
+        assert driven.node.of("on_committed") == [(b"one",)]
+
+    run(scenario())
