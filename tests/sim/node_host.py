@@ -8,7 +8,8 @@ Invariants: a machine is only ever entered from `_turn`; nothing submitted for o
 process reaches the next; each life has its own clock, as monotonic clocks do.
 """
 
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -249,23 +250,26 @@ class Host:
         for line in out.story:
             note(self.name, f"story: {line}")
         for chunk in out.journal:
-            note(self.name, f"journal {chunk.number} in {chunk.segment}: {chunk.data!r:.200}")
+            data = shorten(f"{chunk.data!r}", 200)
+            note(self.name, f"journal {chunk.number} in {chunk.segment}: {data}")
         for peer, frames in out.peers.items():
             for frame in frames:
-                note(self.name, f"-> {peer} {frame}"[:2_000])
+                note(self.name, f"-> {peer} {shorten(str(frame), 2_000)}")
         for connection, parts in out.writes.items():
-            note(self.name, f"=> client {connection} {describe(parts)}")
+            text = shorten(repr(b"".join(parts)), 200)
+            note(self.name, f"=> client {connection} {text}")
         for connection in out.closes:
             note(self.name, f"closes client {connection}")
         for command in out.proposals:
-            note(self.name, f"proposes {command!r:.400}")
+            note(self.name, f"proposes {shorten(repr(command), 600)}")
 
 
 def _disconnected(connection: ConnectionId, machine: Machine) -> None:
     machine.on_disconnected(connection)
 
 
-def describe(parts: Iterable[bytes]) -> str:
-    """A turn's bytes for one client, shortened."""
-    data = b"".join(parts)
-    return f"{len(data)} bytes {data[:60]!r}"
+def shorten(text: str, size: int) -> str:
+    """At most about `size` characters; what is left out still counts in a digest."""
+    if len(text) <= size:
+        return text
+    return f"{text[:size]}… ({len(text)}, {zlib.crc32(text.encode()):08x})"

@@ -1,0 +1,174 @@
+"""The ledger catches what it is there for: each broken promise, told to it, becomes a problem."""
+
+import pytest
+
+from tests.sim.checkers import SETTLE_US, Attempt, Copy, Ledger
+from tests.sim.client_connection import make_properties
+from tests.sim.topology import ExchangePlan, QueuePlan, Subscription, Topology, matches
+from tests.sim.world import SECOND, World
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    found = Ledger(World(1))
+    found.declared("q", durable=True, replicas=2)
+    return found
+
+
+def publish(ledger: Ledger, number: int, persistent: bool = True) -> Attempt:
+    return ledger.published("p#1", b"%d:body" % number, persistent, ["q"])
+
+
+def deliver(
+    ledger: Ledger,
+    number: int,
+    holder: str = "c#1",
+    redelivered: bool = False,
+    body: bytes | None = None,
+    no_ack: bool = False,
+) -> Copy:
+    properties = make_properties(str(number), True)
+    body = b"%d:body" % number if body is None else body
+    copy = ledger.delivered("q", holder, "tag", properties, body, redelivered, no_ack)
+    assert copy is not None
+    return copy
+
+
+def live(ledger: Ledger, duration_us: int) -> None:
+    ledger.world.run(ledger.world.now_us + duration_us)
+
+
+def test_an_honest_history_has_no_problems(ledger: Ledger) -> None:
+    for number in (1, 2):
+        ledger.confirmed(publish(ledger, number))
+    copy = deliver(ledger, 1)
+    ledger.requeued(copy, "c#1")
+    ledger.acked(deliver(ledger, 1, "c#2", redelivered=True), "c#2")
+    ledger.acked(deliver(ledger, 2, "c#2"), "c#2")
+    ledger.finish()
+    assert ledger.problems == []
+    assert ledger.remaining("q") == (0, 0)
+
+
+def test_a_confirmed_message_that_never_comes_is_lost(ledger: Ledger) -> None:
+    ledger.confirmed(publish(ledger, 1))
+    ledger.finish()
+    assert "P1" in ledger.problems[0]
+
+
+def test_an_unconfirmed_message_may_be_lost(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    ledger.finish()
+    assert ledger.problems == []
+
+
+def test_a_transient_message_may_be_lost_with_all_memories_only(ledger: Ledger) -> None:
+    ledger.confirmed(publish(ledger, 1, persistent=False))
+    ledger.memory_lost = True
+    ledger.finish()
+    assert ledger.problems == []
+    ledger.memory_lost = False
+    ledger.finish()
+    assert "P1" in ledger.problems[0]
+
+
+def test_two_holders_at_once_are_found(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    deliver(ledger, 1)
+    deliver(ledger, 1, "c#2", redelivered=True)
+    assert "P2" in ledger.problems[0]
+
+
+def test_two_holders_after_a_fault_are_allowed_when_marked(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    deliver(ledger, 1)
+    ledger.fault_ends(ledger.fault_begins())
+    deliver(ledger, 1, "c#2", redelivered=True)
+    assert ledger.problems == []
+
+
+def test_a_repeat_must_be_marked_even_after_a_fault(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    deliver(ledger, 1)
+    ledger.gone("c#1")
+    ledger.fault_ends(ledger.fault_begins())
+    deliver(ledger, 1, "c#2")
+    assert "not marked" in ledger.problems[0]
+
+
+def test_an_acknowledged_message_stays_gone(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    ledger.acked(deliver(ledger, 1), "c#1")
+    deliver(ledger, 1, "c#2", redelivered=True)
+    assert "acknowledged" in ledger.problems[0]
+
+
+def test_a_fault_long_ago_excuses_nothing(ledger: Ledger) -> None:
+    ledger.fault_ends(ledger.fault_begins())
+    live(ledger, SETTLE_US + SECOND)
+    publish(ledger, 1)
+    deliver(ledger, 1, no_ack=True)
+    deliver(ledger, 1, "c#2", redelivered=True)
+    assert "P3" in ledger.problems[0]
+
+
+def test_overtaking_on_one_channel_is_found(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    publish(ledger, 2)
+    deliver(ledger, 2)
+    deliver(ledger, 1)
+    assert "P4" in ledger.problems[0]
+
+
+def test_a_changed_or_invented_message_is_found(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    deliver(ledger, 1, body=b"1:other")
+    assert "changed" in ledger.problems[0]
+    ledger.delivered("q", "c#1", "tag", b"", b"7:never", False, False)
+    assert "nobody sent" in ledger.problems[1]
+
+
+def test_what_was_purged_or_deleted_stays_gone(ledger: Ledger) -> None:
+    ledger.confirmed(publish(ledger, 1))
+    due = ledger.purge_asked("q")
+    assert len(due) == 1
+    ledger.purged(due)
+    assert ledger.remaining("q") == (0, 0)
+    deliver(ledger, 1)
+    assert "emptied" in ledger.problems[0]
+
+
+def test_a_message_for_a_bound_queue_is_never_returned(ledger: Ledger) -> None:
+    publish(ledger, 1)
+    ledger.returned(b"1:body")
+    assert "P6" in ledger.problems[0]
+
+
+def test_counts_are_bounded_by_what_was_confirmed_and_sent(ledger: Ledger) -> None:
+    ledger.confirmed(publish(ledger, 1))
+    publish(ledger, 2)
+    assert ledger.remaining("q") == (1, 2)
+
+
+def test_topic_patterns() -> None:
+    assert matches("topic", "#", "a.b")
+    assert matches("topic", "a.*", "a.b")
+    assert matches("topic", "a.#", "a")
+    assert not matches("topic", "a.*", "a.b.c")
+    assert not matches("direct", "k", "l")
+    assert matches("fanout", "k", "l")
+
+
+def test_targets_follow_bindings_and_subscriptions() -> None:
+    topology = Topology(
+        (QueuePlan("q", True, 0, 0),), (ExchangePlan("ex", "topic", True, (("q", "k.*"),)),)
+    )
+    assert topology.targets("", "q") == (["q"], [])
+    assert topology.targets("ex", "k.1") == (["q"], [])
+    subscription = Subscription("s", "ex", "#")
+    topology.subscriptions.append(subscription)
+    assert topology.targets("ex", "other") == ([], ["s"])
+    subscription.since_us = 1
+    assert topology.targets("ex", "other") == (["s"], [])
+    subscription.ended = True
+    assert topology.targets("ex", "other") == ([], [])

@@ -1,0 +1,70 @@
+"""A moderate number of simulated cluster histories, and every seed that ever found something.
+
+`python -m tests.sim --seeds 10000` is the long version. `regressions.txt` holds one seed a line
+with what it found; a failing seed is added there when it is understood.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sim.run import Result, describe, run_lite, run_seed
+
+HERE = Path(__file__).parent
+FAULTLESS_SEEDS = range(1, 11)
+SEEDS = range(1_001, 1_026)
+
+
+def regressions() -> list[int]:
+    """The seeds in `regressions.txt`."""
+    lines = (HERE / "regressions.txt").read_text().splitlines()
+    return [int(line.split()[0]) for line in lines if line and not line.startswith("#")]
+
+
+def check(result: Result, lite: bool = False) -> None:
+    """Fails with everything that helps."""
+    assert not result.problems, "\n".join(
+        (
+            *result.problems,
+            describe(result.seed, lite),
+            f"repeat with: python -m tests.sim --seed {result.seed}{' --lite' * lite} --trace",
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", FAULTLESS_SEEDS)
+def test_without_faults_every_promise_holds_to_the_letter(seed: int) -> None:
+    check(run_lite(seed), lite=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_promises_hold_through_faults(seed: int) -> None:
+    check(run_seed(seed))
+
+
+@pytest.mark.parametrize("seed", regressions())
+def test_what_was_found_once_stays_fixed(seed: int) -> None:
+    check(run_seed(seed))
+
+
+@pytest.mark.slow
+def test_a_seed_gives_the_same_history_whatever_the_hash_seed() -> None:
+    def digest(hash_seed: str) -> str:
+        finished = subprocess.run(
+            [sys.executable, "-m", "tests.sim", "--seed", "1001", "--digest"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=HERE.parent.parent,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        lines = [line for line in finished.stdout.splitlines() if " digest " in line]
+        assert lines, finished.stdout + finished.stderr
+        return lines[0]
+
+    assert digest("1") == digest("2")
