@@ -7,7 +7,7 @@ dict of those that are present, under the specification's names with underscores
 
 import struct
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final
 
 from fedq.amqp.values import (
     FieldTable,
@@ -152,20 +152,19 @@ def encode_properties(properties: Mapping[str, TableValue]) -> bytes:
         if name not in properties:
             continue
         present |= bit
-        value = properties[name]
-        if domain == "shortstr":
-            pieces.append(encode_short_string(cast(str, value)))
-        elif domain == "table":
-            pieces.append(encode_table(cast(FieldTable, value)))
-        else:
-            pieces.append(_encode_integer(name, value, 1 if domain == "octet" else 8))
+        pieces.append(_encode_property(name, domain, properties[name]))
     return present.to_bytes(2, "big") + b"".join(pieces)
 
 
-def _encode_integer(name: str, value: TableValue, size: int) -> bytes:
-    if not isinstance(value, int) or not 0 <= value < 1 << 8 * size:
-        raise ValueError(f"{name} must be an integer of {size} bytes, not {value!r}")
-    return int(value).to_bytes(size, "big")
+def _encode_property(name: str, domain: str, value: TableValue) -> bytes:
+    if domain == "shortstr" and isinstance(value, str):
+        return encode_short_string(value)
+    if domain == "table" and isinstance(value, dict):
+        return encode_table(value)
+    size = {"octet": 1, "longlong": 8}.get(domain, 0)
+    if size and isinstance(value, int) and 0 <= value < 1 << 8 * size:
+        return int(value).to_bytes(size, "big")
+    raise ValueError(f"{name} must be a {domain}, not {value!r}")
 
 
 def content_frames(channel: int, properties: bytes, body: bytes, frame_bytes_max: int) -> bytes:

@@ -84,9 +84,9 @@ def scan_frame(data: bytes, at: int, frame_bytes_max: int) -> tuple[int, int, in
 
 
 def wanted_bytes(data: bytes | bytearray) -> int:
-    """How many bytes the frame at the start needs, as far as its head is there; at least 8."""
+    """How many bytes `scan_frame` needs to get on with the frame at the start of `data`."""
     if len(data) < FRAME_OVERHEAD - 1:
-        return FRAME_OVERHEAD
+        return FRAME_OVERHEAD - 1
     return FRAME_OVERHEAD + int(_frame_head.unpack_from(data)[2])
 
 
@@ -115,51 +115,25 @@ def take_publishes(
     """
     size = len(data)
     payload_max = frame_bytes_max - FRAME_OVERHEAD
-    unpack_publish, unpack_header = _publish_head.unpack_from, _header_head.unpack_from
-    unpack_frame, flags_of, append = _frame_head.unpack_from, checked.get, batch.append
+    starts_with, flags_of, append = data.startswith, checked.get, batch.append
     channel = -1
     # A publisher repeats itself: when all bytes up to the body are those of the publish before,
     # they need not be understood again, and its message differs only in the body, which is last.
     front = lead = route = b""
     bits = body_size = 0
-    # The smallest publish: a method frame of 17 bytes and a header frame of 22.
-    while size - at >= 39:
-        if front and data.startswith(front, at):
+    while True:
+        if front and starts_with(front, at):
             body_at = at + len(front)
             stop = body_at + body_size
-            if stop >= size or data[stop] != 0xCE:
+            if stop >= size or data[stop] != FRAME_END:
                 break
             append((lead + data[body_at:stop], route, bits))
             at = stop + 1
             continue
-        kind, number, length, ids, _, exchange_size = unpack_publish(data, at)
-        end = at + 7 + length
-        key_at = at + 14 + exchange_size
-        if (
-            ids != _PUBLISH or kind != 1 or (number != channel and channel >= 0)
-            or end + 23 > size or key_at >= end or key_at + data[key_at] + 2 != end
-            or data[end] != 0xCE
-        ):  # fmt: skip
+        found = _publish_at(data, at, payload_max)
+        if found is None or (channel >= 0 and found[0] != channel):
             break
-        kind, header_number, length, ids, body_size = unpack_header(data, end + 1)
-        body_at = stop = properties_end = end + 8 + length
-        if (
-            kind != 2 or header_number != number or ids != _BASIC_HEADER
-            or not 14 <= length <= payload_max
-            or properties_end >= size or data[properties_end] != 0xCE
-        ):  # fmt: skip
-            break
-        if body_size:
-            if properties_end + 8 > size:
-                break
-            kind, body_number, length = unpack_frame(data, properties_end + 1)
-            body_at = properties_end + 8
-            stop = body_at + length
-            if (
-                kind != 3 or body_number != number or length != body_size
-                or length > payload_max or stop >= size or data[stop] != 0xCE
-            ):  # fmt: skip
-                break
+        channel, end, properties_end, body_at, body_size = found
         properties = data[end + 20 : properties_end]
         flags = flags_of(properties)
         if flags is None:
@@ -169,10 +143,50 @@ def take_publishes(
                 break  # Found and told again, with its frames, on the way frame by frame.
         route, bits = data[at + 13 : end - 1], data[end - 1] & 3
         front, lead = data[at:body_at], encode(flags, route, properties, b"")
+        stop = body_at + body_size
         append((lead + data[body_at:stop], route, bits))
-        channel = number
         at = stop + 1
     return at
+
+
+def _publish_at(data: bytes, at: int, payload_max: int) -> tuple[int, int, int, int, int] | None:
+    """(channel, end of the method, end of the properties, start of the body, its size), or `None`.
+
+    Ends are where the 0xCE of a frame is. Without a body its start is the end of the properties.
+    """
+    size = len(data)
+    # The smallest publish: a method frame of 17 bytes and a header frame of 22.
+    if size - at < 39:
+        return None
+    kind, channel, length, ids, _, exchange_size = _publish_head.unpack_from(data, at)
+    end = at + 7 + length
+    key_at = at + 14 + exchange_size
+    if (
+        ids != _PUBLISH or kind != FRAME_METHOD
+        or end + 23 > size or key_at >= end or key_at + data[key_at] + 2 != end
+        or data[end] != FRAME_END
+    ):  # fmt: skip
+        return None
+    kind, number, length, ids, body_size = _header_head.unpack_from(data, end + 1)
+    properties_end = end + 8 + length
+    if (
+        kind != FRAME_HEADER or number != channel or ids != _BASIC_HEADER
+        or not 14 <= length <= payload_max
+        or properties_end >= size or data[properties_end] != FRAME_END
+    ):  # fmt: skip
+        return None
+    if not body_size:
+        return channel, end, properties_end, properties_end, 0
+    if properties_end + 8 > size:
+        return None
+    kind, number, length = _frame_head.unpack_from(data, properties_end + 1)
+    stop = properties_end + 8 + length
+    if (
+        kind != FRAME_BODY or number != channel or length != body_size
+        or length > payload_max or stop >= size or data[stop] != FRAME_END
+    ):  # fmt: skip
+        return None
+    return channel, end, properties_end, properties_end + 8, body_size
 
 
 def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
@@ -186,16 +200,16 @@ def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
     while size - at >= 21:
         kind, number, length, ids, tag, bits, end = unpack(data, at)
         if (
-            kind != 1 or length != _SETTLE_SIZE or end != 0xCE
+            kind != FRAME_METHOD or length != _SETTLE_SIZE or end != FRAME_END
             or (number != channel and channel >= 0)
         ):  # fmt: skip
             break
         if ids == _ACK:
-            append((0, tag, bits & 1 != 0, False))
+            append((SETTLE_ACK, tag, bits & 1 != 0, False))
         elif ids == _NACK:
-            append((1, tag, bits & 1 != 0, bits & 2 != 0))
+            append((SETTLE_REJECT, tag, bits & 1 != 0, bits & 2 != 0))
         elif ids == _REJECT:
-            append((1, tag, False, bits & 1 != 0))
+            append((SETTLE_REJECT, tag, False, bits & 1 != 0))
         else:
             break
         channel = number

@@ -1,0 +1,106 @@
+"""What a broker sends once for each message, decoded as a client would."""
+
+import pytest
+
+from fedq.amqp.content import NO_PROPERTIES, encode_properties
+from fedq.amqp.deliveries import (
+    ack_frame,
+    append_deliveries,
+    append_get_ok,
+    deliver_prefix,
+    deliver_suffix,
+    nack_frame,
+    pack_tag,
+    return_frames,
+)
+from fedq.amqp.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReturn
+from fedq.amqp.values import encode_short_string
+from fedq.core.message import encode, make_route
+from tests.unit.amqp.wire import Content, contents_of, frames_of
+
+PROPERTIES = encode_properties({"content_type": "text/plain", "delivery_mode": 2})
+SMALL = encode(1, make_route("orders", "new"), PROPERTIES, b"hello")
+EMPTY = encode(0, make_route("", "q"), NO_PROPERTIES, b"")
+LARGE = encode(0, make_route("e", "k" * 255), PROPERTIES, bytes(range(256)) * 40)
+
+
+def test_a_delivery_byte_by_byte() -> None:
+    parts: list[bytes] = []
+    append_deliveries(parts, 3, "c1", 258, [SMALL], None, 4_096)
+    assert parts == [
+        b"\x01\x00\x03\x00\x00\x00\x1b\x00\x3c\x00\x3c\x02c1\0\0\0\0\0\0\x01\x02\x00"
+        b"\x06orders\x03new\xce"
+        b"\x02\x00\x03\x00\x00\x00\x1a\x00\x3c\x00\x00\0\0\0\0\0\0\0\x05" + PROPERTIES + b"\xce"
+        b"\x03\x00\x03\x00\x00\x00\x05hello\xce"
+    ]
+
+
+@pytest.mark.parametrize("tag", ["c1", encode_short_string("c1")])
+def test_deliveries_of_all_shapes(tag: str | bytes) -> None:
+    parts: list[bytes] = []
+    messages = [SMALL, SMALL, EMPTY, LARGE, LARGE, SMALL, EMPTY]
+    append_deliveries(parts, 3, tag, 10, messages, {1, 3}, 4_096)
+    contents = contents_of(b"".join(parts), 4_096)
+    assert [each.method for each in contents] == [
+        BasicDeliver("c1", 10, False, "orders", "new"),
+        BasicDeliver("c1", 11, True, "orders", "new"),
+        BasicDeliver("c1", 12, False, "", "q"),
+        BasicDeliver("c1", 13, True, "e", "k" * 255),
+        BasicDeliver("c1", 14, False, "e", "k" * 255),
+        BasicDeliver("c1", 15, False, "orders", "new"),
+        BasicDeliver("c1", 16, False, "", "q"),
+    ]
+    assert [len(each.body) for each in contents] == [5, 5, 0, 10_240, 10_240, 5, 0]
+    assert contents[4].body == bytes(range(256)) * 40
+    assert [each.properties for each in contents[1:4]] == [PROPERTIES, NO_PROPERTIES, PROPERTIES]
+
+
+@pytest.mark.parametrize("size", [4_087, 4_088, 4_089, 8_176, 8_177])
+def test_bodies_around_the_frame_size(size: int) -> None:
+    parts: list[bytes] = []
+    message = encode(0, make_route("e", "k"), NO_PROPERTIES, bytes(size))
+    append_deliveries(parts, 1, "t", 1, [message, message], None, 4_096)
+    assert [len(each.body) for each in contents_of(b"".join(parts), 4_096)] == [size, size]
+
+
+def test_no_messages_are_no_part() -> None:
+    parts: list[bytes] = []
+    append_deliveries(parts, 1, "t", 1, [], None, 4_096)
+    assert parts == []
+
+
+@pytest.mark.parametrize("message", [SMALL, EMPTY, LARGE])
+@pytest.mark.parametrize("redelivered", [False, True])
+def test_one_message_for_many_consumers(message: bytes, redelivered: bool) -> None:
+    suffix = deliver_suffix(2, message, redelivered, 4_096)
+    for tag, number in (("a", 1), ("consumer-2", 77)):
+        prefix = deliver_prefix(2, tag)
+        shared = prefix.head((message[1] << 8) | message[2]) + pack_tag(number) + suffix
+        parts: list[bytes] = []
+        append_deliveries(parts, 2, tag, number, [message], [0] if redelivered else None, 4_096)
+        assert shared == b"".join(parts)
+
+
+def test_get_ok() -> None:
+    parts: list[bytes] = [b""]
+    append_get_ok(parts, 4, 9, True, LARGE, 3, 4_096)
+    assert contents_of(b"".join(parts), 4_096) == [
+        Content(4, BasicGetOk(9, True, "e", "k" * 255, 3), PROPERTIES, bytes(range(256)) * 40)
+    ]
+
+
+def test_returns() -> None:
+    parts: list[bytes] = []
+    return_frames(parts, 4, 312, "NO_ROUTE", SMALL, 4_096)
+    return_frames(parts, 4, 312, "x" * 300, EMPTY, 4_096)
+    assert contents_of(b"".join(parts), 4_096) == [
+        Content(4, BasicReturn(312, "NO_ROUTE", "orders", "new"), PROPERTIES, b"hello"),
+        Content(4, BasicReturn(312, "x" * 255, "", "q"), NO_PROPERTIES, b""),
+    ]
+
+
+def test_confirms() -> None:
+    frames = frames_of(ack_frame(1, 2, True) + ack_frame(1, 3, False) + nack_frame(2, 4, True))
+    assert [(frame.channel, frame.method) for frame in frames] == [
+        (1, BasicAck(2, True)), (1, BasicAck(3, False)), (2, BasicNack(4, True, False))
+    ]  # fmt: skip

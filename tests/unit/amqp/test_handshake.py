@@ -1,0 +1,196 @@
+"""The opening of a connection, as a client sees it."""
+
+import pytest
+
+from fedq.amqp.commands import Closed, Opened
+from fedq.amqp.connection import Connection
+from fedq.amqp.handshake import PROTOCOL_HEADER
+from fedq.amqp.methods import (
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionTune,
+    ConnectionTuneOk,
+    QueueDeclare,
+    encode_method,
+)
+from fedq.amqp.values import encode_table
+from fedq.core import limits
+from tests.unit.amqp.wire import handshake, methods, opened, receive, settings, start_ok, written
+
+
+def connection(is_loopback: bool = True) -> Connection:
+    return Connection(settings(), now_ms=0, is_loopback=is_loopback)
+
+
+def closing(server: Connection) -> ConnectionClose:
+    """The connection.close that the server just wrote."""
+    ((channel, method),) = methods(server)
+    assert channel == 0
+    assert isinstance(method, ConnectionClose)
+    return method
+
+
+def test_a_client_opens_a_virtual_host() -> None:
+    server = connection()
+    assert server.receive(PROTOCOL_HEADER, 0) == []
+    ((_, start),) = methods(server)
+    assert isinstance(start, ConnectionStart)
+    assert (start.version_major, start.version_minor) == (0, 9)
+    assert start.mechanisms.split() == [b"PLAIN", b"AMQPLAIN"]
+    assert start.server_properties["product"] == "fedq"
+    assert start.server_properties["failover"] == ["host:5672"]
+    capabilities = start.server_properties["capabilities"]
+    assert isinstance(capabilities, dict)
+    assert capabilities["publisher_confirms"] is True
+
+    assert server.receive(start_ok({"product": "pika"}), 0) == []
+    assert server.client_properties == {"product": "pika"}
+    assert methods(server) == [(0, ConnectionTune(2_047, 131_072, 60))]
+
+    assert receive(server, 0, ConnectionTuneOk(10, 8_192, 30)) == []
+    assert server.frame_bytes_max == 8_192
+    assert methods(server) == []
+
+    assert receive(server, 0, ConnectionOpen("tenant")) == [Opened("tenant", "guest")]
+    assert methods(server) == [(0, ConnectionOpenOk())]
+    assert not server.closed
+
+
+def test_amqplain_and_texts_beyond_ascii() -> None:
+    server = connection(is_loopback=False)
+    response = encode_table({"LOGIN": "Zoë", "PASSWORD": "pässword"})[4:]
+    server.receive(PROTOCOL_HEADER + start_ok(None, "AMQPLAIN", response), 0)
+    receive(server, 0, ConnectionTuneOk(0, 0, 0))
+    assert receive(server, 0, ConnectionOpen("/")) == [Opened("/", "Zoë")]
+
+
+@pytest.mark.parametrize("data", [b"AMQP\x00\x01\x00\x00", b"GET / HTTP/1.1\r\n", b"\x16", b"AMQQ"])
+def test_other_protocols_are_told_ours(data: bytes) -> None:
+    server = connection()
+    (command,) = server.receive(data, 0)
+    assert isinstance(command, Closed)
+    assert written(server) == b"AMQP\x00\x00\x09\x01"
+    assert server.closed
+    assert server.receive(data, 0) == []
+
+
+def test_a_failed_login_closes_with_403_for_clients_that_understand_it() -> None:
+    server = connection()
+    properties = start_ok(
+        {"capabilities": {"authentication_failure_close": True}}, "PLAIN", b"\0a\0b"
+    )
+    server.receive(PROTOCOL_HEADER, 0)
+    written(server)
+    (command,) = server.receive(properties, 0)
+    assert isinstance(command, Closed)
+    close = closing(server)
+    assert close.reply_code == 403
+    assert close.reply_text.startswith("ACCESS_REFUSED - ")
+    assert not server.closed
+    assert receive(server, 0, ConnectionCloseOk()) == []
+    assert server.closed
+
+
+def test_a_failed_login_just_closes_for_others() -> None:
+    server = connection(is_loopback=False)
+    server.receive(PROTOCOL_HEADER, 0)
+    written(server)
+    (command,) = server.receive(start_ok(), 0)
+    assert isinstance(command, Closed)
+    assert "ACCESS_REFUSED" in command.reason
+    assert written(server) == b""
+    assert server.closed
+
+
+def test_an_unknown_virtual_host_is_not_allowed() -> None:
+    server = connection()
+    server.receive(handshake()[: -len(encode_method(0, ConnectionOpen("/")))], 0)
+    written(server)
+    (command,) = receive(server, 0, ConnectionOpen("nowhere"))
+    assert isinstance(command, Closed)
+    close = closing(server)
+    assert (close.reply_code, close.class_id, close.method_id) == (530, 10, 40)
+    assert "'nowhere' not found" in close.reply_text
+
+
+@pytest.mark.parametrize(
+    ("asked", "frame_max", "channel_max"),
+    [((0, 0), 131_072, 2_047), ((5, 4_096), 4_096, 5), ((60_000, 1 << 20), 131_072, 2_047)],
+)
+def test_the_smaller_limit_counts(asked: tuple[int, int], frame_max: int, channel_max: int) -> None:
+    server = connection()
+    server.receive(handshake(frame_max=asked[1], channel_max=asked[0]), 0)
+    assert server.frame_bytes_max == frame_max
+    written(server)
+    receive(server, channel_max, ChannelOpen())
+    written(server)
+    receive(server, channel_max + 1, ChannelOpen())
+    assert closing(server).reply_code == 530
+
+
+def test_frames_below_4096_bytes_are_not_allowed() -> None:
+    server = connection()
+    server.receive(PROTOCOL_HEADER + start_ok(), 0)
+    written(server)
+    receive(server, 0, ConnectionTuneOk(0, 4_095, 0))
+    assert closing(server).reply_code == 530
+
+
+def test_a_frame_above_the_agreed_size_is_a_frame_error() -> None:
+    server = opened(frame_max=4_096)
+    server.receive(b"\x01\x00\x01" + (4_096 - 8 + 1).to_bytes(4, "big"), 0)
+    close = closing(server)
+    assert close.reply_code == 501
+    assert "at most 4096" in close.reply_text
+
+
+def test_before_login_only_small_frames_are_read() -> None:
+    server = connection()
+    server.receive(PROTOCOL_HEADER, 0)
+    written(server)
+    size = limits.handshake_frame_bytes_max
+    server.receive(b"\x01\x00\x00" + (size - 7).to_bytes(4, "big"), 0)
+    assert closing(server).reply_code == 501
+
+
+@pytest.mark.parametrize(
+    ("steps", "data", "code"),
+    [
+        (1, encode_method(0, ConnectionOpen("/")), 503),
+        (1, encode_method(1, ChannelOpen()), 503),
+        (1, start_ok(None, "EXTERNAL", b""), 503),
+        (1, b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x63\xce", 540),
+        (2, start_ok(), 503),
+        (2, encode_method(1, QueueDeclare("q")), 503),
+        (3, encode_method(0, ConnectionTuneOk(0, 0, 0)), 503),
+        (4, encode_method(0, ConnectionOpen("/")), 503),
+    ],
+)
+def test_steps_out_of_order_are_refused(steps: int, data: bytes, code: int) -> None:
+    server = connection()
+    for step in [
+        PROTOCOL_HEADER,
+        start_ok(),
+        encode_method(0, ConnectionTuneOk(0, 0, 0)),
+        encode_method(0, ConnectionOpen("/")),
+    ][:steps]:
+        server.receive(step, 0)
+    written(server)
+    (command,) = server.receive(data, 0)
+    assert isinstance(command, Closed)
+    assert closing(server).reply_code == code
+
+
+def test_a_handshake_has_its_time() -> None:
+    server = connection()
+    server.receive(PROTOCOL_HEADER + start_ok(), 0)
+    assert server.wake_ms == limits.handshake_ms
+    assert server.tick(limits.handshake_ms - 1) == []
+    (command,) = server.tick(limits.handshake_ms)
+    assert isinstance(command, Closed)
+    assert server.closed
+    assert server.tick(limits.handshake_ms + 1) == []
