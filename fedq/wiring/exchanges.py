@@ -1,0 +1,184 @@
+"""The four types of exchange as tables from routing keys (or headers) to destinations.
+
+Inputs: bindings that come and go, and publishes; output: the destinations of a publish, as keys of
+a dict (its values mean nothing). The router (`fedq.wiring.routes`) sees to it that a binding is
+added once and removed once; two bindings of one destination that differ only in their arguments
+count as two.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from fedq.core.ids import NodeId, QueueKey
+from fedq.wiring.headers import HeaderPattern
+from fedq.wiring.topics import TopicTrie
+
+
+class ToExchange(NamedTuple):
+    """An exchange as the destination of a binding."""
+
+    key: QueueKey
+
+
+#: A shared queue, a private queue of this node (its fragment's id, < 0), a node whose private
+#: queues want to hear it, or another exchange.
+Destination: TypeAlias = QueueKey | int | NodeId | ToExchange
+
+#: A binding's arguments, decoded; None for none.
+Arguments: TypeAlias = Mapping[str, Any] | None
+
+#: Decodes a message's headers; called only if an exchange looks at them.
+Headers: TypeAlias = Callable[[], Mapping[str, Any]]
+
+Found: TypeAlias = dict[Destination, int]
+
+
+class Table(Protocol):
+    """The bindings of one exchange."""
+
+    #: Whether the same routing key always leads to the same destinations.
+    by_key_alone: bool
+    #: Whether a binding's key is the only routing key it matters to.
+    by_exact_key: bool
+
+    def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Adds a binding that is not there."""
+
+    def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Removes a binding that is there."""
+
+    def match(self, key: str, headers: Headers, found: Found) -> None:
+        """Adds the destinations of a publish to `found`."""
+
+    def destinations(self) -> Iterator[Destination]:
+        """All destinations; one with several bindings may come several times."""
+
+
+class DirectTable:
+    """Exactly the routing key (specification 3.1.3.1)."""
+
+    __slots__ = ("_by_key",)
+    by_key_alone = True
+    by_exact_key = True
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Found] = {}
+
+    def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        counts = self._by_key.setdefault(key, {})
+        counts[destination] = counts.get(destination, 0) + 1
+
+    def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        counts = self._by_key[key]
+        _discount(counts, destination)
+        if not counts:
+            del self._by_key[key]
+
+    def match(self, key: str, headers: Headers, found: Found) -> None:
+        counts = self._by_key.get(key)
+        if counts is not None:
+            found.update(counts)
+
+    def destinations(self) -> Iterator[Destination]:
+        for counts in self._by_key.values():
+            yield from counts
+
+
+class FanoutTable:
+    """Everything to everyone (specification 3.1.3.2)."""
+
+    __slots__ = ("_counts",)
+    by_key_alone = True
+    by_exact_key = False
+
+    def __init__(self) -> None:
+        self._counts: Found = {}
+
+    def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        self._counts[destination] = self._counts.get(destination, 0) + 1
+
+    def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        _discount(self._counts, destination)
+
+    def match(self, key: str, headers: Headers, found: Found) -> None:
+        found.update(self._counts)
+
+    def destinations(self) -> Iterator[Destination]:
+        yield from self._counts
+
+
+class TopicTable:
+    """Patterns of words (specification 3.1.3.4)."""
+
+    __slots__ = ("_trie",)
+    by_key_alone = True
+    by_exact_key = False
+
+    def __init__(self) -> None:
+        self._trie: TopicTrie[Destination] = TopicTrie()
+
+    def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        self._trie.add(key, destination)
+
+    def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        self._trie.remove(key, destination)
+
+    def match(self, key: str, headers: Headers, found: Found) -> None:
+        self._trie.match(key, found)
+
+    def destinations(self) -> Iterator[Destination]:
+        return self._trie.targets()
+
+
+class HeadersTable:
+    """The message's headers (specification 3.1.3.3)."""
+
+    __slots__ = ("_patterns",)
+    by_key_alone = False
+    by_exact_key = False
+
+    def __init__(self) -> None:
+        self._patterns: dict[tuple[Destination, str, str], HeaderPattern] = {}
+
+    def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        name = (destination, key, arguments_text(arguments))
+        self._patterns[name] = HeaderPattern(arguments or {})
+
+    def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        del self._patterns[destination, key, arguments_text(arguments)]
+
+    def match(self, key: str, headers: Headers, found: Found) -> None:
+        if not self._patterns:
+            return
+        table = headers()
+        for (destination, _, _), pattern in self._patterns.items():
+            if destination not in found and pattern.matches(table):
+                found[destination] = 1
+
+    def destinations(self) -> Iterator[Destination]:
+        for destination, _, _ in self._patterns:
+            yield destination
+
+
+TABLES: Mapping[str, Callable[[], Table]] = {
+    "direct": DirectTable,
+    "fanout": FanoutTable,
+    "topic": TopicTable,
+    "headers": HeadersTable,
+}
+
+
+def arguments_text(arguments: Arguments) -> str:
+    """A text by which equal arguments are recognised, whatever their order."""
+    return repr(sorted(arguments.items(), key=_name)) if arguments else ""
+
+
+def _name(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def _discount(counts: Found, destination: Destination) -> None:
+    if counts[destination] > 1:
+        counts[destination] -= 1
+    else:
+        del counts[destination]

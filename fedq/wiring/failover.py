@@ -1,0 +1,129 @@
+"""What the leader does about lost, returned and unevenly loaded nodes.
+
+Input: the cluster map, the suspects and the unproven nodes (`fedq.wiring.detector`), the time, and
+the leader's own memory of shortages. Output: the operations of one command, in this order:
+
+1. members that are suspected go down;
+2. a new era begins if no process of the old one is left;
+3. each fragment is repaired by at most one `SetCopies`: primary, in-sync set and backups at once,
+   taking for granted what 1 and 2 will have done;
+4. if there was nothing else to do, backups move from busy nodes to idle ones, few at a time.
+
+Nothing here is trusted by the map: `fedq.wiring.copies` refuses what would lose confirmed messages,
+and the epoch voids decisions that were made on an older map. A lost proposal is made again.
+
+*Hot* copies are in sync, and their process is up: they have everything in memory. *Cold* ones were
+in sync, but their process is a newer one: they have on disk what was persistent. As long as a hot
+copy remains, one of them leads. If none does, a cold one restarts the fragment from disk. For a
+durable queue this may wait as long as it must: no confirmed persistent message is given up. The
+messages of a queue that is not durable were only ever in the memory of processes that are
+gone: it begins again, empty, on a cold copy or, if none of its nodes returns in time,
+elsewhere. (If every process of its era is gone, the queue itself is: that is the new era.)
+
+A copy is given up, and a primary chosen, only with a *proven* hot copy at hand (its node was heard
+lately). After a stop of the whole cluster the map still takes for up whoever has not returned yet;
+a leader that chose one of those would throw away the good copies of those who have.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from fedq.core import limits
+from fedq.core.ids import NodeId
+from fedq.wiring.balance import balance
+from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.operations import MemberDown, NewEra, Operation, fitting
+from fedq.wiring.repairs import Repairs, Shortages
+from fedq.wiring.view import View
+
+#: What was proposed is proposed again after this long, if the map still wants it.
+PROPOSE_AGAIN_MS: Final = 500
+#: New fragments alone are not worth looking at everything more often than this.
+SCAN_PAUSE_MS: Final = 500
+
+
+class FailoverMemory:
+    """What a leader remembers between decisions; a new leader begins with a new one."""
+
+    __slots__ = (
+        "_last_scan_ms",
+        "_proposed",
+        "_seen",
+        "_seen_fragments",
+        "_wake_ms",
+        "replace_backup_ms",
+        "shortages",
+    )
+
+    def __init__(self, replace_backup_ms: int) -> None:
+        """How long a lost backup may take to return before another node replaces it."""
+        self.replace_backup_ms = replace_backup_ms
+        #: The fragments that lack copies.
+        self.shortages: Shortages = {}
+        self._seen: tuple[object, ...] = ()
+        self._seen_fragments = -1
+        self._last_scan_ms = 0
+        self._wake_ms = 0
+        self._proposed = False
+
+    def may_rest(self, seen: tuple[object, ...], fragments_version: int, now_ms: int) -> bool:
+        """Whether a look at everything would find what the last one found, or can wait."""
+        if seen != self._seen or now_ms >= self._wake_ms:
+            return False
+        if fragments_version == self._seen_fragments:
+            return True
+        return not self._proposed and now_ms - self._last_scan_ms < SCAN_PAUSE_MS
+
+    def note_scan(
+        self,
+        seen: tuple[object, ...],
+        fragments_version: int,
+        now_ms: int,
+        wake_ms: int,
+        proposed: bool,
+    ) -> None:
+        """Remembers what was looked at, and when to look again whatever happens."""
+        self._seen = seen
+        self._seen_fragments = fragments_version
+        self._last_scan_ms = now_ms
+        self._wake_ms = wake_ms
+        self._proposed = proposed
+
+
+def decide(
+    cluster: ClusterMap,
+    suspects: Sequence[NodeId],
+    now_ms: int,
+    memory: FailoverMemory,
+    unproven: Collection[NodeId] = (),
+) -> list[Operation]:
+    """The operations of one command, or none; see the module's docstring.
+
+    Only for the leader. Cheap when nothing happened, so it may be asked at every tick.
+    """
+    seen = (cluster.members_version, tuple(suspects), tuple(unproven))
+    fragments_version = cluster.fragments_version
+    if memory.may_rest(seen, fragments_version, now_ms):
+        return []
+    view = View(cluster, suspects, unproven)
+    operations: list[Operation] = [
+        MemberDown(node, member.incarnation)
+        for node, member in cluster.members.items()
+        if member.up and node not in view.up
+    ]
+    if view.era_ends:
+        operations.append(NewEra())
+    repairs = Repairs(view, memory.shortages, memory.replace_backup_ms, now_ms)
+    for info in cluster.fragments.values():
+        queue = cluster.queues[info.queue]
+        if queue.durable or not view.era_ends:
+            operations += repairs.repair(info, queue)
+        if len(operations) >= limits.operations_per_command_max:
+            break
+    else:
+        memory.shortages = repairs.shortages
+    if not operations:
+        operations += balance(view, cluster)
+    wake_ms = now_ms + PROPOSE_AGAIN_MS if operations else repairs.wake_ms
+    memory.note_scan(seen, fragments_version, now_ms, wake_ms, bool(operations))
+    return operations[: fitting(operations)]

@@ -1,0 +1,65 @@
+"""Whether this node may still confirm and deliver: it must know that nobody has replaced it.
+
+Inputs: the heartbeats that peers send, each of which echoes the newest `sent_ms` they heard from
+this node, by this node's own clock (monotonic milliseconds). Output: whether the lease holds.
+
+A node is declared down only after the leader has not heard it for `suspect_ms`. So a follower is
+safe while the leader has heard it lately, and the leader while a majority has heard *it* lately:
+then nobody else can have been elected and have waited. "Lately" (`lease_ms`) must be
+shorter than `suspect_ms` by more than clocks drift in that time; no two clocks are ever compared.
+"""
+
+from collections.abc import Iterable
+
+from fedq.core.ids import NodeId
+from fedq.core.peer_messages import Heartbeat
+
+
+class Lease:
+    """The lease of one node."""
+
+    __slots__ = ("_echo_ms", "_lease_ms", "_led_echo_ms", "_me", "_voters")
+
+    def __init__(self, me: NodeId, voters: Iterable[NodeId], lease_ms: int) -> None:
+        """`voters`: the members that elect; `me` may be an observer."""
+        self._me = me
+        self._voters = tuple(dict.fromkeys(voters))
+        self._lease_ms = lease_ms
+        #: Per peer, this node's newest heartbeat that the peer has echoed.
+        self._echo_ms: dict[NodeId, int] = {}
+        #: The same, only of heartbeats in which the peer said that it leads.
+        self._led_echo_ms: dict[NodeId, int] = {}
+
+    def on_heartbeat(self, peer: NodeId, heartbeat: Heartbeat, now_ms: int) -> None:
+        """Notes what the peer has heard of this node."""
+        echo_ms = heartbeat.echo_ms
+        if not 0 < echo_ms <= now_ms:
+            return  # heard nothing yet, or heard an earlier process by another clock
+        if echo_ms > self._echo_ms.get(peer, 0):
+            self._echo_ms[peer] = echo_ms
+        if heartbeat.leads and echo_ms > self._led_echo_ms.get(peer, 0):
+            self._led_echo_ms[peer] = echo_ms
+
+    def holds(self, now_ms: int, leader: NodeId | None) -> bool:
+        """Whether this node may serve; `leader` is whom it believes to lead now."""
+        if self._voters == (self._me,):
+            return True
+        if leader is None:
+            return False
+        if leader == self._me:
+            return self.leads(now_ms, leader)
+        return self._is_fresh(self._led_echo_ms.get(leader, 0), now_ms)
+
+    def leads(self, now_ms: int, leader: NodeId | None) -> bool:
+        """Whether this node leads with a majority's knowledge: goes into its own heartbeats."""
+        if leader != self._me or self._me not in self._voters:
+            return False
+        heard_by = 1 + sum(
+            self._is_fresh(self._echo_ms.get(voter, 0), now_ms)
+            for voter in self._voters
+            if voter != self._me
+        )
+        return heard_by > len(self._voters) // 2
+
+    def _is_fresh(self, echo_ms: int, now_ms: int) -> bool:
+        return echo_ms > 0 and now_ms - echo_ms < self._lease_ms

@@ -1,0 +1,284 @@
+"""Where a publish goes, as seen from this node.
+
+Inputs: exchanges, queue names and bindings as the map, this node's private queues and the other
+nodes' interest bring them; the route of each publish. Output: the destinations, each once.
+
+Destinations are of four kinds (`fedq.wiring.exchanges.Destination`). Another exchange is followed
+at once, each at most once for a publish, so cycles end. The answers are kept by virtual host and
+route, so most publishes cost one look-up; a change forgets what it may have made wrong.
+
+Invariants: an answer from the cache is the one that a fresh walk would give; the order of
+destinations is that of the walk and of the bindings, never that of a hash.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from fedq.core.ids import NodeId, QueueKey
+from fedq.core.message import split_route
+from fedq.wiring.exchanges import (
+    TABLES,
+    Arguments,
+    Destination,
+    Found,
+    Headers,
+    Table,
+    ToExchange,
+    arguments_text,
+)
+from fedq.wiring.names import node_of
+
+#: What the cache may hold: one for each route, and one for each of its destinations.
+CACHE_WEIGHT_MAX: Final = 1_000_000
+
+
+class Route(NamedTuple):
+    """The destinations of a publish."""
+
+    queues: tuple[QueueKey, ...]
+    #: Private queues of this node.
+    private: tuple[int, ...]
+    #: Nodes that may have private queues for it. One may be no member any more.
+    nodes: tuple[NodeId, ...]
+
+
+class Bound(NamedTuple):
+    """A binding that `Router.unbind_all` undid."""
+
+    source: QueueKey
+    routing_key: str
+    arguments: Arguments
+
+
+_NOWHERE: Final = Route((), (), ())
+
+
+class Router:
+    """The exchanges of all virtual hosts; see the module's docstring."""
+
+    __slots__ = ("_bound", "_cache", "_cache_weight", "_everything", "_me", "_named", "_tables")
+
+    def __init__(self, me: NodeId) -> None:
+        """`me`: this node; server-named queues of others are routed to their nodes."""
+        self._me = me
+        self._tables: dict[QueueKey, Table] = {}
+        #: Where the default exchange leads, by queue name.
+        self._named: dict[QueueKey, QueueKey | int | NodeId] = {}
+        #: Every binding, by destination, then by (source, routing key, text of the arguments).
+        self._bound: dict[Destination, dict[tuple[QueueKey, str, str], Arguments]] = {}
+        #: Nodes that want all that an exchange gets.
+        self._everything: dict[QueueKey, dict[NodeId, None]] = {}
+        self._cache: dict[tuple[str, bytes], Route] = {}
+        self._cache_weight = 0
+
+    # --- exchanges and names ---
+
+    def add_exchange(self, key: QueueKey, kind: str) -> None:
+        """An exchange of type `kind`; the default exchange is always there and never added."""
+        assert key.name, "the default exchange has no table"
+        if key not in self._tables:
+            self._tables[key] = TABLES[kind]()
+            self._forget_all()
+
+    def remove_exchange(self, key: QueueKey) -> None:
+        """The exchange goes with all bindings of which it is the source or the destination."""
+        table = self._tables.pop(key, None)
+        if table is None:
+            return
+        for destination in dict.fromkeys(table.destinations()):
+            bound = self._bound[destination]
+            for name in [name for name in bound if name[0] == key]:
+                del bound[name]
+            if not bound:
+                del self._bound[destination]
+        self._everything.pop(key, None)
+        self.unbind_all(ToExchange(key))
+        self._forget_all()
+
+    def add_queue(self, name: QueueKey, destination: QueueKey | int | NodeId) -> None:
+        """Where the default exchange leads for this routing key: a shared queue, a private queue
+        of this node, or the node that holds a queue of a claimed name."""
+        self._named[name] = destination
+        self._forget_route(name.vhost, "", name.name)
+
+    def remove_queue(self, name: QueueKey) -> None:
+        """No queue has this name any more; its bindings are undone by `unbind_all`."""
+        self._named.pop(name, None)
+        self._forget_route(name.vhost, "", name.name)
+
+    # --- bindings ---
+
+    def bind(
+        self, source: QueueKey, destination: Destination, routing_key: str, arguments: Arguments
+    ) -> bool:
+        """Adds a binding. False if it is there already, or its exchange is not."""
+        table = self._tables.get(source)
+        name = (source, routing_key, arguments_text(arguments))
+        if table is None or name in self._bound.get(destination, ()):
+            return False
+        table.add(destination, routing_key, arguments)
+        self._bound.setdefault(destination, {})[name] = arguments or None
+        self._forget_key(source, table, routing_key)
+        return True
+
+    def unbind(
+        self, source: QueueKey, destination: Destination, routing_key: str, arguments: Arguments
+    ) -> bool:
+        """Removes a binding. False if it is not there."""
+        bound = self._bound.get(destination)
+        name = (source, routing_key, arguments_text(arguments))
+        if bound is None or name not in bound:
+            return False
+        del bound[name]
+        if not bound:
+            del self._bound[destination]
+        table = self._tables[source]
+        table.remove(destination, routing_key, arguments)
+        self._forget_key(source, table, routing_key)
+        return True
+
+    def unbind_all(self, destination: Destination) -> list[Bound]:
+        """Removes the bindings of a queue that goes, or of a node that went; returns them."""
+        undone = []
+        for (source, key, _), arguments in self._bound.pop(destination, {}).items():
+            table = self._tables[source]
+            table.remove(destination, key, arguments)
+            self._forget_key(source, table, key)
+            undone.append(Bound(source, key, arguments))
+        if isinstance(destination, ToExchange):
+            self._forget_all()
+        return undone
+
+    def set_everything(self, source: QueueKey, node: NodeId, wanted: bool) -> None:
+        """Whether the node wants all that this exchange gets, whatever its key."""
+        nodes = self._everything.setdefault(source, {})
+        if wanted and source in self._tables:
+            nodes[node] = None
+        else:
+            nodes.pop(node, None)
+        if not nodes:
+            del self._everything[source]
+        self._forget_all()
+
+    def forget_node(self, node: NodeId) -> None:
+        """The node went: what it wanted to hear, and the names it held, are void."""
+        self.unbind_all(node)
+        for source in [source for source, nodes in self._everything.items() if node in nodes]:
+            self.set_everything(source, node, False)
+        for name in [name for name, holder in self._named.items() if holder == node]:
+            self.remove_queue(name)
+
+    # --- publishes ---
+
+    def route(self, vhost: str, route: bytes, headers: Headers) -> Route | None:
+        """The destinations of a publish; None if its exchange does not exist.
+
+        `route` is as in `fedq.core.message`; `headers` is called at most once, and only if a
+        headers exchange is reached.
+        """
+        known = self._cache.get((vhost, route))
+        if known is not None:
+            return known
+        exchange, key = split_route(route)
+        if not exchange:
+            return self._keep(vhost, route, self._by_name(QueueKey(vhost, key)))
+        source = QueueKey(vhost, exchange)
+        if source not in self._tables:
+            return None
+        found, may_keep = self._walk(source, key, headers)
+        answer = _sorted_out(found)
+        return self._keep(vhost, route, answer) if may_keep else answer
+
+    def _by_name(self, name: QueueKey) -> Route:
+        destination = self._named.get(name)
+        if destination is None:
+            node = node_of(name.name)
+            if node is None or node == self._me:
+                return _NOWHERE
+            destination = node
+        return _sorted_out({destination: 1})
+
+    def _walk(self, source: QueueKey, key: str, headers: Headers) -> tuple[Found, bool]:
+        """What is bound to an exchange, and whether that depends on the routing key alone."""
+        found: Found = {}
+        visited = {source: None}
+        left = [source]
+        may_keep = True
+        headers = _once(headers)
+        while left:
+            exchange = left.pop()
+            table = self._tables.get(exchange)
+            if table is None:
+                continue
+            may_keep = may_keep and table.by_key_alone
+            matched: Found = {}
+            table.match(key, headers, matched)
+            for destination in matched:
+                if not isinstance(destination, ToExchange):
+                    continue
+                if destination.key not in visited:
+                    visited[destination.key] = None
+                    left.append(destination.key)
+            found.update(matched)
+            for node in self._everything.get(exchange, ()):
+                found[node] = 1
+        return found, may_keep
+
+    # --- the cache ---
+
+    def _keep(self, vhost: str, route: bytes, answer: Route) -> Route:
+        weight = 1 + len(answer.queues) + len(answer.private) + len(answer.nodes)
+        if self._cache_weight + weight > CACHE_WEIGHT_MAX:
+            self._forget_all()
+        self._cache[vhost, route] = answer
+        self._cache_weight += weight
+        return answer
+
+    def _forget_all(self) -> None:
+        self._cache = {}
+        self._cache_weight = 0
+
+    def _forget_key(self, source: QueueKey, table: Table, routing_key: str) -> None:
+        """A binding changed: only one route can be wrong now, or any."""
+        if table.by_exact_key and ToExchange(source) not in self._bound:
+            self._forget_route(source.vhost, source.name, routing_key)
+        else:
+            self._forget_all()
+
+    def _forget_route(self, vhost: str, exchange: str, routing_key: str) -> None:
+        if not self._cache:
+            return
+        name = exchange.encode("utf-8", "surrogateescape")
+        key = routing_key.encode("utf-8", "surrogateescape")
+        gone = self._cache.pop((vhost, b"%c%b%c%b" % (len(name), name, len(key), key)), None)
+        if gone is not None:
+            self._cache_weight -= 1 + len(gone.queues) + len(gone.private) + len(gone.nodes)
+
+
+def _sorted_out(found: Found) -> Route:
+    """The destinations by kind."""
+    if not found:
+        return _NOWHERE
+    queues: list[QueueKey] = []
+    private: list[int] = []
+    nodes: list[NodeId] = []
+    for destination in found:
+        if isinstance(destination, int):
+            private.append(destination)
+        elif isinstance(destination, QueueKey):
+            queues.append(destination)
+        elif isinstance(destination, str):
+            nodes.append(destination)
+    return Route(tuple(queues), tuple(private), tuple(nodes))
+
+
+def _once(headers: Headers) -> Headers:
+    """`headers`, called when first needed and never again."""
+    decoded: list[Mapping[str, Any]] = []
+
+    def first() -> Mapping[str, Any]:
+        if not decoded:
+            decoded.append(headers())
+        return decoded[0]
+
+    return first
