@@ -1,7 +1,7 @@
-"""Reads one segment record by record, for people and tools (`fedq store`, the data pipeline).
+"""Reads one segment record by record: for recovery, and for tools that look into a journal.
 
-Input: the bytes of a segment. Output: its records with their places. Unlike recovery it judges
-nothing: a torn tail or damage is raised when the reader gets there, after all that is whole.
+Input: the bytes of a segment. Output: its records with their places. The reader judges nothing: a
+torn tail or damage is raised when it gets there, after all that is whole.
 """
 
 from collections.abc import Iterator

@@ -19,6 +19,7 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
+from fedq.journal.reader import read
 from fedq.journal.records import (
     Copy,
     CorruptRecord,
@@ -29,7 +30,6 @@ from fedq.journal.records import (
     Record,
     Reset,
     Settle,
-    decode_at,
 )
 from fedq.journal.segments import Segment
 
@@ -105,16 +105,14 @@ def _fold_segment(
     fragments: dict[FragmentId, RecoveredFragment], segment: Segment, data: bytes
 ) -> CorruptRecord | None:
     """Applies the whole records of a segment; returns why the rest is none, if there is a rest."""
-    end = len(data)
-    while segment.size < end:
-        try:
-            record, after = decode_at(data, segment.size)
-        except ForeignRecord as error:
-            raise CorruptJournal(segment.number, error.offset, error.reason) from error
-        except CorruptRecord as error:
-            return error
-        _apply(fragments, segment.highest, record)
-        segment.size = after
+    try:
+        for offset, size, record in read(data):
+            _apply(fragments, segment.highest, record)
+            segment.size = offset + size
+    except ForeignRecord as error:
+        raise CorruptJournal(segment.number, error.offset, error.reason) from error
+    except CorruptRecord as error:
+        return error
     return None
 
 

@@ -60,6 +60,7 @@ def test_a_copy_arrives_newest_first_and_is_put_in_order() -> None:
     )
     fragment = recovered.fragments[ONE]
     assert list(fragment.messages) == [10, 20, 30, 40, 51]
+    assert recovered.segments[0].highest == {ONE: 51}
     assert (fragment.last, fragment.reign) == (51, 2)
     assert fragment.origins == {NORTH: 30, SOUTH: 8}
 
@@ -114,7 +115,7 @@ def test_damage_in_an_earlier_segment_is_refused_with_its_place() -> None:
 
 def test_a_missing_segment_is_refused() -> None:
     whole = encode_all([Drop(ONE, 0)])
-    with pytest.raises(CorruptJournal, match="segment 2 .* missing"):
+    with pytest.raises(CorruptJournal, match=r"segment 2 .* missing"):
         recover([(1, whole), (3, whole)])
 
 

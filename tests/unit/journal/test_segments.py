@@ -55,6 +55,15 @@ def test_only_the_oldest_dead_segments_go() -> None:
     assert plan.dead(oldest()) == [], "the one being filled stays"
 
 
+def test_a_segment_lives_as_long_as_its_newest_message() -> None:
+    plan = SegmentPlan(bytes_max=3)
+    for position in (10, 30, 20, 40):
+        plan.append(ONE, position, b"x", False)
+    plan.take()
+    assert plan.dead(oldest(one=30)) == []
+    assert plan.dead(oldest(one=31)) == [1]
+
+
 def test_a_fragment_that_turns_older_again_keeps_its_segment() -> None:
     plan = SegmentPlan(bytes_max=1)
     for position in (10, 5, 20):

@@ -1,0 +1,129 @@
+"""A journal as one would explain it on a blackboard, and arbitrary records for it.
+
+The model knows no bytes: it replays decoded records over plain sets of positions.
+"""
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.message import encode, is_persistent
+from fedq.core.ranges import Range
+from fedq.journal.records import Copy, Drop, Enqueue, Keep, Record, Reset, Settle
+from fedq.journal.recovery import Recovered
+
+POSITION_MAX = 60
+
+MESSAGES = st.builds(
+    encode,
+    st.integers(0, 1),
+    st.binary(max_size=6),
+    st.binary(max_size=6),
+    st.binary(max_size=12),
+)
+U64 = st.integers(0, 2**64 - 1)
+Records = st.SearchStrategy[Record]
+
+
+def records(fragments: st.SearchStrategy[int], numbers: st.SearchStrategy[int]) -> Records:
+    """Any record over these fragments, with these positions, events and publish numbers."""
+    fragment = fragments.map(FragmentId)
+    reign = st.integers(0, 9)
+    origins = st.builds(Origin, st.text(max_size=4).map(NodeId), st.integers(0, 3).map(Incarnation))
+    range_ = st.tuples(numbers, numbers).map(lambda ends: (min(ends), max(ends)))
+    ranges = st.lists(range_, max_size=4)
+    batch = st.lists(MESSAGES, min_size=1, max_size=5)
+    pairs = st.lists(st.tuples(numbers, MESSAGES), max_size=5, unique_by=lambda pair: pair[0])
+    copy = st.builds(
+        lambda fragment, reign, pairs, origins: Copy(
+            fragment, reign, [p for p, _ in sorted(pairs)], [m for _, m in sorted(pairs)], origins
+        ),
+        fragment,
+        reign,
+        pairs,
+        st.dictionaries(origins, numbers, max_size=3),
+    )
+    return st.one_of(
+        st.builds(Enqueue, fragment, reign, numbers, origins, numbers, st.booleans(), batch),
+        copy,
+        st.builds(Settle, fragment, reign, numbers, ranges),
+        st.builds(Keep, fragment, reign, numbers, ranges),
+        st.builds(Reset, fragment, reign, numbers),
+        st.builds(Drop, fragment, reign),
+    )
+
+
+#: Every number in its whole width, for the encoding.
+WIDE_RECORDS = records(st.integers(-(2**63), 2**63 - 1), U64)
+#: Few fragments and positions, so that records meet each other.
+CLOSE_RECORDS = records(st.integers(-1, 2), st.integers(1, POSITION_MAX))
+
+
+@dataclass
+class ModelFragment:
+    """What is known of one fragment; transient messages are not, they die with the process."""
+
+    messages: dict[int, bytes] = field(default_factory=dict)
+    last: int = 0
+    reign: int = 0
+    origins: dict[Origin, int] = field(default_factory=dict)
+
+    def hold(self, position: int, message: bytes) -> None:
+        if is_persistent(message):
+            self.messages[position] = message
+
+    def forget(self, ranges: list[Range]) -> None:
+        for first, last in ranges:
+            for position in range(first, last + 1):
+                self.messages.pop(position, None)
+
+    def saw(self, number: int) -> None:
+        self.last = max(self.last, number)
+
+    def saw_publish(self, origin: Origin, number: int) -> None:
+        self.origins[origin] = max(self.origins.get(origin, 0), number)
+
+
+def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
+    """The state after these records."""
+    state: dict[FragmentId, ModelFragment] = {}
+    for record in history:
+        if isinstance(record, Drop):
+            state.pop(record.fragment, None)
+            continue
+        if isinstance(record, Reset):
+            state[record.fragment] = ModelFragment()
+        fragment = state.setdefault(record.fragment, ModelFragment())
+        fragment.reign = max(fragment.reign, record.reign)
+        if isinstance(record, Enqueue):
+            for index, message in enumerate(record.messages):
+                fragment.hold(record.first_position + index, message)
+                fragment.saw(record.first_position + index)
+                fragment.saw_publish(record.origin, record.first_number + index)
+        elif isinstance(record, Copy):
+            for position, message in zip(record.positions, record.messages, strict=True):
+                fragment.hold(position, message)
+                fragment.saw(position)
+            for origin, number in record.origins.items():
+                fragment.saw_publish(origin, number)
+        elif isinstance(record, Settle):
+            fragment.forget(record.ranges)
+            fragment.saw(record.event)
+        elif isinstance(record, Keep):
+            fragment.forget(record.dropped)
+            fragment.saw(record.base)
+        else:
+            fragment.saw(record.base)
+    return state
+
+
+def assert_same(recovered: Recovered, state: dict[FragmentId, ModelFragment]) -> None:
+    """The recovered state is the model's, and its messages are in order."""
+    assert sorted(recovered.fragments) == sorted(state)
+    for identity, fragment in recovered.fragments.items():
+        model = state[identity]
+        assert list(fragment.messages.items()) == sorted(model.messages.items())
+        assert fragment.last == model.last
+        assert fragment.reign == model.reign
+        assert fragment.origins == model.origins
