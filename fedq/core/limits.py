@@ -5,7 +5,7 @@ from typing import Final
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
 
-# --- AMQP connections -------------------------------------------------------------------------
+# --- AMQP connections ------------------------------------------------------------------------
 #: Offered to clients in connection.tune.
 frame_bytes_max: Final = 131_072
 channels_max: Final = 2_047
@@ -19,24 +19,24 @@ consumers_per_channel_max: Final = 10_000
 name_bytes_max: Final = 255
 table_depth_max: Final = 32
 
-# --- the journal ------------------------------------------------------------------------------
+# --- the journal -----------------------------------------------------------------------------
 segment_bytes_max: Final = 64 * MIB
 record_bytes_max: Final = 256 * MIB
 
-# --- the cluster map --------------------------------------------------------------------------
+# --- the cluster map -------------------------------------------------------------------------
 command_bytes_max: Final = 48 * KIB
 operations_per_command_max: Final = 200
 commands_in_flight_max: Final = 1_024
 requests_remembered_max: Final = 4_096
 map_objects_max: Final = 50_000
 
-# --- peers ------------------------------------------------------------------------------------
+# --- peers -----------------------------------------------------------------------------------
 peer_frame_bytes_max: Final = 4 * MIB
 #: What one link may hold unacknowledged before its senders are held back.
 peer_window_bytes_max: Final = 32 * MIB
 interest_keys_per_exchange_max: Final = 1_000
 
-# --- queues and windows -----------------------------------------------------------------------
+# --- queues and windows ----------------------------------------------------------------------
 replicas_default: Final = 2
 replicas_max: Final = 5
 fragments_per_queue_max: Final = 64

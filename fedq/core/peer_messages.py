@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
 
-# --- publishing into a fragment held elsewhere ---------------------------------------------------
+# --- publishing into a fragment held elsewhere -----------------------------------------------
 
 
 class PublishBatch(NamedTuple):
@@ -38,7 +38,7 @@ class PublishDone(NamedTuple):
     through: int
 
 
-# --- consuming from a fragment held elsewhere ----------------------------------------------------
+# --- consuming from a fragment held elsewhere -----------------------------------------------
 
 
 class Watch(NamedTuple):
@@ -109,7 +109,7 @@ class Attach(NamedTuple):
     held: list[Range]
 
 
-# --- replication -----------------------------------------------------------------------------------
+# --- replication ----------------------------------------------------------------------------
 
 
 class ReplicaOffer(NamedTuple):
@@ -161,7 +161,7 @@ class ReplicaAck(NamedTuple):
     copied: int
 
 
-# --- wiring ----------------------------------------------------------------------------------------
+# --- wiring ---------------------------------------------------------------------------------
 
 
 class MapApplied(NamedTuple):
@@ -211,7 +211,7 @@ class RelayDone(NamedTuple):
     unmatched: list[int]
 
 
-# --- questions about fragments ---------------------------------------------------------------------
+# --- questions about fragments --------------------------------------------------------------
 
 
 class Call(NamedTuple):
@@ -226,6 +226,7 @@ class Reply(NamedTuple):
     """The answer: `ready` messages and `consumers` (CALL_COUNT), messages purged (CALL_PURGE)."""
 
     request: int
+    fragment: FragmentId
     ready: int
     consumers: int
 
@@ -258,7 +259,7 @@ PeerMessage: TypeAlias = (
     | Reply
 )
 
-# --- the envelope ----------------------------------------------------------------------------------
+# --- the envelope ----------------------------------------------------------------------------
 
 
 class Heartbeat(NamedTuple):

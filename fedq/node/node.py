@@ -1,35 +1,52 @@
-"""The node: every machine wired together, without I/O. (Interface; the body follows.)"""
+"""The node: every machine wired together, without I/O, clock or chance.
 
-from dataclasses import dataclass, field
+Inputs are the `on_…` methods, in turns; outputs are the lanes of `fedq.node.outbox.NodeOut`, which
+also states the driver's contract. The asyncio shell and the simulator drive the same class.
 
-from fedq.core.ids import ConnectionId, Incarnation, NodeId
-from fedq.core.peer_messages import PeerFrame
+    client_flow --> publish_flow --> fragment_flow --> journal, backups
+        |                |  relays      |  commits
+        |                v              v
+        +--> consume_flow <------- hubs, takers            map_flow, cluster_flow: who does what
+
+The flows share `NodeState`; they call downwards only, and mark what they touched; the end of a turn
+works off the marks, until there are none.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from fedq.amqp.connection import ConnectionSettings
+from fedq.core import peer_messages as p
+from fedq.core.ids import ConnectionId, NodeId, QueueKey
+from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import Recovered
+from fedq.node.access import Access
+from fedq.node.answers import Answers
+from fedq.node.asking import Asking
+from fedq.node.basic_requests import BasicRequests
+from fedq.node.client_flow import ClientFlow
+from fedq.node.cluster_flow import ClusterFlow
+from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.exchange_requests import ExchangeRequests
+from fedq.node.fencing import Fencing
+from fedq.node.fragment_flow import FragmentFlow
+from fedq.node.fragment_roles import FragmentRoles
+from fedq.node.getting import Getting
+from fedq.node.map_flow import MapFlow
 from fedq.node.outbox import NodeOut
+from fedq.node.private_flow import PrivateFlow
+from fedq.node.proposals import Proposals
+from fedq.node.publish_flow import PublishFlow
+from fedq.node.queue_requests import QueueRequests
+from fedq.node.replica_flow import ReplicaFlow
+from fedq.node.settings import NodeSettings
+from fedq.node.state import NodeState
+from fedq.wiring.operations import AddFragment
 
+__all__ = ["Node", "NodeSettings"]
 
-@dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """What a node knows before it has heard anything; times in milliseconds."""
-
-    node: NodeId
-    #: Counts the starts of the process on this data directory; from 1.
-    incarnation: Incarnation
-    #: Every voter with its peer address "host:port"; contains the node itself.
-    peers: dict[NodeId, str]
-    #: "host:port" where clients reach this node.
-    amqp_address: str
-    zone: str = ""
-    #: User name -> password (plain; users move into the map with the access issue).
-    users: dict[str, str] = field(default_factory=lambda: {"guest": "guest"})
-    seed: int = 0
-    heartbeat_ms: int = 100
-    lease_ms: int = 700
-    suspect_ms: int = 1_800
-    backup_stall_ms: int = 1_500
-    replace_backup_ms: int = 5_000
-    #: Remote publishes of this node to one queue before it asks for a fragment of its own.
-    fragment_threshold: int = 1_000
+TURN_PASSES_MAX = 64
+SEGMENTS_EVERY_MS = 1_000
 
 
 class Node:
@@ -37,21 +54,152 @@ class Node:
 
     def __init__(self, settings: NodeSettings, recovered: Recovered) -> None:
         """`recovered`: what `fedq.journal.recovery` read from the data directory."""
-        self.out = NodeOut()
+        state = self.state = NodeState(settings, recovered)
+        self.answers = Answers(state)
+        self.proposals = Proposals(state)
+        self.fragments = FragmentFlow(state)
+        self.replicas = ReplicaFlow(state)
+        self.private = PrivateFlow(state)
+        self.asking = Asking(state, self.fragments)
+        self.getting = Getting(state)
+        self.consuming = ConsumeFlow(state, self.getting)
+        self.publishing = PublishFlow(state, self._propose_fragment)
+        self.getting.settle = self.consuming.settle
+        queues = QueueRequests(
+            state, self.answers, self.proposals, self.private, self.asking, self.consuming
+        )
+        basic = BasicRequests(state, self.answers, queues, self.consuming, self.getting)
+        access = Access(settings)
+        connections = ConnectionSettings(
+            node=settings.node,
+            authenticate=access.authenticate,
+            vhosts=lambda vhost: vhost in state.map.vhosts,
+        )
+        self.clients = ClientFlow(
+            state, connections, self.answers, self.publishing, self.consuming, queues,
+            ExchangeRequests(state, self.answers, self.proposals), basic,
+        )  # fmt: skip
+        self.getting.resume = self.clients.resume
+        self.roles = FragmentRoles(state, self.fragments, self.replicas)
+        self.map = MapFlow(
+            state, fragments=self.fragments, roles=self.roles, publishing=self.publishing,
+            consuming=self.consuming, getting=self.getting, asking=self.asking,
+            private=self.private, proposals=self.proposals,
+        )  # fmt: skip
+        self.cluster = ClusterFlow(state, self.proposals)
+        self.fencing = Fencing(state, self.clients)
+        self.stopped = False
+        self._segments_ms = 0
+        self._on_message: dict[type, Callable[[NodeId, Any], None]] = {
+            p.PublishBatch: self.fragments.on_publish_batch,
+            p.PublishDone: self.publishing.on_publish_done,
+            p.Watch: self.fragments.on_watch,
+            p.Offer: self.consuming.on_offer,
+            p.Credit: self.fragments.on_credit,
+            p.CreditBack: self.consuming.on_credit_back,
+            p.Withdraw: self.fragments.on_withdraw,
+            p.Deliver: self.consuming.on_deliver,
+            p.Settle: self.fragments.on_settle,
+            p.Attach: self.fragments.on_attach,
+            p.ReplicaOffer: self.fragments.on_replica_offer,
+            p.CopyStart: self.replicas.on_copy_start,
+            p.CopyChunk: self.replicas.on_copy_chunk,
+            p.Replicate: self.replicas.on_replicate,
+            p.ReplicaAck: self.fragments.on_replica_ack,
+            p.MapApplied: self.map.on_map_applied,
+            p.Interest: self.private.on_interest,
+            p.InterestDone: self.private.on_interest_done,
+            p.Relay: self.publishing.on_relay,
+            p.RelayDone: self.publishing.on_relay_done,
+            p.Call: self.fragments.on_call,
+            p.Reply: self.asking.on_reply,
+        }
 
-    # --- turns ---
-    def begin_turn(self, now_ms: int) -> None: ...
-    def end_turn(self) -> None: ...
+    @property
+    def out(self) -> NodeOut:
+        """The lanes to be drained after `end_turn`."""
+        return self.state.out
 
-    # --- clients ---
-    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None: ...
-    def on_bytes(self, connection: ConnectionId, data: bytes) -> None: ...
-    def on_writable(self, connection: ConnectionId, writable: bool) -> None: ...
-    def on_disconnected(self, connection: ConnectionId) -> None: ...
+    # --- turns -------------------------------------------------------------------------------
 
-    # --- peers ---
+    def begin_turn(self, now_ms: int) -> None:
+        """A turn begins at this monotonic time; it never goes back."""
+        assert now_ms >= self.state.now_ms, "the clock went back"
+        self.state.now_ms = now_ms
+
+    def end_turn(self) -> None:
+        """Works off everything this turn's inputs touched, and fills the lanes."""
+        state = self.state
+        self.fencing.on_serving(self.cluster.decide_serving())
+        passes = 0
+        while self._work_off() and passes < TURN_PASSES_MAX:
+            passes += 1
+        self.private.announce()
+        self.map.tell_version()
+        self.proposals.flush()
+        state.out.journal += state.plan.take()
+        for node, peer in state.peers.items():
+            frames = peer.link.take_frames(
+                state.map.version, state.now_ms, self.cluster.heartbeat_for(node)
+            )
+            if frames:
+                state.out.peers[node] = frames
+        self.cluster.beat_due = False
+        self.clients.drain()
+
+    def _work_off(self) -> bool:
+        """One pass over what is marked; false when there was nothing."""
+        state = self.state
+        self.map.release_waiting()
+        self.private.release_waiting()
+        publishers, state.dirty_publishers = state.dirty_publishers, {}
+        for fragment in publishers:
+            if fragment in state.publishers:
+                self.publishing.flush(fragment)
+        for node in state.peers:
+            self.publishing.flush_relays(node)
+        queues, state.dirty_queues = state.dirty_queues, {}
+        for fragment in state.dirty_primaries:
+            queues[state.primaries[fragment].queue] = None
+        for queue in queues:
+            self.consuming.dispatch(queue)
+        self.consuming.flush_settlements()
+        primaries, state.dirty_primaries = state.dirty_primaries, {}
+        for fragment in primaries:
+            primary = state.primaries[fragment]
+            self.fragments.serve_takers(primary)
+            self.fragments.finish(primary)
+        backups, state.dirty_backups = state.dirty_backups, {}
+        for fragment in backups:
+            self.replicas.finish(state.backups[fragment])
+        channels, state.dirty_channels = state.dirty_channels, {}
+        for channel in channels:
+            self.clients.flush_confirms(channel)
+        return bool(publishers or queues or primaries or backups or channels)
+
+    # --- clients -----------------------------------------------------------------------------
+
+    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None:
+        """A client connected from `address`, for display."""
+        self.clients.on_connected(connection, address, is_loopback)
+
+    def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
+        """Bytes from a client."""
+        self.clients.on_bytes(connection, data)
+
+    def on_writable(self, connection: ConnectionId, writable: bool) -> None:
+        """Whether the client's socket takes more without buffering too much."""
+        self.clients.on_writable(connection, writable)
+
+    def on_disconnected(self, connection: ConnectionId) -> None:
+        """The client's socket is closed."""
+        self.clients.on_disconnected(connection)
+
+    # --- peers -------------------------------------------------------------------------------
+
     def on_link_up(self, peer: NodeId) -> None:
         """A stream to the peer was opened: frames handed over from now on may arrive."""
+        self.cluster.on_link_up(peer)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
         """The stream to the peer broke, or could not be opened.
@@ -59,32 +207,90 @@ class Node:
         `refused`: its host answered that nobody listens there, which is proof that the process
         is gone; repeated at each failed attempt.
         """
+        self.cluster.on_link_down(peer, refused)
 
-    def on_peer(self, frame: PeerFrame) -> None: ...
+    def on_peer(self, frame: PeerFrame) -> None:
+        """A frame from a peer; the shell has made sure of its sender."""
+        peer = self.state.peers.get(frame.sender)
+        if peer is None:
+            return
+        self.cluster.on_frame(frame)
+        state = self.state
+        self._on_messages(frame.sender, peer.link.on_frame(frame, state.map.version, state.now_ms))
 
-    # --- the Raft log ---
+    def _on_messages(self, sender: NodeId, messages: list[PeerMessage]) -> None:
+        handlers = self._on_message
+        for message in messages:
+            handlers[type(message)](sender, message)
+
+    # --- the Raft log ------------------------------------------------------------------------
+
     def on_committed(self, command: bytes) -> None:
         """The next command of the log, in log order, each exactly once per process life.
 
-        After a restart, commands since the last snapshot come again (the map was restored)."""
+        After a restart, commands since the last snapshot come again (the map was restored).
+        """
+        self.map.on_committed(command)
+        self._release_frames()
 
     def on_leader(self, leader: NodeId | None) -> None:
         """Whom this node now believes to be the Raft leader."""
+        self.cluster.on_leader(leader)
 
     def snapshot(self) -> bytes:
         """The whole cluster map, for the log's compaction."""
-        return b""
+        return self.state.map.snapshot()
 
     def on_snapshot(self, data: bytes) -> None:
         """Replaces the whole cluster map (start, or a follower too far behind)."""
+        self.map.on_snapshot(data)
+        self._release_frames()
 
-    # --- the journal ---
-    def on_synced(self, number: int) -> None: ...
-    def on_journal_failed(self, reason: str) -> None: ...
+    def _release_frames(self) -> None:
+        """Frames of peers that were ahead of this node's map."""
+        state = self.state
+        for node, peer in state.peers.items():
+            if peer.link.held:
+                messages = peer.link.release(state.map.version, state.now_ms)
+                self._on_messages(node, messages)
 
-    # --- time ---
+    # --- the journal -------------------------------------------------------------------------
+
+    def on_synced(self, number: int) -> None:
+        """Journal chunks up to this number are on disk."""
+        state = self.state
+        state.synced = number
+        waits = state.sync_waits
+        while waits and waits[0][0] <= number:
+            waits.popleft()[1](number)
+
+    def on_journal_failed(self, reason: str) -> None:
+        """The disk is lost: nothing can be promised any more (P7)."""
+        self.state.out.fatal = f"the journal cannot be written: {reason}"
+
+    # --- time --------------------------------------------------------------------------------
+
     def on_tick(self) -> None:
         """Called about every 50 ms of the clock given to `begin_turn`."""
+        state = self.state
+        self.cluster.tick()
+        self.proposals.tick()
+        self.clients.tick()
+        self.getting.tick()
+        self.fencing.tick()
+        if state.now_ms - self._segments_ms >= SEGMENTS_EVERY_MS:
+            self._segments_ms = state.now_ms
+            state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)
 
     def stop(self) -> None:
         """Begins a clean stop: clients get connection.close 320; `stopped` turns true."""
+        self.clients.close_all("this node is being stopped: connect to another one")
+        self.stopped = True
+
+    def _propose_fragment(self, queue: QueueKey) -> None:
+        """This node's publishes to a queue all go elsewhere: it asks for its own fragment."""
+        info = self.state.map.queues.get(queue)
+        if info is None or "x-fedq-fragments" in info.arguments:
+            return
+        if len(info.fragments) < len(self.state.live_peers()) + 1:
+            self.proposals.ask(AddFragment(*queue, self.state.me))

@@ -15,20 +15,9 @@ When a journal chunk with `sync` and all before it are on disk, the driver calls
 promises more than what is already safe: the node holds back what waits for disks and backups.
 """
 
-from typing import NamedTuple
-
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
-
-
-class JournalChunk(NamedTuple):
-    """Bytes to append to a segment; `number` counts chunks from 1 without gaps."""
-
-    number: int
-    segment: int
-    data: bytes
-    #: Report `on_synced(number)` once this chunk and all before it are fsynced.
-    sync: bool
+from fedq.journal.segments import Chunk
 
 
 class NodeOut:
@@ -47,7 +36,7 @@ class NodeOut:
         #: True: read on; False: stop reading (back-pressure).
         self.reading: dict[ConnectionId, bool] = {}
         self.peers: dict[NodeId, list[PeerFrame]] = {}
-        self.journal: list[JournalChunk] = []
+        self.journal: list[Chunk] = []
         #: Segments that hold nothing alive any more: delete the files.
         self.drop_segments: list[int] = []
         #: Commands for the Raft log. May be lost: the node repeats what was not committed.

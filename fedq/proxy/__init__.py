@@ -1,0 +1,1 @@
+"""Floor 3: serving a client with what lives on other nodes."""

@@ -1,0 +1,103 @@
+"""A fragment as a backup holds it: its messages and nothing about who has them.
+
+Inputs: the primary's journal records. What consumers do meanwhile shows as settlements. When the
+map makes this node the primary, the replica's messages become a `Fragment` of the new reign.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fedq.core.ids import FragmentId, Origin
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.ranges import Range, from_ranges, to_ranges
+from fedq.fragments.fragment import oldest_persistent
+from fedq.journal.records import Copy, Enqueue, Settle, decode
+
+
+class Applied(NamedTuple):
+    """What applying records means for the journal of this node."""
+
+    #: The records concern persistent messages: they belong into the journal.
+    journal: bool
+    #: New persistent messages: acknowledge only when they are on disk.
+    sync: bool
+    #: The highest message position in the records; 0 if none.
+    max_position: int
+
+
+class Replica:
+    """A backup's copy of one fragment."""
+
+    __slots__ = ("durable", "fragment_id", "messages", "origins", "sorted")
+
+    def __init__(
+        self,
+        fragment_id: FragmentId,
+        *,
+        durable: bool,
+        messages: Mapping[int, bytes] | None = None,
+        origins: Mapping[Origin, int] | None = None,
+    ) -> None:
+        self.fragment_id = fragment_id
+        self.durable = durable
+        self.messages: dict[int, bytes] = dict(messages or {})
+        self.origins: dict[Origin, int] = dict(origins or {})
+        #: Whether `messages` is known to be in ascending order (a copy comes newest first).
+        self.sorted = True
+
+    def apply(self, records: bytes) -> Applied:
+        """Applies the primary's records in order; a repeated one changes nothing."""
+        journal = sync = False
+        top = 0
+        for record in decode(records):
+            if isinstance(record, Enqueue):
+                first = record.first_position
+                self.messages.update(enumerate(record.messages, first))
+                top = max(top, first + len(record.messages) - 1)
+                self._saw(record.origin, record.first_number + len(record.messages) - 1)
+                sync = sync or any(m[0] & FLAG_PERSISTENT for m in record.messages)
+            elif isinstance(record, Copy):
+                self.messages.update(zip(record.positions, record.messages, strict=True))
+                self.sorted = False
+                top = max(top, max(record.positions, default=0))
+                for origin, number in record.origins.items():
+                    self._saw(origin, number)
+                sync = sync or any(m[0] & FLAG_PERSISTENT for m in record.messages)
+            elif isinstance(record, Settle):
+                journal = self._forget(record.ranges) or journal
+        return Applied(self.durable and (journal or sync), self.durable and sync, top)
+
+    def forget(self, ranges: list[Range]) -> bool:
+        """Drops positions that the primary does not have; whether any was persistent."""
+        return self._forget(ranges)
+
+    def held(self) -> list[Range]:
+        """The positions of this copy."""
+        self._sort()
+        return to_ranges(self.messages)
+
+    def oldest_persistent(self) -> int | None:
+        """The lowest live position that the journal must keep."""
+        return oldest_persistent(self.in_order()) if self.durable else None
+
+    def in_order(self) -> dict[int, bytes]:
+        """The messages by ascending position."""
+        self._sort()
+        return self.messages
+
+    def _forget(self, ranges: list[Range]) -> bool:
+        persistent = False
+        for position in from_ranges(ranges):
+            message = self.messages.pop(position, None)
+            if message is not None:
+                persistent = persistent or message[0] & FLAG_PERSISTENT != 0
+        return persistent
+
+    def _saw(self, origin: Origin, number: int) -> None:
+        if number > self.origins.get(origin, 0):
+            self.origins[origin] = number
+
+    def _sort(self) -> None:
+        if not self.sorted:
+            self.messages = dict(sorted(self.messages.items()))
+            self.sorted = True

@@ -1,0 +1,52 @@
+"""Questions to all fragments of a queue, wherever their primaries are (P5).
+
+Changes the open `Calls`; sends calls to peers.
+"""
+
+from collections.abc import Iterable
+
+from fedq.core.ids import FragmentId, NodeId
+from fedq.core.peer_messages import Call, Reply
+from fedq.node.fragment_flow import FragmentFlow
+from fedq.node.state import NodeState
+from fedq.proxy.calls import Calls, Finish
+
+
+class Asking:
+    """See the module's docstring."""
+
+    __slots__ = ("calls", "fragments", "state")
+
+    def __init__(self, state: NodeState, fragments: FragmentFlow) -> None:
+        self.state = state
+        self.fragments = fragments
+        self.calls = Calls()
+
+    def ask(self, verb: int, fragments: Iterable[FragmentId], finish: Finish) -> None:
+        """Asks; `finish` hears the totals, perhaps at once."""
+        wanted = list(fragments)
+        request = self.calls.ask(verb, wanted, finish)
+        for fragment in wanted:
+            self._ask_one(request, verb, fragment)
+
+    def _ask_one(self, request: int, verb: int, fragment: FragmentId) -> None:
+        answer = self.fragments.answer(fragment, verb)
+        if answer is not None:
+            self.calls.on_reply(request, fragment, *answer)
+            return
+        primary = self.state.primary_of(fragment)
+        if primary is not None and primary != self.state.me:
+            self.state.send(primary, Call(request, fragment, verb))
+
+    def on_reply(self, sender: NodeId, message: Reply) -> None:
+        """A primary has answered."""
+        self.calls.on_reply(message.request, message.fragment, message.ready, message.consumers)
+
+    def on_fragment_moved(self, fragment: FragmentId) -> None:
+        """A new primary, or a new link to it: it is asked again."""
+        for request, verb in self.calls.waiting_for(fragment):
+            self._ask_one(request, verb, fragment)
+
+    def on_fragment_gone(self, fragment: FragmentId) -> None:
+        """The queue was deleted."""
+        self.calls.on_fragment_gone(fragment)

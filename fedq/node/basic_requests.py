@@ -1,0 +1,147 @@
+"""basic.consume, cancel, get, qos, recover, and the modes of a channel (AMQP 0-9-1 1.8)."""
+
+from fedq.amqp.method_types import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+)
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    RESOURCE_ERROR,
+    ConnectionViolation,
+    Refused,
+)
+from fedq.core.limits import consumers_per_channel_max
+from fedq.node.answers import Answers
+from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.getting import Getting
+from fedq.node.queue_requests import QueueRequests
+from fedq.node.state import Channel, Consumer, NodeState
+from fedq.sessions.confirms import ConfirmWindow
+
+BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
+
+
+class BasicRequests:
+    """See the module's docstring."""
+
+    __slots__ = ("answers", "consuming", "getting", "queues", "state")
+
+    def __init__(
+        self, state: NodeState, answers: Answers, queues: QueueRequests, consuming: ConsumeFlow,
+        getting: Getting,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.answers = answers
+        self.queues = queues
+        self.consuming = consuming
+        self.getting = getting
+
+    def qos(self, channel: Channel, request: BasicQos) -> None:
+        """basic.qos in RabbitMQ's meaning: per new consumer, or (`global`) per channel."""
+        if request.prefetch_size:
+            raise ConnectionViolation(
+                NOT_IMPLEMENTED, f"prefetch_size!=0 ({request.prefetch_size})", BASIC, QOS
+            )
+        if request.global_:
+            channel.prefetch_global = request.prefetch_count
+            for consumer in channel.consumers.values():
+                self.state.dirty_queues[consumer.queue] = None
+        else:
+            channel.prefetch = request.prefetch_count
+        self.answers.reply(channel, BasicQosOk())
+
+    def consume(self, channel: Channel, request: BasicConsume) -> None:
+        """basic.consume."""
+        found = self.queues.find(channel, request.queue)
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
+        tag = request.consumer_tag or self._make_tag(channel)
+        if tag in channel.consumers:
+            raise ConnectionViolation(
+                NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", BASIC, CONSUME
+            )
+        if len(channel.consumers) >= consumers_per_channel_max:
+            text = f"a channel has at most {consumers_per_channel_max} consumers: use another one"
+            self.answers.refuse(channel, Refused(RESOURCE_ERROR, text), request)
+            return
+        hub = self.consuming.hub_of(found)
+        if hub.consumers and (request.exclusive or hub.consumers[0].exclusive):
+            text = f"queue '{found.name}' in vhost '{found.vhost}' in exclusive use"
+            self.answers.refuse(channel, Refused(ACCESS_REFUSED, text), request)
+            return
+        consumer = Consumer(channel, tag, found, request.no_ack, channel.prefetch)
+        consumer.exclusive = request.exclusive
+        if not request.no_wait:
+            self.answers.reply(channel, BasicConsumeOk(tag))
+        self.consuming.add(consumer)
+
+    def _make_tag(self, channel: Channel) -> str:
+        channel.tags_made += 1
+        salt = self.state.rng.getrandbits(64)
+        return f"amq.ctag-{channel.number}.{channel.tags_made}-{salt:x}"
+
+    def cancel(self, channel: Channel, request: BasicCancel) -> None:
+        """basic.cancel; an unknown tag is no error (1.8.3.5)."""
+        consumer = channel.consumers.get(request.consumer_tag)
+        if consumer is not None:
+            self.remove_consumer(consumer)
+        if not request.no_wait:
+            self.answers.reply(channel, BasicCancelOk(request.consumer_tag))
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """A consumer ends; an auto-delete queue of this node goes with its last one."""
+        self.consuming.remove(consumer)
+        private = self.state.private.get(consumer.queue)
+        if private is not None and private.auto_delete and not private.hub.consumers:
+            self.queues.drop_private([private])
+
+    def get(self, channel: Channel, request: BasicGet) -> None:
+        """basic.get: empty only when every fragment is (P5)."""
+        found = self.queues.find(channel, request.queue)
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
+        private = self.state.private.get(found)
+        if private is not None:
+            self.getting.get_private(channel, private.fragment, request.no_ack)
+        elif not self.getting.get(channel, found, request.no_ack):
+            self.answers.wait(channel)
+
+    def recover(self, channel: Channel, request: BasicRecover | BasicRecoverAsync) -> None:
+        """basic.recover: everything unacknowledged returns to its queues (as in RabbitMQ)."""
+        if not request.requeue:
+            raise ConnectionViolation(
+                NOT_IMPLEMENTED, "basic.recover without requeue: nack instead", BASIC, RECOVER
+            )
+        self.consuming.requeue_all(channel)
+        if isinstance(request, BasicRecover):
+            self.answers.reply(channel, BasicRecoverOk())
+
+    def flow(self, channel: Channel, request: ChannelFlow) -> None:
+        """channel.flow: the client stops or restarts its deliveries (1.5.2.3)."""
+        channel.flow = request.active
+        for consumer in channel.consumers.values():
+            self.state.dirty_queues[consumer.queue] = None
+        self.answers.reply(channel, ChannelFlowOk(request.active))
+
+    def confirm_select(self, channel: Channel, request: ConfirmSelect) -> None:
+        """confirm.select: from here on publishes are numbered and confirmed."""
+        if channel.confirms is None:
+            channel.confirms = ConfirmWindow(channel)
+        if not request.no_wait:
+            self.answers.reply(channel, ConfirmSelectOk())

@@ -1,0 +1,281 @@
+"""Clients: connections, channels, and who answers which command.
+
+Inputs: socket events, ticks. A channel's commands take effect in order: while one waits for the
+cluster, the rest wait in its backlog. Violations become channel.close and connection.close here
+and nowhere else; whatever the channel held returns to its queues first.
+
+Changes `clients` and their channels.
+"""
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from fedq.amqp import method_types as m
+from fedq.amqp.commands import (
+    ChannelClosed,
+    ChannelOpened,
+    Closed,
+    Command,
+    Opened,
+    Publishes,
+    Request,
+    Settles,
+)
+from fedq.amqp.connection import Connection, ConnectionSettings
+from fedq.amqp.deliveries import ack_frame
+from fedq.amqp.methods import ids_of, name_of
+from fedq.core.errors import (
+    CONNECTION_FORCED,
+    NOT_IMPLEMENTED,
+    ChannelViolation,
+    ConnectionViolation,
+)
+from fedq.core.ids import ConnectionId
+from fedq.node.answers import Answers, capability
+from fedq.node.basic_requests import BasicRequests
+from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.exchange_requests import ExchangeRequests
+from fedq.node.publish_flow import PublishFlow
+from fedq.node.queue_requests import QueueRequests
+from fedq.node.state import Channel, Client, NodeState
+
+#: Commands that may wait behind a request before the connection is not read any more.
+BACKLOG_MAX = 64
+
+Handler = Callable[[Channel, Any], None]
+
+
+class ClientFlow:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_handlers", "_wakes", "answers", "basic", "consuming", "publishing", "queues", "settings",
+        "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, state: NodeState, settings: ConnectionSettings, answers: Answers,
+        publishing: PublishFlow, consuming: ConsumeFlow, queues: QueueRequests,
+        exchanges: ExchangeRequests, basic: BasicRequests,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.settings = settings
+        self.answers = answers
+        self.publishing = publishing
+        self.consuming = consuming
+        self.queues = queues
+        self.basic = basic
+        #: (when, connection): when a connection's machine has something to do.
+        self._wakes: list[tuple[int, ConnectionId]] = []
+        self._handlers: dict[type, Handler] = {
+            m.QueueDeclare: queues.declare,
+            m.QueueBind: queues.bind,
+            m.QueueUnbind: queues.unbind,
+            m.QueuePurge: queues.purge,
+            m.QueueDelete: queues.delete,
+            m.ExchangeDeclare: exchanges.declare,
+            m.ExchangeDelete: exchanges.delete,
+            m.ExchangeBind: exchanges.bind,
+            m.ExchangeUnbind: exchanges.unbind,
+            m.BasicQos: basic.qos,
+            m.BasicConsume: basic.consume,
+            m.BasicCancel: basic.cancel,
+            m.BasicGet: basic.get,
+            m.BasicRecover: basic.recover,
+            m.BasicRecoverAsync: basic.recover,
+            m.ChannelFlow: basic.flow,
+            m.ConfirmSelect: basic.confirm_select,
+        }
+        answers.resume = self.resume
+        answers.fail = self.fail
+
+    # --- sockets -----------------------------------------------------------------------------
+
+    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None:
+        """A client has connected; it has not said anything yet."""
+        machine = Connection(self.settings, self.state.now_ms, is_loopback)
+        self.state.clients[connection] = Client(connection, machine, address)
+        self._arm(connection, machine)
+
+    def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
+        """Bytes of a client, in pieces of any size."""
+        client = self.state.clients.get(connection)
+        if client is None:
+            return
+        self.state.dirty_clients[client] = None
+        for command in client.machine.receive(data, self.state.now_ms):
+            if client.gone:
+                return
+            self._on_command(client, command)
+
+    def on_writable(self, connection: ConnectionId, writable: bool) -> None:
+        """The client's socket buffer is full (its consumers wait), or drained."""
+        client = self.state.clients.get(connection)
+        if client is None or client.writable == writable:
+            return
+        client.writable = writable
+        if writable:
+            for channel in client.channels.values():
+                for consumer in channel.consumers.values():
+                    self.state.dirty_queues[consumer.queue] = None
+
+    def on_disconnected(self, connection: ConnectionId) -> None:
+        """The socket is gone."""
+        client = self.state.clients.pop(connection, None)
+        if client is not None:
+            self._end(client)
+
+    # --- commands ----------------------------------------------------------------------------
+
+    def _on_command(self, client: Client, command: Command) -> None:
+        match command:
+            case Opened():
+                client.vhost, client.user = command.vhost, command.user
+            case Closed():
+                self._end(client)
+            case ChannelOpened():
+                client.channels[command.channel] = Channel(client, command.channel)
+            case ChannelClosed():
+                channel = client.channels.get(command.channel)
+                if channel is not None:
+                    self._drop_channel(channel)
+            case _:
+                channel = client.channels.get(command.channel)
+                if channel is None:
+                    return
+                if channel.waiting:
+                    channel.backlog.append(command)
+                    if len(channel.backlog) > BACKLOG_MAX:
+                        self.state.hold_reading(client, "backlog")
+                else:
+                    self._perform(channel, command)
+
+    def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
+        """The one place where violations are caught."""
+        try:
+            if isinstance(command, Publishes):
+                self.publishing.on_publishes(channel, command.batch)
+            elif isinstance(command, Settles):
+                self.consuming.on_settles(channel, command.batch)
+            else:
+                self._on_request(channel, command.method)
+        except ChannelViolation as violation:
+            self.fail(channel, violation)
+        except ConnectionViolation as violation:
+            self._close(channel.client, violation)
+
+    def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
+        handler = self._handlers.get(type(method))
+        if handler is None:
+            if isinstance(method, m.ChannelFlowOk):
+                return
+            raise ConnectionViolation(
+                NOT_IMPLEMENTED, f"{name_of(method)} is not implemented", *ids_of(method)
+            )
+        handler(channel, method)
+
+    def resume(self, channel: Channel) -> None:
+        """The channel's request is answered: what waited behind it follows."""
+        channel.waiting = False
+        while channel.backlog and not channel.waiting and not channel.closed:
+            self._perform(channel, channel.backlog.popleft())
+        if not channel.backlog:
+            self.state.release_reading(channel.client, "backlog")
+
+    def fail(self, channel: Channel, violation: ChannelViolation) -> None:
+        """Closes a channel for what its client did."""
+        if channel.closed:
+            return
+        channel.client.machine.close_channel(channel.number, violation)
+        self.state.dirty_clients[channel.client] = None
+        self._drop_channel(channel)
+
+    def _close(self, client: Client, violation: ConnectionViolation) -> None:
+        client.machine.close(violation)
+        self._arm(client.connection, client.machine)
+        self.state.dirty_clients[client] = None
+        self._end(client)
+
+    def _drop_channel(self, channel: Channel) -> None:
+        """The channel's consumers end, and what they held returns to its queues."""
+        self.flush_confirms(channel)
+        channel.closed = True
+        channel.client.channels.pop(channel.number, None)
+        self.consuming.requeue_all(channel)
+        for consumer in list(channel.consumers.values()):
+            self.basic.remove_consumer(consumer)
+        channel.backlog.clear()
+        self.state.release_reading(channel.client, "backlog")
+
+    def _end(self, client: Client) -> None:
+        """All state of a connection goes; its machine may still have bytes to write."""
+        if client.gone:
+            return
+        client.gone = True
+        for channel in list(client.channels.values()):
+            self._drop_channel(channel)
+        self.queues.drop_private([self.state.private[key] for key in client.private])
+
+    # --- what every client hears -------------------------------------------------------------
+
+    def close_all(self, text: str) -> None:
+        """connection.close 320 to everyone: the node stops, or cannot serve."""
+        for client in list(self.state.clients.values()):
+            if not client.gone:
+                self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
+
+    def tell_blocked(self, reason: str | None) -> None:
+        """connection.blocked with a reason, or unblocked (None), to those that can hear it."""
+        method: m.Method
+        method = m.ConnectionUnblocked() if reason is None else m.ConnectionBlocked(reason)
+        for client in self.state.clients.values():
+            if client.vhost and not client.gone and capability(client, "connection.blocked"):
+                client.machine.send(0, method)
+                self.state.dirty_clients[client] = None
+
+    # --- time, and the end of a turn ---------------------------------------------------------
+
+    def tick(self) -> None:
+        """Heartbeats and deadlines of the connections that are due."""
+        state, wakes = self.state, self._wakes
+        while wakes and wakes[0][0] <= state.now_ms:
+            _, connection = heapq.heappop(wakes)
+            client = state.clients.get(connection)
+            if client is None:
+                continue
+            if client.held:
+                client.machine.excuse_silence(state.now_ms)
+            for command in client.machine.tick(state.now_ms):
+                self._on_command(client, command)
+            state.dirty_clients[client] = None
+            self._arm(connection, client.machine)
+
+    def _arm(self, connection: ConnectionId, machine: Connection) -> None:
+        wake = machine.wake_ms
+        if wake is not None:
+            heapq.heappush(self._wakes, (max(wake, self.state.now_ms + 1), connection))
+
+    def flush_confirms(self, channel: Channel) -> None:
+        """One cumulative basic.ack for all publishes that became safe."""
+        window = channel.confirms
+        if window is None or channel.closed:
+            return
+        before = window.confirmed
+        tag = window.flush()
+        if tag:
+            frame = ack_frame(channel.number, tag, tag != before + 1)
+            channel.client.machine.parts.append(frame)
+            self.state.dirty_clients[channel.client] = None
+
+    def drain(self) -> None:
+        """Every connection's bytes of this turn, as one write each."""
+        state = self.state
+        clients, state.dirty_clients = state.dirty_clients, {}
+        for client in clients:
+            machine = client.machine
+            if machine.parts:
+                state.out.writes[client.connection] = machine.parts
+                machine.parts = []
+            if machine.closed:
+                state.out.closes.append(client.connection)

@@ -1,0 +1,199 @@
+"""This node among the others: heartbeats, lease, joining, and, as the leader, failover.
+
+Inputs: ticks, heartbeats, link news, the Raft leader. Outputs: `serving`, heartbeats to send, and
+proposals: this node's coming up, failover decisions, changes of the copies it leads.
+
+The leader alone declares members down and chooses primaries (`fedq.wiring.failover`), in one
+commit. The primary alone lets backups into the in-sync set and removes stalled ones.
+"""
+
+from fedq.core.errors import Refused
+from fedq.core.ids import Incarnation, NodeId
+from fedq.core.peer_messages import Heartbeat, PeerFrame
+from fedq.node.proposals import Proposals, Result
+from fedq.node.state import NodeState, Primary
+from fedq.wiring.detector import Detector
+from fedq.wiring.failover import FailoverMemory, decide
+from fedq.wiring.lease import Lease
+from fedq.wiring.operations import DeleteQueue, MemberUp, SetCopies
+from fedq.wiring.state import FragmentInfo
+
+
+class ClusterFlow:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_asked_up_ms", "_beat_ms", "_changing", "_memory", "beat_due", "detector", "lease",
+        "proposals", "state",
+    )  # fmt: skip
+
+    def __init__(self, state: NodeState, proposals: Proposals) -> None:
+        settings = state.settings
+        self.state = state
+        self.proposals = proposals
+        self.lease = Lease(state.me, settings.peers, settings.lease_ms)
+        self.detector = Detector(state.me, state.peers, settings.suspect_ms)
+        self._memory = FailoverMemory(settings.replace_backup_ms)
+        self._beat_ms = -settings.heartbeat_ms
+        self._asked_up_ms = -settings.proposal_retry_ms
+        #: Fragments whose next copies are proposed and not decided.
+        self._changing: dict[int, None] = {}
+        #: Whether this turn's frames carry a heartbeat.
+        self.beat_due = False
+
+    # --- inputs ------------------------------------------------------------------------------
+
+    def on_frame(self, frame: PeerFrame) -> None:
+        """Any frame says that its sender lives; a heartbeat says more."""
+        state = self.state
+        member = state.map.members.get(frame.sender)
+        if member is not None and frame.incarnation > member.incarnation:
+            self.detector.refused(frame.sender)
+        else:
+            self.detector.heard(frame.sender, state.now_ms)
+        heartbeat = frame.heartbeat
+        if heartbeat is not None:
+            peer = state.peers[frame.sender]
+            peer.sent_heard_ms = heartbeat.sent_ms
+            self.lease.on_heartbeat(frame.sender, heartbeat, state.now_ms)
+
+    def on_link_up(self, node: NodeId) -> None:
+        """A stream to the peer is open."""
+        self.state.peers[node].link.on_connected()
+
+    def on_link_down(self, node: NodeId, refused: bool) -> None:
+        """The stream broke; `refused`: the peer's process is gone."""
+        self.state.peers[node].link.on_disconnected()
+        if refused:
+            self.detector.refused(node)
+        else:
+            self.detector.link_lost(node)
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        """The Raft log has a leader, or none."""
+        state = self.state
+        if leader == state.leader:
+            return
+        state.leader = leader
+        state.out.story.append(f"the leader is {leader}" if leader else "there is no leader")
+        if leader == state.me:
+            self.detector.start_watching(state.now_ms)
+            self._memory = FailoverMemory(state.settings.replace_backup_ms)
+        else:
+            self.detector.stop_watching()
+
+    # --- time --------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Everything that is due."""
+        state = self.state
+        if state.now_ms - self._beat_ms >= state.settings.heartbeat_ms:
+            self._beat_ms = state.now_ms
+            self.beat_due = True
+        self._come_up()
+        if state.leader == state.me:
+            operations = decide(
+                state.map, self.detector.suspects(state.now_ms), state.now_ms, self._memory,
+                self.detector.unproven(state.now_ms),
+            )  # fmt: skip
+            if operations:
+                self.proposals.ask_together(operations)
+        for primary in state.primaries.values():
+            self._look_after(primary)
+
+    def heartbeat_for(self, node: NodeId) -> Heartbeat | None:
+        """The heartbeat to a peer in this turn's frames, if one is due."""
+        if not self.beat_due:
+            return None
+        state = self.state
+        return Heartbeat(
+            state.now_ms,
+            state.peers[node].sent_heard_ms,
+            self.lease.leads(state.now_ms, state.leader),
+        )
+
+    def decide_serving(self) -> bool:
+        """Whether this node may confirm and deliver; true if that has just changed."""
+        state = self.state
+        serving = state.map.is_up(state.me, state.settings.incarnation) and self.lease.holds(
+            state.now_ms, state.leader
+        )
+        if serving == state.serving:
+            return False
+        state.serving = serving
+        if serving:
+            for fragment, primary in state.primaries.items():
+                state.dirty_primaries[fragment] = None
+                state.dirty_queues[primary.queue] = None
+            state.dirty_queues.update(dict.fromkeys(state.hubs))
+        return True
+
+    def _come_up(self) -> None:
+        """Tells the cluster that this process runs, until the map says so."""
+        state, settings = self.state, self.state.settings
+        if state.leader is None or state.map.is_up(state.me, settings.incarnation):
+            return
+        if state.now_ms - self._asked_up_ms < settings.proposal_retry_ms:
+            return
+        self._asked_up_ms = state.now_ms
+        self.proposals.ask(
+            MemberUp(
+                state.me, settings.incarnation, settings.peers[state.me], settings.amqp_address,
+                settings.zone,
+            )
+        )  # fmt: skip
+
+    # --- the copies of a fragment this node leads --------------------------------------------
+
+    def _look_after(self, primary: Primary) -> None:
+        state, fragment = self.state, primary.fragment
+        info = state.map.fragments[fragment.fragment_id]
+        self._delete_if_abandoned(primary, info)
+        if info.id in self._changing or info.reign != fragment.reign:
+            return
+        stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms)
+        if stalled:
+            in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
+            if len(in_sync) < len(info.in_sync):
+                state.out.story.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
+                self._propose(primary, info, in_sync)
+            for node in stalled:
+                primary.replication.end_joining(node)
+            return
+        for node in primary.replication.may_join():
+            member = state.map.members.get(node)
+            if member is not None and member.up:
+                primary.replication.propose_joining(node)
+                self._propose(primary, info, {**info.in_sync, node: member.incarnation})
+                return
+
+    def _propose(
+        self, primary: Primary, info: FragmentInfo, in_sync: dict[NodeId, Incarnation]
+    ) -> None:
+        def on_result(result: Result) -> None:
+            self._changing.pop(info.id, None)
+            if isinstance(result, Refused):
+                for node in list(primary.replication.joining):
+                    primary.replication.end_joining(node)
+                self.state.dirty_primaries[info.id] = None
+
+        self._changing[info.id] = None
+        operation = SetCopies(
+            info.id, info.epoch, info.primary, info.backups, tuple(in_sync.items()), False
+        )
+        self.proposals.ask(operation, on_result)
+
+    def _delete_if_abandoned(self, primary: Primary, info: FragmentInfo) -> None:
+        """An auto-delete queue goes when its last consumer in the cluster has gone."""
+        state, takers = self.state, primary.takers
+        queue = state.map.queues[info.queue]
+        if (
+            queue.auto_delete
+            and queue.fragments[0] == info.id
+            and takers.had_consumers
+            and not takers.consumers
+            and not primary.attaching
+            and state.serving
+        ):
+            takers.had_consumers = False
+            self.proposals.ask(DeleteQueue(*info.queue))

@@ -1,0 +1,327 @@
+"""From queues to consumers, and back with what became of the deliveries.
+
+    local fragment --take--> hub deals --> channel's tags --> frames
+    remote fragment --Deliver--> hub parks, deals --> the same
+    basic.ack/nack/reject --> deliveries by tag --> local fragment | Settle to the primary
+
+Changes hubs, channels' unacked windows, `settlements`; sends credit and watches to peers.
+"""
+
+from fedq.amqp.deliveries import append_deliveries
+from fedq.amqp.method_types import BasicCancel
+from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Settle, Watch
+from fedq.core.ranges import to_ranges
+from fedq.fragments.fragment import Fragment, Taken
+from fedq.node.answers import capability
+from fedq.node.getting import Getting
+from fedq.node.state import Channel, Consumer, NodeState
+from fedq.proxy.hub import Hub
+from fedq.sessions.unacked import Delivery
+
+BASIC = 60
+ACK, NACK = 80, 120
+
+
+class ConsumeFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("getting", "state")
+
+    def __init__(self, state: NodeState, getting: Getting) -> None:
+        self.state = state
+        self.getting = getting
+
+    # --- consumers come and go ---------------------------------------------------------------
+
+    def hub_of(self, queue: QueueKey) -> Hub[Consumer]:
+        """The hub of a queue, made when it is first needed."""
+        private = self.state.private.get(queue)
+        if private is not None:
+            return private.hub
+        hub = self.state.hubs.get(queue)
+        if hub is None:
+            hub = self.state.hubs[queue] = Hub()
+            self.aim(queue)
+        return hub
+
+    def add(self, consumer: Consumer) -> None:
+        """A consumer begins; its fragments hear how many there are now."""
+        consumer.channel.consumers[consumer.tag] = consumer
+        self.hub_of(consumer.queue).add(consumer)
+        private = self.state.private.get(consumer.queue)
+        if private is not None:
+            private.had_consumers = True
+        self._tell_consumers(consumer.queue)
+        self.state.dirty_queues[consumer.queue] = None
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer ends; its unacknowledged deliveries stay with the channel (0-9-1)."""
+        del consumer.channel.consumers[consumer.tag]
+        hub = self.hub_of(consumer.queue)
+        hub.remove(consumer)
+        if not hub.consumers:
+            for parked in hub.take_parked(len(hub.parked)):
+                self.settle(parked.fragment, [], [parked.position])
+        self._tell_consumers(consumer.queue)
+        self.state.dirty_queues[consumer.queue] = None
+
+    def _tell_consumers(self, queue: QueueKey) -> None:
+        state = self.state
+        info = state.map.queues.get(queue)
+        if queue in state.private or info is None:
+            return
+        count = len(state.hubs[queue].consumers)
+        for fragment in info.fragments:
+            placed = state.map.fragments[fragment]
+            primary = state.primaries.get(fragment)
+            if primary is not None:
+                primary.takers.watch(state.me, count)
+                state.dirty_primaries[fragment] = None
+            elif placed.primary != state.me:
+                state.send(placed.primary, Watch(fragment, placed.reign, count))
+
+    def aim(self, queue: QueueKey) -> None:
+        """The queue's fragments have changed: the hub draws from those that other nodes serve."""
+        hub, info = self.state.hubs.get(queue), self.state.map.queues.get(queue)
+        if hub is None or info is None:
+            return
+        placed = [self.state.map.fragments[fragment] for fragment in info.fragments]
+        hub.set_sources((p.id, p.reign) for p in placed if p.primary != self.state.me)
+        self.state.dirty_queues[queue] = None
+
+    def introduce(self, fragment: FragmentId) -> None:
+        """Tells a primary that is new, or newly linked, what our consumers hold and how many."""
+        state = self.state
+        info = state.map.fragments[fragment]
+        hub = state.hubs.get(info.queue)
+        if hub is not None:
+            hub.forget_source(fragment)
+            hub.drop_parked(fragment)
+            self.aim(info.queue)
+        count = len(hub.consumers) if hub is not None else 0
+        held = to_ranges(sorted(self._held(fragment)))
+        primary = state.primaries.get(fragment)
+        if primary is not None:
+            primary.fragment.attach(state.me, (p for r in held for p in range(r[0], r[1] + 1)))
+            primary.takers.watch(state.me, count)
+            state.dirty_primaries[fragment] = None
+        elif info.primary != state.me:
+            state.send(info.primary, Attach(fragment, info.reign, count, held))
+        self.getting.on_fragment_moved(fragment)
+
+    def _held(self, fragment: FragmentId) -> list[int]:
+        return [
+            delivery.position
+            for client in self.state.clients.values()
+            for channel in client.channels.values()
+            for delivery in channel.unacked.deliveries()
+            if delivery.fragment == fragment
+        ]
+
+    # --- deliveries --------------------------------------------------------------------------
+
+    def on_deliver(self, sender: NodeId, message: Deliver) -> None:
+        """Messages of a remote fragment; stale ones are with us no more, by `Attach`."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is None or info.reign != message.reign:
+            return
+        if self.getting.on_deliver(message):
+            return
+        hub = self.hub_of(info.queue)
+        if not hub.on_deliver(
+            message.fragment, message.reign, message.positions, message.redelivered,
+            message.messages,
+        ) or not hub.consumers:  # fmt: skip
+            hub.drop_parked(message.fragment)
+            self.settle(message.fragment, [], message.positions)
+        self.state.dirty_queues[info.queue] = None
+
+    def on_offer(self, sender: NodeId, message: Offer) -> None:
+        """A remote fragment has messages that nobody took."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is not None and self.hub_of(info.queue).on_offer(message.fragment, message.reign):
+            self.state.dirty_queues[info.queue] = None
+
+    def on_credit_back(self, sender: NodeId, message: CreditBack) -> None:
+        """A remote fragment is empty."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is None or self.getting.on_credit_back(message):
+            return
+        self.hub_of(info.queue).on_credit_back(message.fragment, message.reign, message.amount)
+        self.state.dirty_queues[info.queue] = None
+
+    def dispatch(self, queue: QueueKey) -> None:
+        """Deals what can be dealt to this queue's consumers here, and orders the rest elsewhere."""
+        state = self.state
+        private = state.private.get(queue)
+        if private is not None:
+            self._deal_from(private.hub, private.fragment)
+            return
+        hub, info = state.hubs.get(queue), state.map.queues.get(queue)
+        if hub is None or info is None or not state.serving:
+            return
+        if hub.parked:
+            self._deal_parked(hub)
+        for fragment in info.fragments:
+            primary = state.primaries.get(fragment)
+            if primary is not None and not primary.attaching and primary.fragment.ready_count:
+                self._deal_from(hub, primary.fragment, hub.reserved())
+        for order in hub.orders():
+            node = state.map.fragments[order.fragment].primary
+            state.send(node, Credit(order.fragment, order.reign, order.amount, order.once))
+
+    def _deal_from(self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0) -> None:
+        while available := fragment.ready_count:
+            ready = hub.ready()
+            if not ready:
+                return
+            if reserved:
+                available = min(available, sum(c.free() for c in ready) - reserved)
+            if available <= 0:
+                return
+            amount, hands = hub.plan(ready, available)
+            settled = all(consumer.no_ack for consumer in ready)
+            taken = fragment.take(self.state.me, amount, settled)
+            if not taken.positions:
+                return
+            if fragment.fragment_id > 0:
+                self.state.dirty_primaries[fragment.fragment_id] = None
+            for consumer, start, step in hands:
+                part = taken
+                if step > 1:
+                    part = Taken(taken.positions[start::step], taken.messages[start::step],
+                                 taken.redelivered)  # fmt: skip
+                if part.positions:
+                    self._deliver(consumer, fragment.fragment_id, part)
+                    if consumer.no_ack and not settled:
+                        fragment.settle(self.state.me, part.positions)
+
+    def _deal_parked(self, hub: Hub[Consumer]) -> None:
+        while hub.parked:
+            ready = hub.ready()
+            if not ready:
+                return
+            amount, hands = hub.plan(ready, len(hub.parked))
+            batch = hub.take_parked(amount)
+            for consumer, start, step in hands:
+                runs: dict[FragmentId, Taken] = {}
+                for parked in batch[start::step]:
+                    run = runs.setdefault(parked.fragment, Taken([], [], []))
+                    run.positions.append(parked.position)
+                    run.messages.append(parked.message)
+                    if parked.redelivered:
+                        run.redelivered.append(parked.position)
+                for fragment, run in runs.items():
+                    self._deliver(consumer, fragment, run)
+                    if consumer.no_ack:
+                        self.settle(fragment, run.positions, [])
+
+    def _deliver(self, consumer: Consumer, fragment: FragmentId, taken: Taken) -> None:
+        channel = consumer.channel
+        count = len(taken.positions)
+        if consumer.no_ack:
+            first_tag = channel.unacked.skip(count)
+        else:
+            first_tag = channel.unacked.add(consumer, fragment, taken.positions)
+            consumer.unacked += count
+        seen = None
+        if taken.redelivered:
+            marked = dict.fromkeys(taken.redelivered)
+            seen = {i: None for i, position in enumerate(taken.positions) if position in marked}
+        machine = channel.client.machine
+        append_deliveries(
+            machine.parts, channel.number, consumer.tag, first_tag, taken.messages, seen,
+            machine.frame_bytes_max,
+        )  # fmt: skip
+        self.state.dirty_clients[channel.client] = None
+
+    # --- settlements -------------------------------------------------------------------------
+
+    def on_settles(self, channel: Channel, batch: list[tuple[int, int, bool, bool]]) -> None:
+        """A run of basic.ack, nack and reject; raises 406 for an unknown tag."""
+        acknowledged: dict[FragmentId, list[int]] = {}
+        requeued: dict[FragmentId, list[int]] = {}
+        resolve = channel.unacked.resolve
+        unknown: tuple[int, int] | None = None
+        for kind, tag, multiple, requeue in batch:
+            found = resolve(tag, multiple)
+            if found is None:
+                unknown = (kind, tag)
+                break
+            lane = requeued if kind and requeue else acknowledged
+            for holder, fragment, position in found:
+                lane.setdefault(fragment, []).append(position)
+                if holder is not None:
+                    holder.unacked -= 1
+                    self.state.dirty_queues[holder.queue] = None
+        self._wake(channel)
+        for fragment in {**acknowledged, **requeued}:
+            self.settle(fragment, acknowledged.get(fragment, []), requeued.get(fragment, []))
+        if unknown is not None:
+            kind, tag = unknown
+            raise ChannelViolation(
+                PRECONDITION_FAILED, f"unknown delivery tag {tag}", BASIC, NACK if kind else ACK
+            )
+
+    def _wake(self, channel: Channel) -> None:
+        """A global prefetch concerns every consumer of the channel."""
+        if channel.prefetch_global:
+            for consumer in channel.consumers.values():
+                self.state.dirty_queues[consumer.queue] = None
+
+    def settle(self, fragment: FragmentId, acknowledged: list[int], requeued: list[int]) -> None:
+        """Deliveries are done with; remote ones gather until the end of the turn."""
+        state = self.state
+        private = state.private_by_id.get(fragment)
+        primary = state.primaries.get(fragment)
+        if private is not None:
+            private.fragment.settle(state.me, acknowledged)
+            private.fragment.requeue(state.me, requeued)
+            state.dirty_queues[private.key] = None
+        elif primary is not None:
+            primary.fragment.settle(state.me, acknowledged)
+            primary.fragment.requeue(state.me, requeued)
+            state.dirty_primaries[fragment] = None
+            state.dirty_queues[primary.queue] = None
+        elif fragment in state.map.fragments:
+            lanes = state.settlements.setdefault(fragment, ([], []))
+            lanes[0].extend(acknowledged)
+            lanes[1].extend(requeued)
+
+    def flush_settlements(self) -> None:
+        """One message per remote fragment."""
+        state = self.state
+        settlements, state.settlements = state.settlements, {}
+        for fragment, (acknowledged, requeued) in settlements.items():
+            info = state.map.fragments.get(fragment)
+            if info is not None and info.primary != state.me:
+                state.send(
+                    info.primary,
+                    Settle(fragment, info.reign, sorted(acknowledged), sorted(requeued)),
+                )
+
+    def requeue_all(self, channel: Channel) -> None:
+        """The channel ends (or recovers): what its consumers had returns to its queues."""
+        self._requeue(channel.unacked.take_all())
+        for consumer in channel.consumers.values():
+            consumer.unacked = 0
+            self.state.dirty_queues[consumer.queue] = None
+
+    def _requeue(self, deliveries: list[Delivery[Consumer | None]]) -> None:
+        back: dict[FragmentId, list[int]] = {}
+        for delivery in deliveries:
+            back.setdefault(delivery.fragment, []).append(delivery.position)
+        for fragment, positions in back.items():
+            self.settle(fragment, [], positions)
+
+    def cancel_all(self, hub: Hub[Consumer]) -> None:
+        """The queue is gone: its consumers here end, and are told if they can hear it."""
+        for consumer in list(hub.consumers):
+            channel = consumer.channel
+            del channel.consumers[consumer.tag]
+            hub.remove(consumer)
+            if capability(channel.client, "consumer_cancel_notify"):
+                channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
+                self.state.dirty_clients[channel.client] = None

@@ -1,0 +1,238 @@
+"""Shared fragments that this node serves: from events to journal and backups, and back to confirms.
+
+    publishes, takes, settlements -> fragment records -> journal + Replicate to backups
+    disk syncs, backups' acks     -> commit mark      -> PublishDone to origins
+
+Changes `primaries`, `sync_waits`; sends to peers.
+"""
+
+from collections.abc import Callable
+
+from fedq.core.ids import FragmentId, NodeId, Origin
+from fedq.core.peer_messages import (
+    CALL_PURGE,
+    Attach,
+    Call,
+    Credit,
+    CreditBack,
+    Deliver,
+    Offer,
+    PublishBatch,
+    PublishDone,
+    ReplicaAck,
+    ReplicaOffer,
+    Reply,
+    Settle,
+    Watch,
+    Withdraw,
+)
+from fedq.core.ranges import from_ranges
+from fedq.node.publishing import on_publishes_done
+from fedq.node.state import NodeState, Primary
+
+
+class FragmentFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+
+    # --- what peers say to a primary ---------------------------------------------------------
+
+    def on_publish_batch(self, sender: NodeId, message: PublishBatch) -> None:
+        """Publishes of another node."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            primary.fragment.publish(
+                message.origin, message.first, message.messages, message.resent
+            )
+            self._touch(primary)
+
+    def on_replica_offer(self, sender: NodeId, message: ReplicaOffer) -> None:
+        """A backup says what it holds and wants to follow."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is None:
+            return
+        self.drain_records(primary)
+        fragment = primary.fragment
+        primary.replication.on_offer(
+            sender, message.held, fragment.messages, fragment.last, self.state.now_ms
+        )
+        self._touch(primary)
+
+    def on_replica_ack(self, sender: NodeId, message: ReplicaAck) -> None:
+        """A backup holds more than before."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            primary.replication.on_ack(sender, message.through, message.copied, self.state.now_ms)
+            self._touch(primary)
+
+    def on_attach(self, sender: NodeId, message: Attach) -> None:
+        """What a node's consumers still hold from an earlier reign or session."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            primary.fragment.attach(sender, from_ranges(message.held))
+            primary.takers.forget(sender)
+            primary.takers.watch(sender, message.consumers)
+            self._touch(primary)
+
+    def on_watch(self, sender: NodeId, message: Watch) -> None:
+        """How many consumers a node has for this queue."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            primary.takers.watch(sender, message.consumers)
+            self._touch(primary)
+
+    def on_credit(self, sender: NodeId, message: Credit) -> None:
+        """A node takes more messages."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            primary.takers.grant(sender, message.amount, message.once)
+            self._touch(primary)
+
+    def on_withdraw(self, sender: NodeId, message: Withdraw) -> None:
+        """A node wants its unused credit back."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            amount = primary.takers.withdraw(sender)
+            self.state.send(sender, CreditBack(message.fragment, message.reign, amount))
+
+    def on_settle(self, sender: NodeId, message: Settle) -> None:
+        """What became of deliveries to a node."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            primary.fragment.settle(sender, message.acknowledged)
+            primary.fragment.requeue(sender, message.requeued)
+            self._touch(primary)
+
+    def on_call(self, sender: NodeId, message: Call) -> None:
+        """A question from another node; a stale one is asked again of the right primary."""
+        answer = self.answer(message.fragment, message.verb)
+        if answer is not None:
+            ready, consumers = answer
+            self.state.send(sender, Reply(message.request, message.fragment, ready, consumers))
+
+    def answer(self, fragment: FragmentId, verb: int) -> tuple[int, int] | None:
+        """(ready or purged, consumers); None if this node does not serve the fragment."""
+        primary = self.state.primaries.get(fragment)
+        if primary is None:
+            return None
+        consumers = sum(primary.takers.consumers.values())
+        if verb == CALL_PURGE:
+            purged = primary.fragment.purge()
+            self._touch(primary)
+            return purged, consumers
+        return primary.fragment.ready_count, consumers
+
+    def on_member_gone(self, node: NodeId) -> None:
+        """A member went down: what its consumers had returns; it is waited for no more."""
+        for primary in self.state.primaries.values():
+            primary.takers.forget(node)
+            primary.attaching.pop(node, None)
+            primary.fragment.release(node)
+            primary.replication.reset(node, self.state.now_ms)
+            self._touch(primary)
+
+    def on_peer_applied(self, node: NodeId, version: int) -> None:
+        """A peer has said everything about earlier reigns up to this map version."""
+        for primary in self.state.primaries.values():
+            wanted = primary.attaching.get(node)
+            if wanted is not None and version >= wanted:
+                del primary.attaching[node]
+                self._touch(primary)
+
+    # --- the end of a turn -------------------------------------------------------------------
+
+    def serve_takers(self, primary: Primary) -> None:
+        """Hands ready messages to the nodes that have credit; offers what is left over."""
+        fragment, takers = primary.fragment, primary.takers
+        if primary.attaching or not self.state.serving:
+            return
+        ids = (fragment.fragment_id, fragment.reign)
+        for node, share in takers.shares(fragment.ready_count):
+            taken = fragment.take(node, share)
+            self.state.send(node, Deliver(*ids, taken.positions, taken.redelivered, taken.messages))
+        if fragment.ready_count:
+            for node in takers.offers():
+                if node == self.state.me:
+                    self.state.dirty_queues[primary.queue] = None
+                else:
+                    self.state.send(node, Offer(*ids))
+        else:
+            for node, amount in takers.give_back():
+                self.state.send(node, CreditBack(*ids, amount))
+
+    def drain_records(self, primary: Primary) -> None:
+        """The fragment's new events go to the journal and to every backup that follows."""
+        state, fragment = self.state, primary.fragment
+        records = fragment.out.records
+        if not records:
+            if not fragment.recording:
+                primary.mark.advance(fragment.last, 0)
+            return
+        fragment.out.records = []
+        chunk = 0
+        for record in records:
+            if record.journal:
+                number = state.plan.append(
+                    fragment.fragment_id, record.max_position, record.data, record.sync
+                )
+                if record.sync:
+                    chunk = number
+        primary.mark.advance(records[-1].last, chunk)
+        if chunk:
+            self.await_sync(primary, chunk)
+        primary.replication.on_records(records, state.now_ms)
+
+    def await_sync(self, primary: Primary, chunk: int) -> None:
+        """The primary's mark hears when a journal chunk is on disk."""
+        self.state.sync_asked = chunk
+        self.state.sync_waits.append((chunk, self._on_synced(primary)))
+
+    def _on_synced(self, primary: Primary) -> Callable[[int], None]:
+        def on_synced(chunk: int) -> None:
+            primary.mark.on_synced(chunk)
+            self._touch(primary)
+
+        return on_synced
+
+    def finish(self, primary: Primary) -> None:
+        """Sends what is to be sent, and says what is committed by now."""
+        state, fragment, replication = self.state, primary.fragment, primary.replication
+        self.drain_records(primary)
+        replication.pump_copies(fragment.messages, fragment.origins, state.now_ms)
+        if replication.sends:
+            sends, replication.sends = replication.sends, {}
+            for node, messages in sends.items():
+                for message in messages:
+                    state.send(node, message)
+        if primary.mark.safe > replication.local or replication.commit < replication.local:
+            replication.on_local(primary.mark.safe)
+        if state.serving:
+            self._pay_owed(primary)
+
+    def _pay_owed(self, primary: Primary) -> None:
+        """The after-commit lane: one cumulative mark per origin."""
+        owed, commit = primary.fragment.out.owed, primary.replication.commit
+        done: dict[Origin, int] = {}
+        while owed and owed[0][0] <= commit:
+            _, origin, through = owed.popleft()
+            done[origin] = through
+        state, fragment = self.state, primary.fragment
+        for origin, through in done.items():
+            if origin == state.origin:
+                on_publishes_done(state, fragment.fragment_id, through)
+            elif origin.node in state.peers:
+                state.send(origin.node, PublishDone(fragment.fragment_id, fragment.reign, through))
+
+    def _current(self, fragment: FragmentId, reign: int) -> Primary | None:
+        """The fragment, if this node serves it in that reign; otherwise the message is stale."""
+        primary = self.state.primaries.get(fragment)
+        if primary is None or primary.fragment.reign != reign:
+            return None
+        return primary
+
+    def _touch(self, primary: Primary) -> None:
+        self.state.dirty_primaries[primary.fragment.fragment_id] = None

@@ -1,0 +1,165 @@
+"""Which part this node plays for each fragment, as the cluster map says: primary, backup or none.
+
+`reconcile` compares the map's word with what is in memory and makes it so. What a new primary
+starts from is, in this order: the copy it kept as a backup, the copy on its disk (after a
+restart), nothing (a new fragment).
+
+Changes `primaries`, `backups`, `recovered`.
+"""
+
+from fedq.core.ids import FragmentId, Origin, first_position
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.replica import Replica
+from fedq.journal.records import encode_drop
+from fedq.node.fragment_flow import FragmentFlow
+from fedq.node.replica_flow import ReplicaFlow
+from fedq.node.state import Backup, NodeState, Primary
+from fedq.replication.backup import BackupReplication
+from fedq.replication.durable import DurableMark
+from fedq.replication.primary import PrimaryReplication
+from fedq.wiring.state import FragmentInfo
+
+Copy = tuple[dict[int, bytes], dict[Origin, int]]
+
+
+class FragmentRoles:
+    """See the module's docstring."""
+
+    __slots__ = ("fragments", "replicas", "state")
+
+    def __init__(self, state: NodeState, fragments: FragmentFlow, replicas: ReplicaFlow) -> None:
+        self.state = state
+        self.fragments = fragments
+        self.replicas = replicas
+
+    def reconcile(self, fragment: FragmentId) -> bool:
+        """Takes up the part the map gives this node; true if a reign begins here."""
+        state = self.state
+        info = state.map.fragments.get(fragment)
+        if not state.map.is_up(state.me, state.settings.incarnation):
+            return False
+        if info is None:
+            self.leave(fragment)
+        elif info.primary == state.me:
+            if info.in_sync.get(state.me) == state.settings.incarnation:
+                return self._lead(info)
+        elif state.me in info.backups:
+            self._follow(info)
+        else:
+            self.leave(fragment)
+        return False
+
+    def leave(self, fragment: FragmentId) -> None:
+        """This node holds no copy any more: memory and journal forget it."""
+        state = self.state
+        held = [
+            table.pop(fragment, None) is not None
+            for table in (state.primaries, state.backups, state.recovered)
+        ]
+        state.dirty_primaries.pop(fragment, None)
+        state.dirty_backups.pop(fragment, None)
+        if any(held):
+            state.plan.append(fragment, 0, encode_drop(fragment), False)
+
+    def refollow(self, backup: Backup) -> None:
+        """The link to the primary starts anew: the copy has to be compared again."""
+        info = self.state.map.fragments[backup.replication.fragment_id]
+        backup.replication = self._backup_replication(info, created=False)
+        self.replicas.offer(backup)
+
+    def oldest_persistent(self, fragment: FragmentId) -> int | None:
+        """The lowest position of a fragment that the journal must keep."""
+        state = self.state
+        primary = state.primaries.get(fragment)
+        if primary is not None:
+            return primary.fragment.oldest_persistent()
+        backup = state.backups.get(fragment)
+        if backup is not None:
+            return backup.replica.oldest_persistent()
+        recovered = state.recovered.get(fragment)
+        return next(iter(recovered.messages), None) if recovered is not None else None
+
+    # --- primary -----------------------------------------------------------------------------
+
+    def _lead(self, info: FragmentInfo) -> bool:
+        state = self.state
+        primary = state.primaries.get(info.id)
+        begins = primary is None or primary.fragment.reign != info.reign
+        created = info.reign == info.created
+        if primary is None or begins:
+            primary = self._enthrone(info)
+        others = [node for node in info.in_sync if node != state.me]
+        self.fragments.drain_records(primary)
+        primary.fragment.recording = primary.fragment.durable or bool(info.backups)
+        primary.replication.set_copies(
+            info.backups, others, primary.fragment.last, begins and created, state.now_ms
+        )
+        state.dirty_primaries[info.id] = None
+        state.dirty_queues[info.queue] = None
+        return begins
+
+    def _enthrone(self, info: FragmentInfo) -> Primary:
+        state = self.state
+        durable = state.map.queues[info.queue].durable
+        messages, origins = self._take_copy(info.id)
+        fragment = Fragment(
+            info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
+            messages=messages, origins=origins,
+        )  # fmt: skip
+        replication = PrimaryReplication(info.id, info.reign, fragment.last)
+        primary = Primary(info.queue, fragment, replication)
+        if state.sync_asked > state.synced:
+            # Some of the copy may be on its way to the disk yet: nothing counts before.
+            primary.mark = DurableMark(fragment.last - 1)
+            primary.mark.advance(fragment.last, state.sync_asked)
+            self.fragments.await_sync(primary, state.sync_asked)
+            replication.local = primary.mark.safe
+        if info.reign != info.created:
+            primary.attaching = dict.fromkeys(state.live_peers(), state.map.version)
+        state.primaries[info.id] = primary
+        return primary
+
+    def _take_copy(self, fragment: FragmentId) -> Copy:
+        """What this node has of the fragment, from wherever it is."""
+        state = self.state
+        primary = state.primaries.pop(fragment, None)
+        if primary is not None:
+            return primary.fragment.messages, primary.fragment.origins
+        backup = state.backups.pop(fragment, None)
+        if backup is not None:
+            return backup.replica.in_order(), backup.replica.origins
+        recovered = state.recovered.pop(fragment, None)
+        if recovered is not None:
+            return recovered.messages, recovered.origins
+        return {}, {}
+
+    # --- backup ------------------------------------------------------------------------------
+
+    def _follow(self, info: FragmentInfo) -> None:
+        state = self.state
+        backup = state.backups.get(info.id)
+        if backup is not None:
+            replication = backup.replication
+            if (replication.reign, replication.primary) == (info.reign, info.primary):
+                return
+        durable = state.map.queues[info.queue].durable
+        messages, origins = self._take_copy(info.id)
+        created = (
+            info.reign == info.created and info.in_sync.get(state.me) == state.settings.incarnation
+        )
+        replica = Replica(info.id, durable=durable, messages=messages, origins=origins)
+        backup = Backup(info.queue, replica, self._backup_replication(info, created))
+        state.backups[info.id] = backup
+        if not created:
+            self.replicas.offer(backup)
+
+    def _backup_replication(self, info: FragmentInfo, created: bool) -> BackupReplication:
+        state = self.state
+        replication = BackupReplication(
+            info.id, info.reign, info.primary, first_position(info.reign), created
+        )
+        if state.sync_asked > state.synced:
+            # What this copy holds already may be on its way to the disk yet.
+            replication.advance(state.sync_asked)
+            self.replicas.await_sync(info.id, state.sync_asked)
+        return replication

@@ -1,0 +1,319 @@
+"""Committed map changes, and what each of them means for the machines of this node.
+
+    queue, exchange, binding, claim -> router, hubs
+    fragment                        -> roles, then publishers, consumers and questions are re-aimed
+    member                          -> links: what ends with a session, what begins with one
+
+Inputs: committed commands and snapshots, in log order.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from fedq.core.ids import FragmentId, MapVersion, NodeId, QueueKey
+from fedq.core.peer_messages import MapApplied
+from fedq.node.answers import applied_everywhere
+from fedq.node.asking import Asking
+from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.fragment_flow import FragmentFlow
+from fedq.node.fragment_roles import FragmentRoles
+from fedq.node.getting import Getting
+from fedq.node.private_flow import PrivateFlow
+from fedq.node.proposals import Proposals
+from fedq.node.publish_flow import PublishFlow
+from fedq.node.state import NodeState
+from fedq.proxy.links import NO_SESSION
+from fedq.wiring.exchanges import ToExchange
+from fedq.wiring.operations import arguments_of
+from fedq.wiring.routes import Router
+from fedq.wiring.state import (
+    Binding,
+    BindingAdded,
+    BindingRemoved,
+    Change,
+    ClaimReleased,
+    ClaimTaken,
+    EraChanged,
+    ExchangeAdded,
+    ExchangeRemoved,
+    FragmentAdded,
+    FragmentChanged,
+    FragmentInfo,
+    FragmentRemoved,
+    MemberChanged,
+    QueueAdded,
+    QueueRemoved,
+)
+
+NameChange = (
+    QueueAdded | QueueRemoved | ExchangeAdded | ExchangeRemoved | ClaimTaken | ClaimReleased
+)
+
+
+class MapFlow:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_told", "asking", "consuming", "fragments", "getting", "private", "proposals",
+        "publishing", "roles", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, state: NodeState, *, fragments: FragmentFlow, roles: FragmentRoles,
+        publishing: PublishFlow, consuming: ConsumeFlow, getting: Getting, asking: Asking,
+        private: PrivateFlow, proposals: Proposals,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.fragments = fragments
+        self.roles = roles
+        self.publishing = publishing
+        self.consuming = consuming
+        self.getting = getting
+        self.asking = asking
+        self.private = private
+        self.proposals = proposals
+        #: The map version that the peers were told last.
+        self._told = 0
+        self._load(())
+
+    # --- inputs ------------------------------------------------------------------------------
+
+    def on_committed(self, command: bytes) -> None:
+        """The next command of the log."""
+        applied = self.state.map.apply(command)
+        for change in applied.changes:
+            self._on_change(change)
+        self.proposals.on_committed(applied.request, list(applied.results))
+
+    def on_snapshot(self, data: bytes) -> None:
+        """The whole map is replaced: everything in memory is compared with it."""
+        state = self.state
+        before = [FragmentRemoved(info.id, info) for info in state.map.fragments.values()]
+        queues = list(state.map.queues)
+        state.map.restore(data)
+        self._load(queues)
+        for node in [state.me, *state.peers]:
+            self._on_member(node)
+        for removed in before:
+            if removed.id not in state.map.fragments:
+                self._on_change(removed)
+        for fragment in list(state.map.fragments):
+            self._on_fragment(fragment, True)
+
+    def _load(self, before: Iterable[QueueKey]) -> None:
+        """A new router that says what the map says; `before`: the queues there were."""
+        state = self.state
+        for key in before:
+            if key not in state.map.queues:
+                self._on_change(QueueRemoved(key, ()))
+        router = state.router = Router(state.me)
+        for key, exchange in state.map.exchanges.items():
+            if key.name:
+                router.add_exchange(key, exchange.type)
+        for key in state.map.queues:
+            router.add_queue(key, key)
+        for key, claim in state.map.claims.items():
+            if claim.node != state.me:
+                router.add_queue(key, claim.node)
+        for binding in state.map.bindings:
+            self._bind(binding)
+        self.private.route_again()
+
+    # --- changes -----------------------------------------------------------------------------
+
+    def _on_change(self, change: Change) -> None:
+        match change:
+            case MemberChanged():
+                self._on_member(change.node)
+            case FragmentAdded():
+                self._on_fragment(change.id, True)
+            case FragmentChanged():
+                self._tell_story(change)
+                self._on_fragment(change.id, change.before.reign != change.after.reign)
+            case FragmentRemoved():
+                self._on_fragment_removed(change.id, change.before)
+            case EraChanged():
+                self.state.out.story.append(f"era {change.number} begins")
+            case BindingAdded():
+                self._bind(change.binding)
+            case BindingRemoved():
+                self._unbind(change.binding)
+            case _:
+                self._on_name_change(change)
+
+    def _on_name_change(self, change: NameChange) -> None:
+        """A queue, an exchange or a claimed name comes or goes."""
+        router, me = self.state.router, self.state.me
+        match change:
+            case QueueAdded():
+                router.add_queue(change.key, change.key)
+            case QueueRemoved():
+                router.remove_queue(change.key)
+                hub = self.state.hubs.pop(change.key, None)
+                if hub is not None:
+                    self.consuming.cancel_all(hub)
+            case ExchangeAdded():
+                exchange = self.state.map.exchanges.get(change.key)
+                if exchange is not None:
+                    router.add_exchange(change.key, exchange.type)
+            case ExchangeRemoved():
+                self.private.on_exchange_removed(change.key)
+                router.remove_exchange(change.key)
+            case ClaimTaken():
+                if change.claim.node != me:
+                    router.add_queue(change.key, change.claim.node)
+            case ClaimReleased():
+                if change.claim.node != me:
+                    router.remove_queue(change.key)
+            case _:
+                assert_never(change)
+
+    def _bind(self, binding: Binding) -> None:
+        if binding.destination_kind != "node":
+            self.state.router.bind(*_ends(binding), arguments_of(binding.arguments))
+
+    def _unbind(self, binding: Binding) -> None:
+        if binding.destination_kind != "node":
+            self.state.router.unbind(*_ends(binding), arguments_of(binding.arguments))
+
+    # --- fragments ---------------------------------------------------------------------------
+
+    def _on_fragment(self, fragment: FragmentId, new_reign: bool) -> None:
+        state = self.state
+        info = state.map.fragments.get(fragment)
+        if info is None:
+            return
+        self.roles.reconcile(fragment)
+        if new_reign:
+            self._aim(info)
+
+    def _aim(self, info: FragmentInfo) -> None:
+        """A reign, or a link to its primary, begins: everyone here turns to it."""
+        if info.queue in self.state.hubs or info.primary == self.state.me:
+            self.consuming.aim(info.queue)
+        self.consuming.introduce(info.id)
+        self.publishing.resend(info.id)
+        self.asking.on_fragment_moved(info.id)
+
+    def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
+        self.roles.leave(fragment)
+        self.publishing.on_fragment_gone(fragment)
+        self.asking.on_fragment_gone(fragment)
+        self.getting.on_fragment_gone(fragment)
+        hub = self.state.hubs.get(before.queue)
+        if hub is not None:
+            hub.forget_source(fragment)
+            hub.drop_parked(fragment)
+
+    def _tell_story(self, change: FragmentChanged) -> None:
+        before, after = change.before, change.after
+        what = f"fragment {after.id} of {after.queue.name!r} at epoch {after.epoch}"
+        if before.reign != after.reign:
+            self.state.out.story.append(
+                f"{what}: primary {after.primary} (was {before.primary}), in sync "
+                f"{', '.join(after.in_sync)}"
+            )
+        elif before.in_sync != after.in_sync:
+            self.state.out.story.append(f"{what}: in sync {', '.join(after.in_sync)}")
+
+    # --- members and links -------------------------------------------------------------------
+
+    def _on_member(self, node: NodeId) -> None:
+        state = self.state
+        member = state.map.members.get(node)
+        if member is None:
+            return
+        word = "up" if member.up else "down"
+        state.out.story.append(f"member {node} is {word} (incarnation {member.incarnation})")
+        if node != state.me:
+            if node in state.peers:
+                self._refresh_link(node)
+            return
+        for fragment in list(state.map.fragments):
+            self.roles.reconcile(fragment)
+        self._forget_orphans()
+        for peer in state.peers:
+            self._refresh_link(peer)
+        for info in state.map.fragments.values():
+            if info.primary == state.me:
+                self._aim(info)
+
+    def _forget_orphans(self) -> None:
+        """Copies on disk of fragments that are no more."""
+        state = self.state
+        if state.map.is_up(state.me, state.settings.incarnation):
+            for fragment in [f for f in state.recovered if f not in state.map.fragments]:
+                self.roles.leave(fragment)
+
+    def _refresh_link(self, node: NodeId) -> None:
+        state = self.state
+        peer = state.peers[node]
+        before = peer.link.session
+        mine = state.map.members.get(state.me)
+        theirs = state.map.members.get(node)
+        mine_up = mine.up_version if mine is not None and self._is_me(mine.incarnation) else 0
+        theirs_up = theirs.up_version if theirs is not None and theirs.up else 0
+        begins = peer.link.set_session(mine_up, theirs_up)
+        if peer.link.session == before:
+            return
+        peer.applied = state.map.version if not begins else MapVersion(0)
+        if before != NO_SESSION:
+            self.fragments.on_member_gone(node)
+            self.publishing.on_peer_gone(node)
+            self.private.on_peer_gone(node)
+        if begins:
+            self._introduce(node)
+
+    def _is_me(self, incarnation: int) -> bool:
+        state = self.state
+        return incarnation == state.settings.incarnation and state.map.is_up(
+            state.me, state.settings.incarnation
+        )
+
+    def _introduce(self, node: NodeId) -> None:
+        """A session with a peer begins: it hears all that it should know of us."""
+        state = self.state
+        self.private.introduce(node)
+        for info in state.map.fragments.values():
+            if info.primary == node:
+                self._aim(info)
+        for backup in state.backups.values():
+            if backup.replication.primary == node:
+                self.roles.refollow(backup)
+        state.send(node, MapApplied(state.map.version))
+
+    # --- the end of a turn -------------------------------------------------------------------
+
+    def tell_version(self) -> None:
+        """Tells the peers how far this node has applied the map."""
+        version = self.state.map.version
+        if version != self._told:
+            self._told = version
+            for node in self.state.live_peers():
+                self.state.send(node, MapApplied(version))
+
+    def on_map_applied(self, sender: NodeId, message: MapApplied) -> None:
+        """A peer has applied the map up to a version."""
+        self.state.peers[sender].applied = message.version
+        self.fragments.on_peer_applied(sender, message.version)
+
+    def release_waiting(self) -> None:
+        """Runs what waited for every live member to have applied the map."""
+        state = self.state
+        if not state.after_applied:
+            return
+        everywhere = applied_everywhere(state)
+        waiting, state.after_applied = state.after_applied, []
+        for version, action in waiting:
+            if version <= everywhere:
+                action()
+            else:
+                state.after_applied.append((version, action))
+
+
+def _ends(binding: Binding) -> tuple[QueueKey, QueueKey | ToExchange, str]:
+    source = QueueKey(binding.vhost, binding.source)
+    destination = QueueKey(binding.vhost, binding.destination)
+    if binding.destination_kind == "exchange":
+        return source, ToExchange(destination), binding.routing_key
+    return source, destination, binding.routing_key

@@ -1,0 +1,175 @@
+"""Private queues: exclusive or server-named, they live on this node only (design D4, D5).
+
+Their bindings are not in the cluster map; the peers hear, by reference count, which exchanges and
+keys are wanted here (`InterestBook`), and `bind-ok` waits until they all have heard.
+
+Changes `private`, the router, the interest book; sends interest to peers.
+"""
+
+from collections.abc import Callable
+
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.peer_messages import Interest, InterestDone, InterestItem
+from fedq.fragments.fragment import Fragment
+from fedq.node.state import Client, NodeState, PrivateQueue
+from fedq.wiring.operations import arguments_of
+
+Binding = tuple[QueueKey, str, str]
+
+
+class PrivateFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("_everything_of", "_interest_of", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        #: What each peer's private queues want, as it told; to be taken back when it goes.
+        self._interest_of: dict[NodeId, dict[InterestItem, None]] = {}
+        self._everything_of: dict[NodeId, dict[QueueKey, None]] = {}
+
+    def create(self, key: QueueKey, owner: Client | None) -> PrivateQueue:
+        """A new queue, empty, reachable by its name through the default exchange."""
+        state = self.state
+        state.private_made += 1
+        fragment = Fragment(FragmentId(-state.private_made), 0, durable=False, recording=False)
+        private = PrivateQueue(key, fragment, owner)
+        state.private[key] = private
+        state.private_by_id[fragment.fragment_id] = private
+        state.router.add_queue(key, int(fragment.fragment_id))
+        if owner is not None:
+            owner.private[key] = None
+        return private
+
+    def delete(self, private: PrivateQueue) -> None:
+        """The queue, its messages and bindings are gone."""
+        state = self.state
+        for binding in list(private.bindings):
+            self.unbind(private, binding)
+        state.router.remove_queue(private.key)
+        del state.private[private.key]
+        del state.private_by_id[private.fragment.fragment_id]
+        state.dirty_queues.pop(private.key, None)
+        if private.owner is not None:
+            private.owner.private.pop(private.key, None)
+
+    def bind(self, private: PrivateQueue, binding: Binding) -> None:
+        """The queue hears an exchange; a repeated binding changes nothing."""
+        if binding in private.bindings:
+            return
+        exchange, routing_key, arguments = binding
+        private.bindings[binding] = None
+        self.state.router.bind(
+            exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
+        )
+        self.state.interest.add(InterestItem(*binding))
+
+    def unbind(self, private: PrivateQueue, binding: Binding) -> None:
+        """The queue hears it no longer; an unknown binding changes nothing."""
+        if binding not in private.bindings:
+            return
+        exchange, routing_key, arguments = binding
+        del private.bindings[binding]
+        self.state.router.unbind(
+            exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
+        )
+        self.state.interest.remove(InterestItem(*binding))
+
+    def on_exchange_removed(self, exchange: QueueKey) -> None:
+        """The bindings to a deleted exchange are gone."""
+        for private in list(self.state.private.values()):
+            for binding in [b for b in private.bindings if b[0] == exchange]:
+                self.unbind(private, binding)
+
+    def when_heard(self, action: Callable[[], None]) -> None:
+        """Runs the action when every live peer has this node's interest as it is now."""
+        book = self.state.interest
+        number = book.number + 1 if book.changed else book.number
+        self.state.after_interest.append((number, action))
+
+    # --- interest ----------------------------------------------------------------------------
+
+    def announce(self) -> None:
+        """Tells every live peer what changed in this turn."""
+        if self.state.interest.changed:
+            message = self.state.interest.announce()
+            for node in self.state.live_peers():
+                self.state.send(node, message)
+
+    def introduce(self, node: NodeId) -> None:
+        """A new session with a peer: each side says all it wants."""
+        self.announce()
+        self.state.peers[node].interest_told = 0
+        self.state.send(node, self.state.interest.everything_of())
+
+    def on_interest(self, sender: NodeId, message: Interest) -> None:
+        """What a peer newly wants, or no longer wants."""
+        router = self.state.router
+        wanted = self._interest_of.setdefault(sender, {})
+        for exchange in message.everything:
+            for item in [item for item in wanted if item.exchange == exchange]:
+                self._drop(sender, item)
+            self._everything_of.setdefault(sender, {})[exchange] = None
+            router.set_everything(exchange, sender, True)
+        for exchange in message.selective:
+            self._everything_of.get(sender, {}).pop(exchange, None)
+            router.set_everything(exchange, sender, False)
+        for item in message.removed:
+            if item in wanted:
+                self._drop(sender, item)
+        for item in message.added:
+            if item not in wanted:
+                wanted[item] = None
+                self._route_item(sender, item)
+        self.state.send(sender, InterestDone(message.number))
+
+    def on_interest_done(self, sender: NodeId, message: InterestDone) -> None:
+        """A peer has our interest in force."""
+        peer = self.state.peers[sender]
+        peer.interest_told = max(peer.interest_told, message.number)
+
+    def on_peer_gone(self, node: NodeId) -> None:
+        """A peer went down: its private queues are gone."""
+        self._interest_of.pop(node, None)
+        self._everything_of.pop(node, None)
+        self.state.router.forget_node(node)
+
+    def route_again(self) -> None:
+        """The router is new: it learns of the private queues and of the peers' interest."""
+        router = self.state.router
+        for private in self.state.private.values():
+            number = int(private.fragment.fragment_id)
+            router.add_queue(private.key, number)
+            for exchange, routing_key, arguments in private.bindings:
+                router.bind(exchange, number, routing_key, arguments_of(arguments))
+        for node, items in self._interest_of.items():
+            for item in items:
+                self._route_item(node, item)
+        for node, exchanges in self._everything_of.items():
+            for exchange in exchanges:
+                router.set_everything(exchange, node, True)
+
+    def _route_item(self, node: NodeId, item: InterestItem) -> None:
+        self.state.router.bind(item.exchange, node, item.routing_key, arguments_of(item.arguments))
+
+    def _drop(self, node: NodeId, item: InterestItem) -> None:
+        del self._interest_of[node][item]
+        self.state.router.unbind(
+            item.exchange, node, item.routing_key, arguments_of(item.arguments)
+        )
+
+    def release_waiting(self) -> None:
+        """Runs what waited for interest to be in force everywhere."""
+        state = self.state
+        if not state.after_interest:
+            return
+        told = min(
+            (state.peers[node].interest_told for node in state.live_peers()),
+            default=state.interest.number,
+        )
+        waiting, state.after_interest = state.after_interest, []
+        for number, action in waiting:
+            if number <= told:
+                action()
+            else:
+                state.after_interest.append((number, action))

@@ -1,0 +1,108 @@
+"""Changes this node asks of the cluster map, from asking to the answer.
+
+Inputs: operations with whoever wants to hear the result, committed commands, ticks. Outputs:
+commands in `out.proposals`.
+
+What gathers in one turn travels as one command. A command that is not committed in time is asked
+for again under the same request id, so it takes effect once. What has no one waiting for it
+(failover and the like) is asked for once: whoever decided it decides anew.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from fedq.core.errors import RESOURCE_ERROR, Refused
+from fedq.core.limits import commands_in_flight_max
+from fedq.node.state import NodeState
+from fedq.wiring.operations import Operation, encode_command, fitting
+from fedq.wiring.state import Ok
+
+Result: TypeAlias = Ok | Refused
+Answer: TypeAlias = Callable[[Result], None]
+
+NO_QUORUM = "the cluster has no quorum, or is too busy, to change its wiring now; try again later"
+TOO_LARGE = "the names and arguments are too large for the cluster map: use shorter ones"
+
+
+class _Sent:
+    __slots__ = ("answers", "command", "deadline_ms", "sent_ms")
+
+    def __init__(
+        self, command: bytes, answers: list[Answer | None], now_ms: int, timeout_ms: int
+    ) -> None:
+        self.command = command
+        self.answers = answers
+        self.sent_ms = now_ms
+        self.deadline_ms = now_ms + timeout_ms
+
+
+class Proposals:
+    """See the module's docstring."""
+
+    __slots__ = ("_gathered", "_last", "_sent", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        self._last = 0
+        self._gathered: list[tuple[Operation, Answer | None]] = []
+        self._sent: dict[str, _Sent] = {}
+
+    def ask(self, operation: Operation, answer: Answer | None = None) -> None:
+        """Proposes one operation; `answer` hears its result, exactly once."""
+        if answer is not None and len(self._sent) >= commands_in_flight_max:
+            answer(Refused(RESOURCE_ERROR, NO_QUORUM))
+            return
+        if answer is not None and not fitting([operation]):
+            answer(
+                Refused(RESOURCE_ERROR, "the names and arguments are too large: use shorter ones")
+            )
+            return
+        self._gathered.append((operation, answer))
+
+    def ask_together(self, operations: list[Operation]) -> None:
+        """Proposes operations that take effect in one commit, or not at all."""
+        self.state.out.proposals.append(encode_command(self._next_request(), operations))
+
+    def flush(self) -> None:
+        """What gathered in this turn becomes commands."""
+        state, gathered = self.state, self._gathered
+        if not gathered:
+            return
+        self._gathered = []
+        while gathered:
+            count = fitting([operation for operation, _ in gathered])
+            now, gathered = gathered[:count], gathered[count:]
+            request = self._next_request()
+            command = encode_command(request, [operation for operation, _ in now])
+            state.out.proposals.append(command)
+            answers = [answer for _, answer in now]
+            if any(answer is not None for answer in answers):
+                self._sent[request] = _Sent(
+                    command, answers, state.now_ms, state.settings.request_timeout_ms
+                )
+
+    def on_committed(self, request: str, results: list[Result]) -> None:
+        """A command took effect; whoever asked hears the results."""
+        sent = self._sent.pop(request, None)
+        if sent is None:
+            return
+        for answer, result in zip(sent.answers, results, strict=True):
+            if answer is not None:
+                answer(result)
+
+    def tick(self) -> None:
+        """Asks again, or gives up, for what was not committed."""
+        state = self.state
+        for request, sent in list(self._sent.items()):
+            if state.now_ms >= sent.deadline_ms:
+                del self._sent[request]
+                for answer in sent.answers:
+                    if answer is not None:
+                        answer(Refused(RESOURCE_ERROR, NO_QUORUM))
+            elif state.now_ms - sent.sent_ms >= state.settings.proposal_retry_ms:
+                sent.sent_ms = state.now_ms
+                state.out.proposals.append(sent.command)
+
+    def _next_request(self) -> str:
+        self._last += 1
+        return f"{self.state.me}.{self.state.settings.incarnation}.{self._last}"

@@ -1,0 +1,431 @@
+"""queue.declare, bind, unbind, purge and delete (AMQP 0-9-1 1.7), from any node.
+
+A shared queue lives in the cluster map: what changes it is proposed, and answered when every live
+member has applied it (P6). A private queue lives here: it is answered here. Counts, purge and
+delete concern every fragment (P5).
+"""
+
+from collections.abc import Iterable
+
+from fedq.amqp.method_types import (
+    Method,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    RESOURCE_LOCKED,
+    Refused,
+)
+from fedq.core.ids import QueueKey
+from fedq.core.limits import fragments_per_queue_max, replicas_default, replicas_max
+from fedq.core.peer_messages import CALL_COUNT, CALL_PURGE
+from fedq.node.answers import Answers
+from fedq.node.asking import Asking
+from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.private_flow import PrivateFlow
+from fedq.node.proposals import Proposals, Result
+from fedq.node.state import Channel, NodeState, PrivateQueue
+from fedq.node.tables import arguments_text
+from fedq.proxy.calls import Finish, Totals
+from fedq.wiring import declarations
+from fedq.wiring.names import server_name
+from fedq.wiring.operations import (
+    Bind,
+    ClaimName,
+    DeclareQueue,
+    DeleteQueue,
+    ReleaseName,
+    Unbind,
+)
+from fedq.wiring.state import Binding
+
+SALT_BITS = 64
+
+
+class QueueRequests:
+    """See the module's docstring."""
+
+    __slots__ = ("answers", "asking", "consuming", "private", "proposals", "state")
+
+    def __init__(
+        self, state: NodeState, answers: Answers, proposals: Proposals, private: PrivateFlow,
+        asking: Asking, consuming: ConsumeFlow,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.consuming = consuming
+        self.answers = answers
+        self.proposals = proposals
+        self.private = private
+        self.asking = asking
+
+    # --- which queue is meant ----------------------------------------------------------------
+
+    def find(self, channel: Channel, name: str) -> QueueKey | Refused:
+        """The queue that a method names; "" is the channel's last declared one (1.7.2.3.1)."""
+        key = QueueKey(channel.client.vhost, name or channel.last_queue)
+        private = self.state.private.get(key)
+        if private is not None:
+            if private.owner is not None and private.owner is not channel.client:
+                return _locked(key)
+            return key
+        if key in self.state.map.queues:
+            return key
+        if key in self.state.map.claims:
+            return _locked(key)
+        return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
+
+    # --- declare -----------------------------------------------------------------------------
+
+    def declare(self, channel: Channel, request: QueueDeclare) -> None:
+        """queue.declare."""
+        key = QueueKey(channel.client.vhost, request.queue or self._name_for(request, channel))
+        if request.passive or key in self.state.private or key in self.state.map.claims:
+            found = self.find(channel, request.queue)
+            if isinstance(found, Refused):
+                self.answers.refuse(channel, found, request)
+                return
+            private = self.state.private.get(found)
+            if private is not None and not request.passive:
+                difference = _compare_private(private, request)
+                if difference is not None:
+                    self.answers.refuse(channel, difference, request)
+                    return
+            self._declared(channel, request, found)
+        elif not request.queue:
+            self._create_private(channel, request, key)
+        elif request.queue.startswith("amq.") and key not in self.state.map.queues:
+            self.answers.refuse(channel, _reserved(key), request)
+        elif request.exclusive and key not in self.state.map.queues:
+            self._claim(channel, request, key)
+        else:
+            self._declare_shared(channel, request, key)
+
+    def _name_for(self, request: QueueDeclare, channel: Channel) -> str:
+        if request.passive:
+            return channel.last_queue
+        salt = self.state.rng.getrandbits(SALT_BITS)
+        return server_name(self.state.me, self.state.private_made + 1, salt)
+
+    def _create_private(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
+        owner = channel.client if request.exclusive else None
+        private = self.private.create(key, owner)
+        private.auto_delete = request.auto_delete
+        private.durable = request.durable
+        private.arguments = arguments_text(request.arguments)
+        self._answer_declare(channel, request, key, Totals(0, 0))
+
+    def _claim(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
+        settings = self.state.settings
+
+        def on_result(result: Result) -> None:
+            if isinstance(result, Refused):
+                self.answers.refuse(channel, result, request)
+            else:
+                self.answers.when_everywhere(claimed)
+
+        def claimed() -> None:
+            if channel.closed:
+                self._release(key)
+                return
+            self._create_private(channel, request, key)
+            self.state.private[key].claimed = True
+            self.answers.finish(channel, None)
+
+        self.answers.wait(channel)
+        self.proposals.ask(
+            ClaimName(key.vhost, key.name, self.state.me, settings.incarnation), on_result
+        )
+
+    def _declare_shared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
+        operation = self._declaration(channel, request, key)
+        if isinstance(operation, Refused):
+            self.answers.refuse(channel, operation, request)
+            return
+        if key in self.state.map.queues:
+            # For a queue that exists, applying only compares: it needs no commit.
+            same = declarations.apply(self.state.map, operation)
+            if request.exclusive:
+                same = _difference(key, "exclusive", True, False)
+            if isinstance(same, Refused):
+                self.answers.refuse(channel, same, request)
+            else:
+                self._declared(channel, request, key)
+            return
+
+        def on_result(result: Result) -> None:
+            if isinstance(result, Refused):
+                self.answers.refuse(channel, result, request)
+            else:
+                self.answers.when_everywhere(declared)
+
+        def declared() -> None:
+            if not channel.closed:
+                self._declared(channel, request, key)
+
+        self.answers.wait(channel)
+        self.proposals.ask(operation, on_result)
+
+    def _declaration(
+        self, channel: Channel, request: QueueDeclare, key: QueueKey
+    ) -> DeclareQueue | Refused:
+        fragments = _count_argument(request, "x-fedq-fragments", 1, fragments_per_queue_max)
+        replicas = _count_argument(request, "x-fedq-replicas", replicas_default, replicas_max)
+        if isinstance(fragments, Refused):
+            return fragments
+        if isinstance(replicas, Refused):
+            return replicas
+        return DeclareQueue(
+            key.vhost, key.name, request.durable, request.auto_delete,
+            arguments_text(request.arguments), self.state.me, fragments, replicas,
+        )  # fmt: skip
+
+    def _declared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
+        """The queue exists: answer with its counts."""
+        channel.last_queue = key.name
+
+        def on_totals(totals: Totals) -> None:
+            self._answer_declare(channel, request, key, totals)
+            if channel.waiting:
+                self.answers.finish(channel, None)
+
+        private = self.state.private.get(key)
+        if private is not None:
+            on_totals(Totals(private.fragment.ready_count, len(private.hub.consumers)))
+        elif request.no_wait:
+            on_totals(Totals(0, 0))
+        else:
+            self._ask(channel, key, CALL_COUNT, on_totals)
+
+    def _answer_declare(
+        self, channel: Channel, request: QueueDeclare, key: QueueKey, totals: Totals
+    ) -> None:
+        channel.last_queue = key.name
+        if not request.no_wait:
+            self.answers.reply(channel, QueueDeclareOk(key.name, totals.ready, totals.consumers))
+
+    def _ask(self, channel: Channel, key: QueueKey, verb: int, finish: Finish) -> None:
+        """Asks every fragment; the channel waits for the answer."""
+        self.answers.wait(channel)
+        self.asking.ask(verb, self.state.map.queues[key].fragments, finish)
+
+    # --- bind and unbind ---------------------------------------------------------------------
+
+    def bind(self, channel: Channel, request: QueueBind) -> None:
+        """queue.bind: answered when publishes anywhere reach the queue."""
+        found = self._ends(channel, request.queue, request.exchange)
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
+        answer = None if request.no_wait else QueueBindOk()
+        key, exchange = found
+        arguments = arguments_text(request.arguments)
+        private = self.state.private.get(key)
+        if private is not None:
+            self.private.bind(private, (exchange, request.routing_key, arguments))
+            self.answers.wait(channel)
+            self.private.when_heard(lambda: self.answers.finish(channel, answer))
+            return
+        binding = Binding(
+            key.vhost, exchange.name, "queue", key.name, request.routing_key, arguments
+        )
+        if binding in self.state.map.bindings:
+            if answer is not None:
+                self.answers.reply(channel, answer)
+            return
+        self.propose(channel, request, Bind(*binding), answer)
+
+    def unbind(self, channel: Channel, request: QueueUnbind) -> None:
+        """queue.unbind; an unknown binding is no error (as in RabbitMQ)."""
+        found = self._ends(channel, request.queue, request.exchange)
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
+        key, exchange = found
+        arguments = arguments_text(request.arguments)
+        private = self.state.private.get(key)
+        if private is not None:
+            self.private.unbind(private, (exchange, request.routing_key, arguments))
+            self.answers.reply(channel, QueueUnbindOk())
+            return
+        operation = Unbind(
+            key.vhost, exchange.name, "queue", key.name, request.routing_key, arguments
+        )
+        self.propose(channel, request, operation, QueueUnbindOk())
+
+    def _ends(
+        self, channel: Channel, queue: str, exchange: str
+    ) -> tuple[QueueKey, QueueKey] | Refused:
+        found = self.find(channel, queue)
+        if isinstance(found, Refused):
+            return found
+        source = QueueKey(channel.client.vhost, exchange)
+        if not exchange:
+            return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
+        if source not in self.state.map.exchanges:
+            return Refused(NOT_FOUND, f"no exchange '{exchange}' in vhost '{source.vhost}'")
+        return found, source
+
+    def propose(
+        self, channel: Channel, request: Method, operation: Bind | Unbind | DeleteQueue,
+        answer: Method | None,
+    ) -> None:  # fmt: skip
+        """Proposes a change; the answer goes out when every live member has applied it."""
+
+        def on_result(result: Result) -> None:
+            if channel.closed:
+                return
+            if isinstance(result, Refused):
+                self.answers.refuse(channel, result, request)
+            else:
+                self.answers.when_everywhere(lambda: self.answers.finish(channel, answer))
+
+        self.answers.wait(channel)
+        self.proposals.ask(operation, on_result)
+
+    # --- purge and delete --------------------------------------------------------------------
+
+    def purge(self, channel: Channel, request: QueuePurge) -> None:
+        """queue.purge: what is ready in every fragment."""
+        found = self.find(channel, request.queue)
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
+        private = self.state.private.get(found)
+        if private is not None:
+            count = private.fragment.purge()
+            if not request.no_wait:
+                self.answers.reply(channel, QueuePurgeOk(count))
+            return
+
+        def on_totals(totals: Totals) -> None:
+            answer = None if request.no_wait else QueuePurgeOk(totals.ready)
+            self.answers.finish(channel, answer)
+
+        self._ask(channel, found, CALL_PURGE, on_totals)
+
+    def delete(self, channel: Channel, request: QueueDelete) -> None:
+        """queue.delete; deleting what is not there is no error (as in RabbitMQ)."""
+        found = self.find(channel, request.queue)
+        if isinstance(found, Refused):
+            if found.reply_code == NOT_FOUND:
+                if not request.no_wait:
+                    self.answers.reply(channel, QueueDeleteOk(0))
+            else:
+                self.answers.refuse(channel, found, request)
+            return
+        key = found
+        private = self.state.private.get(key)
+        if private is not None:
+            self._delete_private(channel, request, private)
+            return
+
+        def on_totals(totals: Totals) -> None:
+            refused = _in_use(key, request, totals)
+            if channel.closed:
+                return
+            if refused is not None:
+                self.answers.refuse(channel, refused, request)
+                return
+            answer = None if request.no_wait else QueueDeleteOk(totals.ready)
+            self.propose(channel, request, DeleteQueue(*key), answer)
+
+        self._ask(channel, key, CALL_COUNT, on_totals)
+
+    def _delete_private(
+        self, channel: Channel, request: QueueDelete, private: PrivateQueue
+    ) -> None:
+        totals = Totals(private.fragment.ready_count, len(private.hub.consumers))
+        refused = _in_use(private.key, request, totals)
+        if refused is not None:
+            self.answers.refuse(channel, refused, request)
+            return
+        self.drop_private([private])
+        if not request.no_wait:
+            self.answers.reply(channel, QueueDeleteOk(totals.ready))
+
+    def drop_private(self, queues: Iterable[PrivateQueue]) -> None:
+        """Private queues end; claimed names are given back to the cluster."""
+        for private in queues:
+            self.consuming.cancel_all(private.hub)
+            self.private.delete(private)
+            if private.claimed:
+                self._release(private.key)
+
+    def _release(self, key: QueueKey) -> None:
+        incarnation = self.state.settings.incarnation
+        self.proposals.ask(ReleaseName(key.vhost, key.name, self.state.me, incarnation))
+
+
+def _locked(key: QueueKey) -> Refused:
+    return Refused(
+        RESOURCE_LOCKED,
+        f"cannot obtain exclusive access to locked queue '{key.name}' in vhost '{key.vhost}'. It"
+        " could be originally declared on another connection or the exclusive property value"
+        " does not match that of the original declaration.",
+    )
+
+
+def _reserved(key: QueueKey) -> Refused:
+    return Refused(
+        ACCESS_REFUSED,
+        f"queue name '{key.name}' contains reserved prefix 'amq.*'",
+    )
+
+
+def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refused:
+    return Refused(
+        PRECONDITION_FAILED,
+        f"inequivalent arg '{name}' for queue '{key.name}' in vhost '{key.vhost}': received "
+        f"'{str(received).lower()}' but current is '{str(current).lower()}'",
+    )
+
+
+def _compare_private(private: PrivateQueue, request: QueueDeclare) -> Refused | None:
+    pairs = (
+        ("durable", request.durable, private.durable),
+        ("exclusive", request.exclusive, private.owner is not None),
+        ("auto_delete", request.auto_delete, private.auto_delete),
+    )
+    for name, received, current in pairs:
+        if received != current:
+            return _difference(private.key, name, received, current)
+    if arguments_text(request.arguments) != private.arguments:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"inequivalent arguments for queue '{private.key.name}' in vhost "
+            f"'{private.key.vhost}': received '{arguments_text(request.arguments)}' but current "
+            f"is '{private.arguments}'",
+        )
+    return None
+
+
+def _count_argument(request: QueueDeclare, name: str, default: int, most: int) -> int | Refused:
+    value = request.arguments.get(name, default)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+        return value
+    return Refused(
+        PRECONDITION_FAILED,
+        f"invalid arg '{name}' for queue '{request.queue}': {value!r} is not a number from 1 to "
+        f"{most}",
+    )
+
+
+def _in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:
+    if request.if_unused and totals.consumers:
+        return Refused(PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' in use")
+    if request.if_empty and totals.ready:
+        return Refused(
+            PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' is not empty"
+        )
+    return None

@@ -1,0 +1,90 @@
+"""Copies that this node keeps for other primaries: apply, journal, acknowledge.
+
+Changes `backups`, `sync_waits`; sends to primaries.
+"""
+
+from collections.abc import Callable
+
+from fedq.core.ids import FragmentId, NodeId
+from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaOffer, Replicate
+from fedq.journal.records import encode_keep
+from fedq.node.state import Backup, NodeState
+
+
+class ReplicaFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+
+    def offer(self, backup: Backup) -> None:
+        """Tells the primary what this copy holds, so that it makes it complete."""
+        replication = backup.replication
+        self.state.send(
+            replication.primary,
+            ReplicaOffer(replication.fragment_id, replication.reign, backup.replica.held()),
+        )
+
+    def on_copy_start(self, sender: NodeId, message: CopyStart) -> None:
+        """The copy begins: what the primary does not have is forgotten, on disk too."""
+        backup = self._current(message.fragment, sender)
+        if backup is None or not backup.replication.on_start(message):
+            return
+        journal = backup.replica.forget(message.dropped)
+        if journal and backup.replica.durable:
+            record = encode_keep(message.fragment, message.reign, message.base, message.dropped)
+            self.state.plan.append(message.fragment, 0, record, False)
+
+    def on_copy_chunk(self, sender: NodeId, message: CopyChunk) -> None:
+        """Old messages, newest first."""
+        backup = self._current(message.fragment, sender)
+        if backup is not None and backup.replication.on_chunk(message):
+            self._apply(backup, message.records)
+
+    def on_replicate(self, sender: NodeId, message: Replicate) -> None:
+        """Live records."""
+        backup = self._current(message.fragment, sender)
+        if backup is not None and backup.replication.on_records(message):
+            self._apply(backup, message.records)
+
+    def _apply(self, backup: Backup, records: bytes) -> None:
+        state, replication = self.state, backup.replication
+        applied = backup.replica.apply(records)
+        chunk = 0
+        if applied.journal:
+            number = state.plan.append(
+                replication.fragment_id, applied.max_position, records, applied.sync
+            )
+            chunk = number if applied.sync else 0
+        replication.advance(chunk)
+        if chunk:
+            self.await_sync(replication.fragment_id, chunk)
+        state.dirty_backups[replication.fragment_id] = None
+
+    def await_sync(self, fragment: FragmentId, chunk: int) -> None:
+        """The backup hears when a journal chunk is on disk."""
+        self.state.sync_asked = chunk
+        self.state.sync_waits.append((chunk, self._on_synced(fragment)))
+
+    def _on_synced(self, fragment: FragmentId) -> Callable[[int], None]:
+        def on_synced(chunk: int) -> None:
+            backup = self.state.backups.get(fragment)
+            if backup is not None:
+                backup.replication.on_synced(chunk)
+                self.state.dirty_backups[fragment] = None
+
+        return on_synced
+
+    def finish(self, backup: Backup) -> None:
+        """One acknowledgement per fragment and turn, if there is something new."""
+        ack = backup.replication.take_ack()
+        if ack is not None:
+            self.state.send(backup.replication.primary, ack)
+
+    def _current(self, fragment: FragmentId, sender: NodeId) -> Backup | None:
+        backup = self.state.backups.get(fragment)
+        if backup is None or backup.replication.primary != sender:
+            return None
+        return backup

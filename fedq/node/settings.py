@@ -1,0 +1,42 @@
+"""What a node knows before it has heard anything. Times in milliseconds."""
+
+from dataclasses import dataclass, field
+
+from fedq.core.ids import Incarnation, NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Identity, peers and pace of one node."""
+
+    node: NodeId
+    #: Counts the starts of the process on this data directory; from 1.
+    incarnation: Incarnation
+    #: Every voter with its peer address "host:port"; contains the node itself.
+    peers: dict[NodeId, str]
+    #: "host:port" where clients reach this node.
+    amqp_address: str
+    zone: str = ""
+    #: User name -> password; `guest` is accepted from loopback only.
+    users: dict[str, str] = field(default_factory=lambda: {"guest": "guest"})
+    seed: int = 0
+    heartbeat_ms: int = 100
+    #: How long after a heartbeat the leader answered a node may go on serving.
+    lease_ms: int = 700
+    #: Silence after which the leader declares a member down; longer than any lease can last.
+    suspect_ms: int = 1_800
+    #: A backup that owes an acknowledgement for so long leaves the in-sync set.
+    backup_stall_ms: int = 1_500
+    #: How long a lost copy may come back before another node takes its place.
+    replace_backup_ms: int = 5_000
+    #: Publishes of this node to a remote fragment before it asks for a fragment of its own.
+    fragment_threshold: int = 1_000
+    #: Asked for again while not committed.
+    proposal_retry_ms: int = 500
+    #: A client's request that the cluster has not answered by then is refused.
+    request_timeout_ms: int = 15_000
+
+    def __post_init__(self) -> None:
+        assert self.node in self.peers, "a node is one of its cluster's peers"
+        assert self.suspect_ms > 2 * self.lease_ms, "a lease must end before its node is replaced"
+        assert self.heartbeat_ms * 3 <= self.lease_ms

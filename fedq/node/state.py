@@ -1,0 +1,289 @@
+"""What a node has in memory: plain records that the flows of `fedq.node` work on.
+
+No decisions here. Who changes what is said in each flow's docstring.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from fedq.amqp.commands import Publishes, Request, Settles
+from fedq.amqp.connection import Connection
+from fedq.core.ids import ConnectionId, FragmentId, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.peer_messages import PeerMessage
+from fedq.core.seeds import Rng, derive
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.replica import Replica
+from fedq.fragments.takers import Takers
+from fedq.journal.recovery import Recovered
+from fedq.journal.segments import SegmentPlan
+from fedq.node.outbox import NodeOut
+from fedq.node.settings import NodeSettings
+from fedq.proxy.fanout import InterestBook, Relays
+from fedq.proxy.hub import Hub
+from fedq.proxy.links import Link
+from fedq.proxy.publisher import FragmentPublisher
+from fedq.replication.backup import BackupReplication
+from fedq.replication.durable import DurableMark
+from fedq.replication.primary import PrimaryReplication
+from fedq.sessions.confirms import ConfirmGroup, ConfirmWindow
+from fedq.sessions.unacked import UnackedWindow
+from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.routes import Router
+
+NO_LIMIT: Final = 1 << 40
+
+
+class Consumer:
+    """One basic.consume."""
+
+    __slots__ = ("channel", "exclusive", "limit", "no_ack", "queue", "tag", "unacked")
+
+    def __init__(
+        self, channel: "Channel", tag: str, queue: QueueKey, no_ack: bool, limit: int
+    ) -> None:
+        self.channel = channel
+        self.tag = tag
+        self.queue = queue
+        self.no_ack = no_ack
+        #: Prefetch count in force when it began; 0: none (RabbitMQ's per-consumer meaning).
+        self.limit = limit
+        self.exclusive = False
+        self.unacked = 0
+
+    def free(self) -> int:
+        """How many more messages it takes now."""
+        channel = self.channel
+        if not channel.client.writable or not channel.flow:
+            return 0
+        if self.no_ack:
+            return NO_LIMIT
+        free = self.limit - self.unacked if self.limit else NO_LIMIT
+        if channel.prefetch_global:
+            free = min(free, channel.prefetch_global - len(channel.unacked))
+        return free
+
+
+class Channel:
+    """One open channel of a client."""
+
+    __slots__ = (
+        "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "number",
+        "prefetch", "prefetch_global", "sticky", "tags_made", "unacked", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, client: "Client", number: int) -> None:
+        self.client = client
+        self.number = number
+        self.closed = False
+        self.consumers: dict[str, Consumer] = {}
+        self.unacked: UnackedWindow[Consumer | None] = UnackedWindow()
+        self.confirms: ConfirmWindow[Channel] | None = None
+        self.prefetch = 0
+        self.prefetch_global = 0
+        #: channel.flow: whether the client wants deliveries.
+        self.flow = True
+        #: Which fragment of a queue this channel's publishes go to (P4).
+        self.sticky: dict[QueueKey, FragmentId] = {}
+        #: The name an empty queue name stands for (specification: last declared on the channel).
+        self.last_queue = ""
+        self.tags_made = 0
+        #: A request waits for the cluster; what comes after it waits in `backlog`.
+        self.waiting = False
+        self.backlog: deque[Publishes | Settles | Request] = deque()
+
+
+class Client:
+    """One client connection."""
+
+    __slots__ = ("address", "channels", "connection", "gone", "held", "machine", "private", "user",
+                 "vhost", "writable")  # fmt: skip
+
+    def __init__(self, connection: ConnectionId, machine: Connection, address: str) -> None:
+        self.connection = connection
+        self.address = address
+        #: Why its socket is not read at present.
+        self.held: dict[str, None] = {}
+        self.machine = machine
+        self.vhost = ""
+        self.user = ""
+        self.channels: dict[int, Channel] = {}
+        #: Exclusive queues that die with the connection.
+        self.private: dict[QueueKey, None] = {}
+        self.writable = True
+        self.gone = False
+
+
+class PrivateQueue:
+    """A queue that lives on this node only: exclusive, or server-named."""
+
+    __slots__ = ("arguments", "auto_delete", "bindings", "claimed", "durable", "fragment",
+                 "had_consumers", "hub", "key", "owner")  # fmt: skip
+
+    def __init__(self, key: QueueKey, fragment: Fragment, owner: Client | None) -> None:
+        self.key = key
+        self.fragment = fragment
+        #: The only connection that may use it; None: server-named and not exclusive.
+        self.owner = owner
+        self.hub: Hub[Consumer] = Hub()
+        self.auto_delete = False
+        self.durable = False
+        #: The arguments of its declaration, as JSON.
+        self.arguments = ""
+        #: Its name was chosen by the client and is registered in the map.
+        self.claimed = False
+        self.had_consumers = False
+        #: (exchange, routing key, arguments as JSON).
+        self.bindings: dict[tuple[QueueKey, str, str], None] = {}
+
+
+class Primary:
+    """A shared fragment that this node serves."""
+
+    __slots__ = ("attaching", "fragment", "mark", "queue", "replication", "takers")
+
+    def __init__(
+        self, queue: QueueKey, fragment: Fragment, replication: PrimaryReplication
+    ) -> None:
+        self.queue = queue
+        self.fragment = fragment
+        self.replication = replication
+        self.takers = Takers()
+        #: This node's own disk.
+        self.mark = DurableMark(fragment.last)
+        #: Members that may hold deliveries of an earlier reign and have not said so yet, with
+        #: the map version that they must have applied. Nothing is handed out meanwhile.
+        self.attaching: dict[NodeId, MapVersion] = {}
+
+
+class Backup:
+    """A shared fragment of which this node keeps a copy."""
+
+    __slots__ = ("queue", "replica", "replication")
+
+    def __init__(self, queue: QueueKey, replica: Replica, replication: BackupReplication) -> None:
+        self.queue = queue
+        self.replica = replica
+        self.replication = replication
+
+
+class Peer:
+    """Another node of the cluster."""
+
+    __slots__ = ("applied", "heard_ms", "interest_told", "link", "relays", "sent_heard_ms")
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.relays: Relays[RelayWaiter] = Relays()
+        #: The newest map version it has said it applied.
+        self.applied = MapVersion(0)
+        #: The newest of this node's interest announcements that is in force there.
+        self.interest_told = 0
+        self.heard_ms = 0
+        #: The newest `sent_ms` of its heartbeats, to be echoed.
+        self.sent_heard_ms = 0
+
+
+class RelayWaiter:
+    """A run of mandatory or confirmed publishes on its way to the private queues of other nodes."""
+
+    __slots__ = ("channel", "group", "mandatory", "size", "waiting")
+
+    def __init__(
+        self,
+        channel: Channel,
+        group: ConfirmGroup[Channel] | None,
+        mandatory: dict[int, bytes],
+    ) -> None:
+        self.channel = channel
+        self.group = group
+        #: Mandatory messages, by index in the run, that no node has matched yet.
+        self.mandatory = mandatory
+        #: Publishes in the run, and nodes that have not answered.
+        self.size = 0
+        self.waiting = 0
+
+
+class NodeState:
+    """Everything, in one place; `fedq.node.node.Node` owns it."""
+
+    def __init__(self, settings: NodeSettings, recovered: Recovered) -> None:
+        self.settings = settings
+        self.me: NodeId = settings.node
+        self.origin = Origin(settings.node, settings.incarnation)
+        self.rng: Rng = derive(settings.seed, f"{settings.node}/{settings.incarnation}")
+        self.now_ms = 0
+        self.out = NodeOut()
+        self.map = ClusterMap()
+        self.router = Router(settings.node)
+        self.plan = SegmentPlan(recovered.segments)
+        #: Cold copies from the disk that the map has not given a part yet.
+        self.recovered = recovered.fragments
+        self.primaries: dict[FragmentId, Primary] = {}
+        self.backups: dict[FragmentId, Backup] = {}
+        self.private: dict[QueueKey, PrivateQueue] = {}
+        self.private_by_id: dict[int, PrivateQueue] = {}
+        self.private_made = 0
+        self.publishers: dict[FragmentId, FragmentPublisher[Channel]] = {}
+        #: Hubs of shared queues that have, or had, consumers here.
+        self.hubs: dict[QueueKey, Hub[Consumer]] = {}
+        self.clients: dict[ConnectionId, Client] = {}
+        self.peers: dict[NodeId, Peer] = {
+            peer: Peer(Link(self.me, settings.incarnation, peer))
+            for peer in settings.peers
+            if peer != self.me
+        }
+        self.interest = InterestBook()
+        #: Whether this node may confirm and deliver (P7): up in the map, and its lease holds.
+        self.serving = False
+        self.leader: NodeId | None = None
+        #: The number of the last journal chunk that is on disk.
+        self.synced = 0
+        #: The number of the last journal chunk that somebody waits for.
+        self.sync_asked = 0
+        # What changed in this turn, and is looked at in its end. Dicts keep the order.
+        self.dirty_publishers: dict[FragmentId, None] = {}
+        self.dirty_primaries: dict[FragmentId, None] = {}
+        self.dirty_backups: dict[FragmentId, None] = {}
+        self.dirty_queues: dict[QueueKey, None] = {}
+        self.dirty_channels: dict[Channel, None] = {}
+        self.dirty_clients: dict[Client, None] = {}
+        #: Settlements of remote deliveries, per fragment: (acknowledged, requeued).
+        self.settlements: dict[FragmentId, tuple[list[int], list[int]]] = {}
+        #: Marks that wait for journal chunks: (chunk, on_synced).
+        self.sync_waits: deque[tuple[int, Callable[[int], None]]] = deque()
+        #: Actions that wait until every live member has applied a map version.
+        self.after_applied: list[tuple[MapVersion, Callable[[], None]]] = []
+        #: Actions that wait until every live member has an interest announcement in force.
+        self.after_interest: list[tuple[int, Callable[[], None]]] = []
+
+    def send(self, peer: NodeId, message: PeerMessage) -> None:
+        """Queues a message on the link to a peer; void when it is down."""
+        self.peers[peer].link.send(message)
+
+    def hold_reading(self, client: Client, reason: str) -> None:
+        """Back-pressure: the client's socket is not read while there is a reason."""
+        if not client.held:
+            self.out.reading[client.connection] = False
+        client.held[reason] = None
+
+    def release_reading(self, client: Client, reason: str) -> None:
+        """One reason less."""
+        if reason in client.held:
+            del client.held[reason]
+            if not client.held:
+                client.machine.excuse_silence(self.now_ms)
+                self.out.reading[client.connection] = True
+
+    def live_peers(self) -> list[NodeId]:
+        """The other members that the map says are up."""
+        return [
+            node
+            for node, member in self.map.members.items()
+            if member.up and node != self.me and node in self.peers
+        ]
+
+    def primary_of(self, fragment: FragmentId) -> NodeId | None:
+        """Who serves a fragment, by the map."""
+        info = self.map.fragments.get(fragment)
+        return info.primary if info is not None else None

@@ -1,0 +1,145 @@
+"""Fan-out: a publish crosses once to each node whose private queues want it (design D5).
+
+`Relays` is the publishing side of one link: it numbers relayed publishes and remembers who hears
+when they have arrived. `InterestBook` is the subscribing side: it counts what the private queues
+of this node want, per exchange and key, and says to the peers only what is new or over; beyond
+`interest_keys_per_exchange_max` keys it says "everything" for that exchange.
+"""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+from fedq.core.ids import QueueKey
+from fedq.core.limits import interest_keys_per_exchange_max
+from fedq.core.peer_messages import Interest, InterestItem
+
+Waiter = TypeVar("Waiter")
+
+
+class Relays(Generic[Waiter]):
+    """Publishes on their way to one peer's private queues."""
+
+    __slots__ = ("_pending", "_waiting", "last")
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._pending: dict[str, list[bytes]] = {}
+        self._waiting: deque[tuple[int, Waiter]] = deque()
+
+    def add(self, vhost: str, messages: list[bytes], waiter: Waiter | None) -> bool:
+        """Numbers messages; the waiter hears when they arrived. False: flush first.
+
+        One turn's messages to one virtual host travel together; another one must wait for `take`.
+        """
+        if self._pending and vhost not in self._pending:
+            return False
+        self._pending.setdefault(vhost, []).extend(messages)
+        self.last += len(messages)
+        if waiter is not None:
+            self._waiting.append((self.last, waiter))
+        return True
+
+    def take(self) -> tuple[int, str, list[bytes]] | None:
+        """(first number, vhost, messages) since the last take."""
+        if not self._pending:
+            return None
+        vhost, messages = self._pending.popitem()
+        return self.last - len(messages) + 1, vhost, messages
+
+    def on_done(self, through: int) -> list[tuple[int, Waiter]]:
+        """Relays up to `through` arrived; (last number, waiter) of those that end with them."""
+        done: list[tuple[int, Waiter]] = []
+        while self._waiting and self._waiting[0][0] <= through:
+            done.append(self._waiting.popleft())
+        return done
+
+    def abandon(self) -> list[tuple[int, Waiter]]:
+        """The peer is gone, and its private queues with it."""
+        self._pending = {}
+        done = self.on_done(self.last)
+        self.last = 0
+        return done
+
+
+class InterestBook:
+    """Reference counts of what this node's private queues want to hear."""
+
+    __slots__ = ("_added", "_counts", "_everything", "_now_everything", "_now_selective",
+                 "_removed", "number")  # fmt: skip
+
+    def __init__(self) -> None:
+        #: The number of the last announcement.
+        self.number = 0
+        self._counts: dict[QueueKey, dict[InterestItem, int]] = {}
+        self._everything: dict[QueueKey, None] = {}
+        self._added: dict[InterestItem, None] = {}
+        self._removed: dict[InterestItem, None] = {}
+        self._now_everything: dict[QueueKey, None] = {}
+        self._now_selective: dict[QueueKey, None] = {}
+
+    def add(self, item: InterestItem) -> None:
+        """One more binding."""
+        counts = self._counts.setdefault(item.exchange, {})
+        counts[item] = counts.get(item, 0) + 1
+        if counts[item] > 1 or item.exchange in self._everything:
+            return
+        if len(counts) > interest_keys_per_exchange_max:
+            self._everything[item.exchange] = None
+            self._now_everything[item.exchange] = None
+            self._now_selective.pop(item.exchange, None)
+        elif item in self._removed:
+            del self._removed[item]
+        else:
+            self._added[item] = None
+
+    def remove(self, item: InterestItem) -> None:
+        """One binding less."""
+        counts = self._counts[item.exchange]
+        counts[item] -= 1
+        if counts[item]:
+            return
+        del counts[item]
+        if item.exchange in self._everything:
+            if len(counts) <= interest_keys_per_exchange_max // 2:
+                self._become_selective(item.exchange)
+        elif item in self._added:
+            del self._added[item]
+        else:
+            self._removed[item] = None
+        if not counts:
+            del self._counts[item.exchange]
+
+    def _become_selective(self, exchange: QueueKey) -> None:
+        del self._everything[exchange]
+        self._now_everything.pop(exchange, None)
+        self._now_selective[exchange] = None
+        self._added.update(dict.fromkeys(self._counts[exchange]))
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to announce."""
+        return bool(self._added or self._removed or self._now_everything or self._now_selective)
+
+    def announce(self) -> Interest:
+        """What has changed since the last announcement."""
+        self.number += 1
+        message = Interest(
+            self.number,
+            list(self._added),
+            list(self._removed),
+            list(self._now_everything),
+            list(self._now_selective),
+        )
+        self._added, self._removed = {}, {}
+        self._now_everything, self._now_selective = {}, {}
+        return message
+
+    def everything_of(self) -> Interest:
+        """All of it, for a peer that knows nothing yet; speaks for every announcement so far."""
+        items = [
+            item
+            for exchange, counts in self._counts.items()
+            if exchange not in self._everything
+            for item in counts
+        ]
+        return Interest(self.number, items, [], list(self._everything), [])

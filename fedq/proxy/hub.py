@@ -1,0 +1,228 @@
+"""A queue as one node's consumers see it: who is next, and from which fragment.
+
+Inputs: consumers that come and go, free credit, messages of the local fragments and of remote
+ones. Outputs: hands (which messages go to which consumer), and credit for remote fragments.
+
+The local fragments come first. What they leave of the consumers' appetite goes to the fragments of
+other nodes (design D7): *standing* credit while the appetite is plentiful, so that no message pays
+a round trip; credit given `once`, to a fragment that has offered itself, while it is scarce.
+Scarce credit is reserved until it comes back, so a consumer is promised to one fragment at a time.
+Standing credit is not: messages beyond the appetite wait here, *parked*, for the next free
+consumer, and go back when there is none.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from fedq.core.ids import FragmentId
+from fedq.core.limits import credit_window_max, delivery_batch_max
+
+#: Appetite per remote fragment from which on credit stands.
+PLENTIFUL = 50
+
+
+class Taker(Protocol):
+    """A consumer, as far as the hub cares."""
+
+    no_ack: bool
+
+    def free(self) -> int:
+        """How many more messages it takes now."""
+
+
+C = TypeVar("C", bound=Taker)
+
+
+class Parked(NamedTuple):
+    """A remote fragment's message that waits for a consumer."""
+
+    fragment: FragmentId
+    position: int
+    message: bytes
+    redelivered: bool
+
+
+class Source:
+    """A fragment on another node."""
+
+    __slots__ = ("granted", "offered", "once", "reign")
+
+    def __init__(self, reign: int) -> None:
+        self.reign = reign
+        #: Credit given and not used yet.
+        self.granted = 0
+        #: Whether that credit was given once, and is reserved.
+        self.once = False
+        #: It said that it has messages nobody took.
+        self.offered = False
+
+
+class CreditOrder(NamedTuple):
+    """Credit to give to a remote fragment."""
+
+    fragment: FragmentId
+    reign: int
+    amount: int
+    once: bool
+
+
+class Hand(NamedTuple, Generic[C]):
+    """Entries `start::step` of a batch are for this consumer."""
+
+    consumer: C
+    start: int
+    step: int
+
+
+class Hub(Generic[C]):
+    """The consumers of one queue on this node. See the module's docstring."""
+
+    __slots__ = ("_next", "consumers", "parked", "sources")
+
+    def __init__(self) -> None:
+        self.consumers: list[C] = []
+        self.sources: dict[FragmentId, Source] = {}
+        self.parked: deque[Parked] = deque()
+        self._next = 0
+
+    def add(self, consumer: C) -> None:
+        """A consumer joins the turn."""
+        self.consumers.append(consumer)
+
+    def remove(self, consumer: C) -> None:
+        """A consumer leaves; without any, all credit is void (the node says so to the sources)."""
+        self.consumers.remove(consumer)
+        if not self.consumers:
+            for source in self.sources.values():
+                source.granted = 0
+                source.once = False
+
+    def set_sources(self, sources: Iterable[tuple[FragmentId, int]]) -> list[FragmentId]:
+        """The remote fragments and their reigns; returns those that are new or reign anew."""
+        wanted = dict(sources)
+        for fragment in list(self.sources):
+            if wanted.get(fragment) != self.sources[fragment].reign:
+                del self.sources[fragment]
+        new = [fragment for fragment in wanted if fragment not in self.sources]
+        for fragment in new:
+            self.sources[fragment] = Source(wanted[fragment])
+        return new
+
+    def forget_source(self, fragment: FragmentId) -> None:
+        """What was agreed with the fragment is void: its link or its reign starts anew."""
+        self.sources.pop(fragment, None)
+
+    def ready(self) -> list[C]:
+        """Consumers with appetite, in turn."""
+        consumers = self.consumers
+        if len(consumers) == 1:
+            return [consumers[0]] if consumers[0].free() > 0 else []
+        start = self._next % len(consumers) if consumers else 0
+        turn = consumers[start:] + consumers[:start]
+        return [consumer for consumer in turn if consumer.free() > 0]
+
+    def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
+        """How many messages to take for the ready consumers, dealt like cards, and to whom."""
+        step = len(ready)
+        each = min(
+            min(consumer.free() for consumer in ready),
+            -(-available // step),
+            delivery_batch_max,
+        )
+        amount = min(available, each * step)
+        self._next += amount
+        return amount, [Hand(consumer, index, step) for index, consumer in enumerate(ready)]
+
+    def appetite(self) -> int:
+        """What the consumers would take now, less what is on its way or parked."""
+        free = sum(min(consumer.free(), credit_window_max) for consumer in self.consumers)
+        return free - len(self.parked) - self.reserved()
+
+    def reserved(self) -> int:
+        """Appetite promised to remote fragments that have messages."""
+        return sum(source.granted for source in self.sources.values() if source.once)
+
+    def orders(self) -> list[CreditOrder]:
+        """Credit to give now."""
+        if not self.sources or not self.consumers:
+            return []
+        appetite = self.appetite()
+        if appetite <= 0:
+            return []
+        share = min(appetite // len(self.sources), credit_window_max)
+        if share >= PLENTIFUL:
+            return self._standing_orders(share)
+        orders: list[CreditOrder] = []
+        for fragment, source in self.sources.items():
+            if source.offered and not source.granted and appetite > 0:
+                source.offered = False
+                source.granted = appetite
+                source.once = True
+                orders.append(CreditOrder(fragment, source.reign, appetite, True))
+                appetite = 0
+        return orders
+
+    def _standing_orders(self, share: int) -> list[CreditOrder]:
+        orders: list[CreditOrder] = []
+        for fragment, source in self.sources.items():
+            if source.once or source.granted > share // 2:
+                continue
+            orders.append(CreditOrder(fragment, source.reign, share - source.granted, False))
+            source.granted = share
+            source.offered = False
+        return orders
+
+    def on_offer(self, fragment: FragmentId, reign: int) -> bool:
+        """A remote fragment has messages; false if the offer is stale."""
+        source = self.sources.get(fragment)
+        if source is None or source.reign != reign:
+            return False
+        source.offered = True
+        return True
+
+    def on_credit_back(self, fragment: FragmentId, reign: int, amount: int) -> None:
+        """Credit returns unused: the fragment is empty."""
+        source = self.sources.get(fragment)
+        if source is not None and source.reign == reign:
+            source.granted = max(0, source.granted - amount)
+            if not source.granted:
+                source.once = False
+
+    def on_deliver(
+        self,
+        fragment: FragmentId,
+        reign: int,
+        positions: Sequence[int],
+        redelivered: Iterable[int],
+        messages: Sequence[bytes],
+    ) -> bool:
+        """Messages of a remote fragment: parked, to be dealt in this turn; false if stale.
+
+        Credit that was voided while they were on their way may have been counted anew since; the
+        difference is small, bounded by one window, and gone when the consumers leave.
+        """
+        source = self.sources.get(fragment)
+        if source is None or source.reign != reign:
+            return False
+        source.granted = max(0, source.granted - len(positions))
+        if not source.granted:
+            source.once = False
+        seen = dict.fromkeys(redelivered)
+        self.parked.extend(
+            Parked(fragment, position, message, position in seen)
+            for position, message in zip(positions, messages, strict=True)
+        )
+        return True
+
+    def take_parked(self, amount: int) -> list[Parked]:
+        """The longest parked messages."""
+        popleft = self.parked.popleft
+        return [popleft() for _ in range(min(amount, len(self.parked)))]
+
+    def drop_parked(self, fragment: FragmentId) -> list[int]:
+        """Parked messages of one fragment leave; returns their positions."""
+        gone = [parked.position for parked in self.parked if parked.fragment == fragment]
+        if gone:
+            self.parked = deque(p for p in self.parked if p.fragment != fragment)
+        return gone

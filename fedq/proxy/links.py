@@ -1,0 +1,168 @@
+"""A reliable, ordered stream of messages to one peer over connections that come and go.
+
+Inputs: messages to send, frames received, connection news, the map's word on both members.
+Outputs: frames to send, messages in order, exactly once.
+
+A link's *session* is named by the map versions at which the two members came up last. Within
+a session nothing is lost: what the peer has not acknowledged is kept and sent again after a
+broken connection. When either member goes down the session ends, unacknowledged messages are
+void, and the machines start over from the map. So no machine ever asks what a lost message may
+have said.
+
+A frame names the sender's map version; its messages are handed up only when the receiver has
+applied that version too (frames wait in `held`). So a message never speaks of a fragment, queue or
+reign that its receiver has not heard of.
+"""
+
+from collections import deque
+
+from fedq.core.ids import Incarnation, MapVersion, NodeId
+from fedq.core.limits import peer_frame_bytes_max, peer_window_bytes_max
+from fedq.core.peer_messages import (
+    CopyChunk,
+    Deliver,
+    Heartbeat,
+    PeerFrame,
+    PeerMessage,
+    PublishBatch,
+    Relay,
+    Replicate,
+)
+
+Session = tuple[int, int]
+NO_SESSION: Session = (0, 0)
+RESEND_MS = 1_000
+HELD_FRAMES_MAX = 1_000
+FIXED_BYTES = 64
+
+
+def size_of(message: PeerMessage) -> int:
+    """Roughly what a message costs on the wire; exact for what is large."""
+    if isinstance(message, PublishBatch | Deliver | Relay):
+        return FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
+    if isinstance(message, CopyChunk | Replicate):
+        return FIXED_BYTES + len(message.records)
+    return FIXED_BYTES
+
+
+class Link:
+    """This node's end of the link with one peer."""
+
+    __slots__ = (
+        "_ack_due", "_moved_ms", "_next", "_received", "_sent", "_unacked", "bytes_unacked",
+        "connected", "held", "incarnation", "me", "peer", "session",
+    )  # fmt: skip
+
+    def __init__(self, me: NodeId, incarnation: Incarnation, peer: NodeId) -> None:
+        self.me = me
+        self.incarnation = incarnation
+        self.peer = peer
+        self.connected = False
+        self.session: Session = NO_SESSION
+        self.held: deque[PeerFrame] = deque()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._next = 1
+        self._sent = 0
+        self._received = 0
+        self._ack_due = False
+        self._moved_ms = 0
+        self._unacked: deque[tuple[int, PeerMessage, int]] = deque()
+        self.bytes_unacked = 0
+
+    @property
+    def full(self) -> bool:
+        """So much waits for the peer that senders with a choice should wait."""
+        return self.bytes_unacked >= peer_window_bytes_max
+
+    def set_session(self, mine_up: int, peer_up: int) -> bool:
+        """The map's word on when both came up (0: is down). True when a new session begins."""
+        session = (mine_up, peer_up) if mine_up and peer_up else NO_SESSION
+        if session == self.session:
+            return False
+        self.session = session
+        self._start_over()
+        return session != NO_SESSION
+
+    def send(self, message: PeerMessage) -> None:
+        """Takes a message for the peer; void when one of the two is down."""
+        if self.session == NO_SESSION:
+            return
+        size = size_of(message)
+        self._unacked.append((self._next, message, size))
+        self.bytes_unacked += size
+        self._next += 1
+
+    def on_connected(self) -> None:
+        """A connection is there: what was not acknowledged goes again."""
+        self.connected = True
+        self._sent = self._next - 1 - len(self._unacked)
+
+    def on_disconnected(self) -> None:
+        """Nothing can be sent for now."""
+        self.connected = False
+
+    def take_frames(
+        self, version: MapVersion, now_ms: int, heartbeat: Heartbeat | None
+    ) -> list[PeerFrame]:
+        """Frames for everything that is new, with the acknowledgement and the heartbeat."""
+        if not self.connected:
+            return []
+        unacked = self._unacked
+        if unacked and self._sent == self._next - 1 and now_ms - self._moved_ms > RESEND_MS:
+            self._sent -= len(unacked)
+        frames: list[PeerFrame] = []
+        while self._sent < self._next - 1 or heartbeat is not None or self._ack_due:
+            skip = len(unacked) - (self._next - 1 - self._sent)
+            if skip == 0:
+                self._moved_ms = now_ms
+            first = self._sent + 1
+            messages: list[PeerMessage] = []
+            size = 0
+            while self._sent < self._next - 1 and (not messages or size < peer_frame_bytes_max):
+                _, message, cost = unacked[skip]
+                messages.append(message)
+                size += cost
+                skip += 1
+                self._sent += 1
+            frames.append(
+                PeerFrame(
+                    self.me, self.incarnation, self.session, first if messages else 0,
+                    self._received, version, messages, heartbeat,
+                )
+            )  # fmt: skip
+            heartbeat = None
+            self._ack_due = False
+        return frames
+
+    def on_frame(self, frame: PeerFrame, version: MapVersion, now_ms: int) -> list[PeerMessage]:
+        """Messages of the frame, and of held ones, that can be handed up now, in order."""
+        if frame.map_version > version or self.held:
+            if len(self.held) < HELD_FRAMES_MAX:
+                self.held.append(frame)
+            return []
+        return self._take(frame, now_ms)
+
+    def release(self, version: MapVersion, now_ms: int) -> list[PeerMessage]:
+        """The map has moved: frames that waited for it."""
+        messages: list[PeerMessage] = []
+        while self.held and self.held[0].map_version <= version:
+            messages += self._take(self.held.popleft(), now_ms)
+        return messages
+
+    def _take(self, frame: PeerFrame, now_ms: int) -> list[PeerMessage]:
+        if self.session == NO_SESSION or frame.session != self.session[::-1]:
+            return []
+        unacked = self._unacked
+        while unacked and unacked[0][0] <= frame.acknowledged:
+            self.bytes_unacked -= unacked.popleft()[2]
+            self._moved_ms = now_ms
+        if not frame.messages:
+            return []
+        self._ack_due = True
+        new = self._received + 1 - frame.first
+        if not 0 <= new < len(frame.messages):
+            return []
+        self._received = frame.first + len(frame.messages) - 1
+        return frame.messages[new:]

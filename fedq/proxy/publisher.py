@@ -1,0 +1,97 @@
+"""This node's publishes to one fragment, wherever its primary is.
+
+Inputs: messages of local channels, `on_done` marks of the primary. Outputs: numbered batches,
+finished confirm groups.
+
+The publishes are numbered by this node (their *origin* is the node and its incarnation), and kept
+until the primary says that they are committed. After a failover they go to the new primary again;
+it knows the numbers of the old one's records and takes each publish once. A fragment whose
+primary is this very node is served the same way: if the node is deposed while it lives, its own
+publishers lose nothing either.
+"""
+
+from collections import deque
+from typing import Generic, NamedTuple, TypeVar
+
+from fedq.core.ids import ConnectionId, FragmentId
+from fedq.core.limits import publish_window_bytes_max
+from fedq.sessions.confirms import ConfirmGroup
+
+Owner = TypeVar("Owner")
+
+
+class Numbered(NamedTuple):
+    """Consecutive publishes from number `first` on."""
+
+    first: int
+    messages: list[bytes]
+    size: int
+
+
+class FragmentPublisher(Generic[Owner]):
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_pending", "_unconfirmed", "_waiting", "bytes_unconfirmed", "fragment_id", "last",
+        "paused", "remote_publishes",
+    )  # fmt: skip
+
+    def __init__(self, fragment_id: FragmentId) -> None:
+        self.fragment_id = fragment_id
+        #: The number given last.
+        self.last = 0
+        self.bytes_unconfirmed = 0
+        #: Connections whose reading waits for this window.
+        self.paused: dict[ConnectionId, None] = {}
+        #: Publishes that went to another node; what the fragment policy looks at.
+        self.remote_publishes = 0
+        self._pending: list[bytes] = []
+        self._unconfirmed: deque[Numbered] = deque()
+        self._waiting: deque[tuple[int, ConfirmGroup[Owner]]] = deque()
+
+    @property
+    def full(self) -> bool:
+        """The window is full: whoever publishes should pause."""
+        return self.bytes_unconfirmed >= publish_window_bytes_max
+
+    @property
+    def relaxed(self) -> bool:
+        """There is room again for those that paused."""
+        return self.bytes_unconfirmed <= publish_window_bytes_max // 2
+
+    def add(self, messages: list[bytes], group: ConfirmGroup[Owner] | None) -> None:
+        """Numbers messages; `group` hears when all of them are committed."""
+        self._pending += messages
+        self.last += len(messages)
+        if group is not None:
+            self._waiting.append((self.last, group))
+
+    def take(self) -> Numbered | None:
+        """What was added since the last take; kept until it is done."""
+        messages = self._pending
+        if not messages:
+            return None
+        self._pending = []
+        batch = Numbered(self.last - len(messages) + 1, messages, sum(map(len, messages)))
+        self.bytes_unconfirmed += batch.size
+        self._unconfirmed.append(batch)
+        return batch
+
+    def unconfirmed(self) -> list[Numbered]:
+        """Everything taken and not done, in order: what a new primary must be told again."""
+        return list(self._unconfirmed)
+
+    def on_done(self, through: int) -> list[ConfirmGroup[Owner]]:
+        """Publishes up to `through` are committed; the groups that end with them."""
+        unconfirmed, waiting = self._unconfirmed, self._waiting
+        while unconfirmed and unconfirmed[0].first + len(unconfirmed[0].messages) - 1 <= through:
+            self.bytes_unconfirmed -= unconfirmed.popleft().size
+        groups: list[ConfirmGroup[Owner]] = []
+        while waiting and waiting[0][0] <= through:
+            groups.append(waiting.popleft()[1])
+        return groups
+
+    def abandon(self) -> list[ConfirmGroup[Owner]]:
+        """The fragment is deleted: nothing is owed any more."""
+        self._pending = []
+        return self.on_done(self.last)

@@ -1,0 +1,247 @@
+"""Replication as a fragment's primary sees it: who has what, and what is committed.
+
+Inputs: records of the fragment (`on_records`), this node's own disk (`on_local`), backups' offers
+and acknowledgements, the copies the cluster map names (`set_copies`). Outputs: messages per
+backup in `sends`, and the `commit` mark.
+
+The commit rule: an event is committed when this node (`local`) and every *required* backup hold
+it. Required are the in-sync backups of the map and those whose joining has been proposed and is
+not decided (so nothing is confirmed without them that the map may at that moment be counting on).
+
+A backup's progress:
+
+    WAITING   nothing is sent: it has not said yet what it holds
+    COPYING   live records go out; old messages follow newest first, a few chunks at a time
+    STREAMING it has everything; its acknowledgements count
+
+At the creation of a fragment all copies are empty, so the first in-sync backups start STREAMING.
+A new primary's in-sync backups start WAITING: what they hold beyond the commit mark may differ
+from this copy, and `CopyStart` makes it the same (docs/adr/0005).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from fedq.core.ids import FragmentId, NodeId, Origin
+from fedq.core.limits import copy_chunk_bytes_max, copy_chunks_in_flight_max
+from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
+from fedq.core.ranges import Range, from_ranges, to_ranges
+from fedq.journal.records import encode_copy
+
+WAITING, COPYING, STREAMING = 0, 1, 2
+STATE_NAMES = ("waiting", "copying", "streaming")
+
+Send = CopyStart | CopyChunk | Replicate
+
+
+class Records(Protocol):
+    """One encoded record, as the fragment puts it out."""
+
+    @property
+    def last(self) -> int:
+        """The highest event number in it."""
+
+    @property
+    def data(self) -> bytes:
+        """Its journal encoding."""
+
+
+class Progress:
+    """What the primary knows of one backup."""
+
+    __slots__ = ("acked", "chunk_acked", "chunk_sent", "done_sent", "missing", "moved_ms", "sent",
+                 "state")  # fmt: skip
+
+    def __init__(self, state: int, base: int, now_ms: int) -> None:
+        self.state = state
+        #: The last event sent, and the last one acknowledged.
+        self.sent = base
+        self.acked = base if state == STREAMING else -1
+        #: Positions that the backup lacks, ascending; copied from the end.
+        self.missing: list[int] = []
+        self.chunk_sent = 0
+        self.chunk_acked = 0
+        self.done_sent = False
+        #: When it last moved, or began to owe something.
+        self.moved_ms = now_ms
+
+
+class PrimaryReplication:
+    """The replication of one fragment in one reign. See the module's docstring."""
+
+    __slots__ = ("backups", "commit", "fragment_id", "in_sync", "joining", "local", "reign",
+                 "sends")  # fmt: skip
+
+    def __init__(self, fragment_id: FragmentId, reign: int, base: int) -> None:
+        self.fragment_id = fragment_id
+        self.reign = reign
+        self.backups: dict[NodeId, Progress] = {}
+        self.in_sync: dict[NodeId, None] = {}
+        #: Backups whose entry into the in-sync set has been proposed.
+        self.joining: dict[NodeId, None] = {}
+        self.local = base
+        #: Nothing is known to be committed before every required backup has said what it holds.
+        self.commit = base - 1
+        #: What to send, per backup, in order.
+        self.sends: dict[NodeId, list[Send]] = {}
+
+    def set_copies(
+        self,
+        backups: Iterable[NodeId],
+        in_sync: Iterable[NodeId],
+        last: int,
+        new: bool,
+        now_ms: int,
+    ) -> None:
+        """The map's word on the backups; `new`: the fragment was just created, all are empty."""
+        self.in_sync = dict.fromkeys(in_sync)
+        self.joining = {node: None for node in self.joining if node not in self.in_sync}
+        wanted = dict.fromkeys(backups)
+        for node in list(self.backups):
+            if node not in wanted:
+                self._forget(node)
+        for node in wanted:
+            if node not in self.backups:
+                state = STREAMING if new and node in self.in_sync else WAITING
+                self.backups[node] = Progress(state, last, now_ms)
+        self._raise_commit()
+
+    def reset(self, node: NodeId, now_ms: int) -> None:
+        """The link to the backup starts anew: it has to say again what it holds."""
+        if node in self.backups:
+            self.joining.pop(node, None)
+            self.sends.pop(node, None)
+            self.backups[node] = Progress(WAITING, 0, now_ms)
+
+    def on_records(self, records: Sequence[Records], now_ms: int) -> None:
+        """New events of this turn, in order: one message to each backup that follows."""
+        data = b"".join([record.data for record in records])
+        last = records[-1].last
+        for node, progress in self.backups.items():
+            if progress.state == WAITING:
+                continue
+            if progress.acked >= progress.sent:
+                progress.moved_ms = now_ms
+            self._send(node, Replicate(self.fragment_id, self.reign, progress.sent, last, data))
+            progress.sent = last
+
+    def on_local(self, through: int) -> None:
+        """This node holds everything up to `through`, on disk where that is asked for."""
+        self.local = through
+        self._raise_commit()
+
+    def on_offer(
+        self,
+        node: NodeId,
+        held: Sequence[Range],
+        messages: Mapping[int, bytes],
+        last: int,
+        now_ms: int,
+    ) -> None:
+        """A backup says what it holds: from here on it follows, and gets what it lacks."""
+        if node not in self.backups:
+            return
+        theirs = dict.fromkeys(from_ranges(held))
+        progress = Progress(COPYING, last, now_ms)
+        progress.missing = [position for position in messages if position not in theirs]
+        dropped = to_ranges(position for position in theirs if position not in messages)
+        self.backups[node] = progress
+        self._send(node, CopyStart(self.fragment_id, self.reign, last, dropped))
+
+    def pump_copies(
+        self, messages: Mapping[int, bytes], origins: Mapping[Origin, int], now_ms: int
+    ) -> None:
+        """Sends the next chunks of every copy under way, newest messages first."""
+        for node, progress in self.backups.items():
+            while (
+                progress.state == COPYING
+                and not progress.done_sent
+                and progress.chunk_sent - progress.chunk_acked < copy_chunks_in_flight_max
+            ):
+                self._send(node, self._next_chunk(progress, messages, origins))
+                progress.moved_ms = now_ms
+
+    def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> None:
+        """A backup holds the events up to `through` and the chunks up to `copied`."""
+        progress = self.backups.get(node)
+        if progress is None or progress.state == WAITING:
+            return
+        progress.moved_ms = now_ms
+        progress.chunk_acked = max(progress.chunk_acked, copied)
+        if progress.state == COPYING and progress.done_sent:
+            if progress.chunk_acked < progress.chunk_sent:
+                return
+            progress.state = STREAMING
+        if progress.state == STREAMING:
+            progress.acked = max(progress.acked, through)
+            self._raise_commit()
+
+    def may_join(self) -> list[NodeId]:
+        """Backups that have everything and are not in the in-sync set yet."""
+        return [
+            node
+            for node, progress in self.backups.items()
+            if progress.state == STREAMING
+            and node not in self.in_sync
+            and node not in self.joining
+            and progress.acked >= self.commit
+        ]
+
+    def propose_joining(self, node: NodeId) -> None:
+        """From now on commits need this backup too, until the map has decided."""
+        self.joining[node] = None
+
+    def end_joining(self, node: NodeId) -> None:
+        """The map refused, for good: the backup is no longer needed for commits."""
+        self.joining.pop(node, None)
+        self._raise_commit()
+
+    def stalled(self, now_ms: int, stall_ms: int) -> list[NodeId]:
+        """Required backups that owe something and have not moved for `stall_ms`."""
+        return [
+            node
+            for node in (*self.in_sync, *self.joining)
+            if (progress := self.backups.get(node)) is not None
+            and (progress.state != STREAMING or progress.acked < progress.sent)
+            and now_ms - progress.moved_ms >= stall_ms
+        ]
+
+    def _next_chunk(
+        self, progress: Progress, messages: Mapping[int, bytes], origins: Mapping[Origin, int]
+    ) -> CopyChunk:
+        missing, size = progress.missing, 0
+        positions: list[int] = []
+        while missing and size < copy_chunk_bytes_max:
+            position = missing.pop()
+            message = messages.get(position)
+            if message is not None:
+                positions.append(position)
+                size += len(message)
+        positions.reverse()
+        bodies = [messages[position] for position in positions]
+        data = encode_copy(self.fragment_id, self.reign, positions, bodies, origins)
+        progress.chunk_sent += 1
+        progress.done_sent = not missing
+        return CopyChunk(
+            self.fragment_id, self.reign, progress.chunk_sent, progress.done_sent, data
+        )
+
+    def _raise_commit(self) -> None:
+        mark = self.local
+        for node in (*self.in_sync, *self.joining):
+            progress = self.backups.get(node)
+            if progress is not None and progress.acked < mark:
+                mark = progress.acked
+        if mark > self.commit:
+            self.commit = mark
+
+    def _forget(self, node: NodeId) -> None:
+        del self.backups[node]
+        self.joining.pop(node, None)
+        self.sends.pop(node, None)
+
+    def _send(self, node: NodeId, message: Send) -> None:
+        lane = self.sends.get(node)
+        if lane is None:
+            lane = self.sends[node] = []
+        lane.append(message)
