@@ -57,7 +57,10 @@ def message_flags(properties: bytes) -> int:
     """
     try:
         flags, end = _walk(properties)
-    except (IndexError, struct.error):
+    except ConnectionViolation as violation:
+        text = f"basic.publish: the property list is malformed: {violation.text}"
+        raise ConnectionViolation(violation.reply_code, text, 60, 40) from None
+    except IndexError:
         end = -1
     if end != len(properties):
         text = "basic.publish: the property list does not hold what its flags announce"
@@ -69,8 +72,7 @@ def _walk(properties: bytes) -> tuple[int, int]:
     """(message flags, where the list ends); the length is for the caller to compare."""
     present = properties[0] << 8 | properties[1]
     if present & 3:
-        text = "basic.publish: property flags beyond those of class basic are set"
-        raise ConnectionViolation(SYNTAX_ERROR, text, 60, 40)
+        raise ConnectionViolation(SYNTAX_ERROR, "flags beyond those of class basic are set")
     at = 2
     flags = 0
     for bit in _BEFORE_HEADERS:
