@@ -33,8 +33,9 @@ class Broker(Protocol):
     def address(self) -> Address:
         """Where it listens for clients."""
 
-    def cpu_s(self) -> float:
-        """Processor seconds used by all of its processes so far."""
+    @property
+    def pid(self) -> int:
+        """Its first process; all others descend from it."""
 
     def __enter__(self) -> Self: ...
 
@@ -76,11 +77,12 @@ class FedqBroker:
         """Where it listens for clients."""
         return self._cluster.nodes["bench"].amqp
 
-    def cpu_s(self) -> float:
-        """Processor seconds used so far."""
+    @property
+    def pid(self) -> int:
+        """The node's process."""
         process = self._cluster.nodes["bench"].process
         assert process is not None
-        return tree_cpu_s(process.pid)
+        return process.pid
 
     def __enter__(self) -> Self:
         self._cluster.__enter__()
@@ -116,9 +118,10 @@ class RabbitBroker:
         """Where it listens for clients."""
         return Address("127.0.0.1", self._port)
 
-    def cpu_s(self) -> float:
-        """Processor seconds used so far."""
-        return tree_cpu_s(self._processes[-1].pid)
+    @property
+    def pid(self) -> int:
+        """The start script's process, the parent of the Erlang machine."""
+        return self._processes[-1].pid
 
     def _environment(self) -> dict[str, str]:
         base = str(self._directory)
