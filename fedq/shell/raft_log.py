@@ -22,9 +22,7 @@ turns and is reported once through `failed`.
 
 import logging
 import random
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import pysyncobj.config
@@ -38,14 +36,13 @@ import pysyncobj.version
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
-from fedq.shell.raft_journal import Entry, RaftJournal
-from fedq.shell.raft_replication import Follower, batches, next_batch, take_entries
+from fedq.shell.raft_face import JournalFace
+from fedq.shell.raft_journal import RaftJournal
+from fedq.shell.raft_replication import Follower, next_batch, take_entries
 from fedq.shell.raft_snapshot import (
-    Snapshot,
     SnapshotError,
     SnapshotReceiver,
     decode_snapshot,
-    encode_snapshot,
 )
 from fedq.shell.raft_storage import RaftStorage
 from fedq.shell.raft_timing import RaftTiming
@@ -65,9 +62,6 @@ from fedq.shell.raft_wire import (
 __all__ = ["LogMachine", "RaftLog", "RaftTiming"]
 
 PYSYNCOBJ_VERSION: Final = "0.3.17"
-voters_max: Final = 5
-#: Commands of other voters that wait for this leader.
-_forwarded_max: Final = 4_096
 #: Entries applied in one turn, so that heartbeats go out between them.
 _applied_per_turn_max: Final = 2_000
 
@@ -106,47 +100,6 @@ def _given_journal(journal: object) -> object:
 pysyncobj.syncobj.createJournal = _given_journal
 
 
-class _Journal:
-    """The face of a `RaftJournal` that pysyncobj sees; what it does not call is not here."""
-
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: RaftJournal) -> None:
-        self._journal = journal
-
-    def __len__(self) -> int:
-        return len(self._journal)
-
-    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
-        return self._journal[place]
-
-    def add(self, command: bytes, index: int, term: int) -> None:
-        assert index == self._journal.last_index + 1, f"entry {index} leaves a gap"
-        self._journal.append(command, term)
-
-    def setCurrentTerm(self, term: int, vote: str | None) -> None:  # noqa: N802
-        self._journal.set_term(term, vote)
-
-    def getCurrentTerm(self) -> int:  # noqa: N802
-        return self._journal.term
-
-    def getVotedForNodeId(self) -> str | None:  # noqa: N802
-        return self._journal.vote
-
-    def setRaftCommitIndex(self, index: int) -> None:  # noqa: N802
-        """A leader alone commits without any frame leaving, so this is where it syncs."""
-        self._journal.sync()
-
-    def getRaftCommitIndex(self) -> int:  # noqa: N802
-        return self._journal.first_index
-
-    def onOneSecondTimer(self) -> None:  # noqa: N802
-        """Nothing is put off: see `RaftJournal.sync`."""
-
-    def _destroy(self) -> None:
-        """The `RaftLog` closes the journal."""
-
-
 class _Transport(pysyncobj.transport.Transport):  # type: ignore[misc]
     """What pysyncobj still sends itself: the messages of elections."""
 
@@ -183,12 +136,11 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         node: NodeId,
         peers: Iterable[NodeId],
         timing: RaftTiming,
-        storage: RaftStorage,
+        journal: RaftJournal,
         hooks: VoterHooks,
     ) -> None:
         self._timing = timing
-        self._storage = storage
-        self._log = storage.journal
+        self._log = journal
         self._hooks = hooks
         self._post = hooks.post
         self._peers = {name: pysyncobj.node.Node(name) for name in sorted(peers)}
@@ -197,14 +149,11 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         self._heard_leader = float("-inf")
         #: Who voted for this candidate in which term: a repeated frame must not count twice.
         self._ballots: tuple[int, dict[NodeId, None]] = (0, {})
-        #: Commands to put into the log, or to send to the leader; and those of other voters.
-        self._proposals: deque[bytes] = deque()
-        self._forwarded: deque[bytes] = deque()
         self._transport = _Transport(hooks.post)
         super().__init__(
             pysyncobj.node.Node(node),
             list(self._peers.values()),
-            _configuration(timing, _Journal(self._log)),
+            _configuration(timing, JournalFace(journal)),
             transport=self._transport,
         )
         self._SyncObj__raftLastApplied = self._log.first_index
@@ -233,8 +182,11 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     def step(self) -> None:
         self.doTick(0)
 
-    def propose(self, command: bytes) -> None:
-        self._proposals.append(command)
+    def append(self, commands: Sequence[bytes]) -> None:
+        assert self._isLeader(), "only a leader appends to the log"
+        for command in commands:
+            self._log.append(_COMMAND_PREFIX + command, self.term)
+        self._SyncObj__sendAppendEntries()
 
     def has_more_to_do(self) -> bool:
         if self.applied < self.committed:
@@ -296,7 +248,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             case Ack():
                 self._on_ack(node, message)
             case Forward():
-                self._on_forward(message)
+                raise AssertionError("commands of other voters are the turns' business")
 
     def _on_vote_request(self, node: Any, request: VoteRequest) -> None:
         # Who hears its leader does not listen to a candidate that does not: else one bad link
@@ -364,8 +316,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             self._answer(node, self._log.last_index + 1, success=False, reset=True)
             return
         if snapshot.number > self.applied:
-            self._storage.install(encoded, snapshot)
-            self._hooks.on_snapshot(snapshot.data)
+            self._hooks.install(encoded, snapshot)
             self._SyncObj__raftLastApplied = snapshot.number
             committed = max(self.committed, snapshot.number)
             self._SyncObj__raftCommitIndex = committed
@@ -388,6 +339,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             self._wait_for_leader()
         if self._getLeader() != node:
             self._SyncObj__raftLeader = node
+            self._receiver = SnapshotReceiver()
         self._SyncObj__setState(_FOLLOWER)
         self._heard_leader = _monotonic()
         return True
@@ -423,10 +375,6 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
                 follower.snapshot_arrived()
         self._feed(node)
 
-    def _on_forward(self, forward: Forward) -> None:
-        room = _forwarded_max - len(self._forwarded)
-        self._forwarded.extend(forward.commands[:room])
-
     # --- in place of pysyncobj's own ---
 
     def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802
@@ -441,11 +389,12 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         for peer, node in self._peers.items():
             if node in self._SyncObj__connectedNodes and not self._feed(node):
                 previous = self._SyncObj__raftNextIndex[node] - 1
+                term = 0
                 if previous < self._log.first_index:
-                    append = Append(self.term, self.committed, 0, 0, [])
+                    previous = 0
                 else:
-                    append = self._append_after(previous)
-                self._post(peer, append)
+                    term = self._log.term_at(previous)
+                self._post(peer, Append(self.term, self.committed, previous, term, []))
                 self._followers[peer].under_way += 1
 
     def _feed(self, node: Any) -> bool:
@@ -457,24 +406,19 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         while follower.has_room:
             index = self._SyncObj__raftNextIndex[node]
             if index <= self._log.first_index:
-                chunk = follower.next_chunk(self.term, self._encoded_snapshot)
+                chunk = follower.next_chunk(self.term, self._hooks.encoded_snapshot)
                 if chunk is None:
                     break
                 self._post(node.id, chunk)
             elif index <= self._log.last_index:
-                append = self._append_after(index - 1)
-                self._post(node.id, append)
-                self._SyncObj__raftNextIndex[node] = index + len(append.entries)
+                batch, term = next_batch(self._log, index), self._log.term_at(index - 1)
+                self._post(node.id, Append(self.term, self.committed, index - 1, term, batch))
+                self._SyncObj__raftNextIndex[node] = index + len(batch)
             else:
                 break
             follower.under_way += 1
             sent = True
         return sent
-
-    def _append_after(self, previous: int) -> Append:
-        entries = next_batch(self._log, previous + 1)
-        term = self._log.term_at(previous)
-        return Append(self.term, self.committed, previous, term, entries)
 
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
         """Hands committed commands to the machine; True tells followers of it at once."""
@@ -489,41 +433,13 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         return True
 
     def _checkCommandsToApply(self) -> None:  # noqa: N802
-        if self._isLeader():
-            if self._proposals or self._forwarded:
-                self._log_proposals(self._proposals)
-                self._log_proposals(self._forwarded)
-                self._SyncObj__sendAppendEntries()
-            return
-        # What was forwarded to a leader that is none any more is the proposer's to repeat.
-        self._forwarded.clear()
-        leader = self.leader
-        if leader is not None and self.is_connected(leader):
-            for batch in batches(self._proposals):
-                self._post(leader, Forward(batch))
-        self._proposals.clear()
-
-    def _log_proposals(self, commands: deque[bytes]) -> None:
-        term = self.term
-        for command in commands:
-            self._log.append(_COMMAND_PREFIX + command, term)
-        commands.clear()
+        """The turns hand commands to `append`."""
 
     def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
-        applied, journal = self.applied, self._log
-        count = applied - journal.first_index
-        grown = journal.size_bytes - journal.base_bytes
-        is_long = count > self._timing.compact_entries
-        if is_long or (count > 0 and grown > self._timing.compact_bytes):
-            self._storage.compact(applied, self._encoded_snapshot())
-
-    def _encoded_snapshot(self) -> bytes:
-        applied = self.applied
-        term = self._log.term_at(applied)
-        return encode_snapshot(Snapshot(applied, term, self._hooks.snapshot()))
+        """The turns compact the log."""
 
 
-def _configuration(timing: RaftTiming, journal: _Journal) -> Any:
+def _configuration(timing: RaftTiming, journal: JournalFace) -> Any:
     election_max_s = timing.election_max_ms / 1_000
     return pysyncobj.config.SyncObjConf(
         autoTick=False,
@@ -544,33 +460,6 @@ def _configuration(timing: RaftTiming, journal: _Journal) -> Any:
 class RaftLog(RaftTurns):
     """The replicated log of one voter; see the module's docstring."""
 
-    def __init__(
-        self,
-        node: NodeId,
-        voters: Sequence[NodeId],
-        directory: Path,
-        *,
-        send: Callable[[NodeId, bytes], bool],
-        machine: LogMachine,
-        failed: Callable[[str], None],
-        timing: RaftTiming | None = None,
-    ) -> None:
-        """`send` hands a frame to the peer's stream, False if it is not connected.
-
-        `voters` contains `node`. `failed` is called once, with a sentence, when the log had to
-        stop: the process should end. Raises `ValueError` for impossible voters.
-        """
-        names = dict.fromkeys(voters)
-        if node not in names or len(names) != len(voters) or len(names) > voters_max:
-            raise ValueError(
-                f"a Raft log has 1 to {voters_max} different voters, among them the node itself; "
-                f"{node} was given {', '.join(voters)}"
-            )
-        peers = dict.fromkeys(name for name in names if name != node)
-        timing = timing or RaftTiming()
-        super().__init__(node, peers, timing, send=send, machine=machine, failed=failed)
-        self._directory = directory
-
     def start(self) -> None:
         """Restores the machine from disk and begins; needs a running asyncio loop.
 
@@ -579,5 +468,9 @@ class RaftLog(RaftTurns):
         trusted, `OSError` when they cannot be read.
         """
         storage = RaftStorage.open(self._directory)
-        voter = _Voter(self._node, self._peers, self._timing, storage, self)
-        self._begin(voter, storage)
+        try:
+            voter = _Voter(self._node, self._peers, self._timing, storage.journal, self)
+            self._begin(voter, storage)
+        except BaseException:
+            storage.journal.abandon()
+            raise

@@ -11,18 +11,25 @@ files are abandoned as a crash would leave them, and `failed` is told once.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
+from fedq.shell.raft_replication import batches
+from fedq.shell.raft_snapshot import Snapshot, encode_snapshot
 from fedq.shell.raft_storage import RaftStorage
 from fedq.shell.raft_timing import RaftTiming
-from fedq.shell.raft_wire import RaftMessage, WireError, decode, encode
+from fedq.shell.raft_wire import Forward, RaftMessage, WireError, decode, encode
 
 #: Frames received and not yet handled; more are dropped, which Raft survives.
-_inbox_frames_max: Final = 4_096
+_inbox_frames_max: Final = 1_024
+#: Commands of other voters taken in one turn; more are dropped, and repeated by their proposers.
+_forwarded_max: Final = 4_096
+voters_max: Final = 5
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +66,11 @@ class Voter(Protocol):
     def disconnected(self, peer: NodeId) -> None: ...
     def frame_lost(self, peer: NodeId) -> None: ...
     def handle(self, peer: NodeId, message: RaftMessage) -> None: ...
-    def propose(self, command: bytes) -> None: ...
+    def append(self, commands: Sequence[bytes]) -> None:
+        """Puts commands into the log and sends it on; only while leading."""
+
     def step(self) -> None:
-        """Elections, commits, application, what followers lack, compaction: what is due."""
+        """Elections, commits, application, heartbeats: what is due."""
 
     def has_more_to_do(self) -> bool:
         """Whether another step would get further without any frame or time in between."""
@@ -79,11 +88,11 @@ class VoterHooks(Protocol):
     def apply(self, command: bytes) -> None:
         """The next committed command."""
 
-    def snapshot(self) -> bytes:
-        """The machine's state now."""
+    def encoded_snapshot(self) -> bytes:
+        """A snapshot of the machine as it is now."""
 
-    def on_snapshot(self, data: bytes) -> None:
-        """The machine's state from now on."""
+    def install(self, encoded: bytes, snapshot: Snapshot) -> None:
+        """A leader's snapshot takes the place of the machine's state and of the log."""
 
 
 class RaftTurns:
@@ -92,16 +101,30 @@ class RaftTurns:
     def __init__(
         self,
         node: NodeId,
-        peers: dict[NodeId, None],
-        timing: RaftTiming,
+        voters: Sequence[NodeId],
+        directory: Path,
         *,
         send: Callable[[NodeId, bytes], bool],
         machine: LogMachine,
         failed: Callable[[str], None],
+        timing: RaftTiming | None = None,
     ) -> None:
+        """`voters` contains `node`; `directory` holds the files, its parent exists.
+
+        `send` hands a frame to the peer's stream, False if it is not connected. `failed` is
+        called once, with a sentence, when the log had to stop: the process should end.
+        Raises `ValueError` for impossible voters.
+        """
+        names = dict.fromkeys(voters)
+        if node not in names or len(names) != len(voters) or len(names) > voters_max:
+            raise ValueError(
+                f"a Raft log has 1 to {voters_max} different voters, among them the node itself; "
+                f"{node} was given {', '.join(voters)}"
+            )
         self._node = node
-        self._peers = peers
-        self._timing = timing
+        self._peers = dict.fromkeys(name for name in names if name != node)
+        self._directory = directory
+        self._timing = timing or RaftTiming()
         self._send = send
         self._machine = machine
         self._failed = failed
@@ -112,6 +135,12 @@ class RaftTurns:
         self._turn_is_due = False
         self._inbox: list[tuple[NodeId, RaftMessage]] = []
         self._outbox: list[tuple[NodeId, RaftMessage]] = []
+        #: Peers to whom frames can be sent; kept from before the start.
+        self._connected: dict[NodeId, None] = {}
+        #: Commands for the log of this turn: own, and those of voters that take this one for
+        #: the leader.
+        self._proposals: list[bytes] = []
+        self._forwarded: list[bytes] = []
         #: Own proposals not yet seen committed, with the time when to stop counting them.
         self._in_flight: dict[bytes, float] = {}
         self._reported: tuple[NodeId | None, int] = (None, 0)
@@ -132,28 +161,38 @@ class RaftTurns:
         self._in_flight.pop(command, None)
         self._machine.on_committed(command)
 
-    def snapshot(self) -> bytes:
-        """The machine's state after the last command applied."""
-        return self._machine.snapshot()
+    def encoded_snapshot(self) -> bytes:
+        """The machine's state after the last entry applied."""
+        assert self._voter is not None
+        assert self._storage is not None
+        applied = self._voter.applied
+        term = self._storage.journal.term_at(applied)
+        return encode_snapshot(Snapshot(applied, term, self._machine.snapshot()))
 
-    def on_snapshot(self, data: bytes) -> None:
-        """Replaces the machine's state with a leader's."""
-        self._machine.on_snapshot(data)
+    def install(self, encoded: bytes, snapshot: Snapshot) -> None:
+        """Stores a leader's snapshot durably, then shows it to the machine."""
+        assert self._storage is not None
+        self._storage.install(encoded, snapshot)
+        self._machine.on_snapshot(snapshot.data)
 
     def _begin(self, voter: Voter, storage: RaftStorage) -> None:
         """Starts the turns; the machine gets the restored snapshot first."""
-        self._voter, self._storage = voter, storage
+        assert self._loop is None, "a Raft log is started once"
         self._loop = asyncio.get_running_loop()
         if storage.restored is not None:
             self._machine.on_snapshot(storage.restored.data)
             storage.restored = None
-        self._on_timer()
+        self._voter, self._storage = voter, storage
+        for peer in self._connected:
+            voter.connected(peer)
+        self._timer = self._loop.call_later(0, self._on_timer)
 
     # --- inputs ---
 
     def propose(self, command: bytes) -> bool:
         """Asks for a command to be committed; fire and forget.
 
+        A command that is under way already is not sent twice.
         False when no leader can be reached or `commands_in_flight_max` proposals are under way:
         try again later. True promises nothing: the proposer repeats what it does not see
         committed, and the machine ignores what it has seen. Raises `ValueError` for a command
@@ -164,6 +203,8 @@ class RaftTurns:
                 f"a command of the cluster map has 1 to {limits.command_bytes_max} bytes, this "
                 f"one {len(command)}: split it"
             )
+        if command in self._in_flight:
+            return True
         voter = self._voter
         if voter is None or len(self._in_flight) >= limits.commands_in_flight_max:
             return False
@@ -171,7 +212,7 @@ class RaftTurns:
         if leader is None or (leader != self._node and not voter.is_connected(leader)):
             return False
         self._in_flight[command] = self._now() + self._timing.proposal_ms / 1_000
-        voter.propose(command)
+        self._proposals.append(command)
         self._make_turn_due()
         return True
 
@@ -193,14 +234,19 @@ class RaftTurns:
 
     def on_peer_connected(self, peer: NodeId) -> None:
         """Frames may be sent to the peer from now on; again after a new connection."""
+        if peer not in self._peers:
+            return
         self._garbage_from.pop(peer, None)
-        if self._voter is not None and peer in self._peers:
+        self._connected[peer] = None
+        if self._voter is not None:
             self._voter.connected(peer)
             self._make_turn_due()
 
     def on_peer_disconnected(self, peer: NodeId) -> None:
         """The stream to the peer broke; frames under way may be lost."""
-        if self._voter is not None and peer in self._peers:
+        if self._connected.pop(peer, self) is self:
+            return
+        if self._voter is not None:
             self._voter.disconnected(peer)
             if self._reported[0] == peer:
                 self._in_flight.clear()
@@ -245,7 +291,7 @@ class RaftTurns:
 
         Takes `hand_over_ms` at most. May be called again, or after a failure.
         """
-        if self._voter is not None and self.is_leader and self._peers:
+        if self._voter is not None and self._peers:
             await self._hand_over(self._voter)
         if self._storage is not None and self._voter is not None:
             self._end()
@@ -258,22 +304,24 @@ class RaftTurns:
             self._storage.journal.abandon()
 
     async def _hand_over(self, voter: Voter) -> None:
-        if not voter.hand_over():
-            return
-        self._make_turn_due()
         deadline = self._now() + self._timing.hand_over_ms / 1_000
-        while self.is_leader and (remaining := deadline - self._now()) > 0:
+        asked = False
+        while self.is_leader and self._connected and self._now() < deadline:
+            if not asked:
+                # Refused while no follower has every entry yet.
+                asked = voter.hand_over()
+                self._make_turn_due()
             self._leader_changed.clear()
-            try:
-                await asyncio.wait_for(self._leader_changed.wait(), remaining)
-            except TimeoutError:
-                logger.info("stopping while still leading the Raft log: nobody took over in time")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._leader_changed.wait(), self._timing.tick_ms / 1_000)
 
     def _end(self) -> None:
         self._voter = None
         self._inbox.clear()
         self._outbox.clear()
         self._in_flight.clear()
+        self._proposals.clear()
+        self._forwarded.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -317,8 +365,13 @@ class RaftTurns:
         try:
             inbox, self._inbox = self._inbox, []
             for peer, message in inbox:
-                voter.handle(peer, message)
+                if isinstance(message, Forward):
+                    self._forwarded += message.commands[: _forwarded_max - len(self._forwarded)]
+                else:
+                    voter.handle(peer, message)
             voter.step()
+            self._submit(voter)
+            self._compact(voter, storage)
             storage.journal.sync()
             self._flush(voter)
             self._report(voter)
@@ -328,6 +381,27 @@ class RaftTurns:
             return
         if voter.has_more_to_do():
             self._make_turn_due()
+
+    def _submit(self, voter: Voter) -> None:
+        """Puts this turn's commands into the log, or asks the leader to."""
+        proposals, self._proposals = self._proposals, []
+        forwarded, self._forwarded = self._forwarded, []
+        leader = voter.leader
+        if leader == self._node:
+            if proposals or forwarded:
+                voter.append(proposals + forwarded)
+        elif leader is not None and voter.is_connected(leader):
+            # What others forwarded to this former leader is theirs to repeat.
+            for batch in batches(proposals):
+                self.post(leader, Forward(batch))
+
+    def _compact(self, voter: Voter, storage: RaftStorage) -> None:
+        journal = storage.journal
+        count = voter.applied - journal.first_index
+        grown = journal.size_bytes - journal.base_bytes
+        is_long = count > self._timing.compact_entries
+        if is_long or (count > 0 and grown > self._timing.compact_bytes):
+            storage.compact(voter.applied, self.encoded_snapshot())
 
     def _flush(self, voter: Voter) -> None:
         outbox, self._outbox = self._outbox, []
@@ -349,6 +423,8 @@ class RaftTurns:
 
     def _refuse(self, peer: NodeId, reason: str) -> None:
         self.garbage_frames += 1
-        if peer not in self._garbage_from and len(self._garbage_from) < limits.channels_max:
-            self._garbage_from[peer] = None
+        # One line for each voter's connection, one for all strangers together.
+        source = peer if peer in self._peers else NodeId("")
+        if source not in self._garbage_from:
+            self._garbage_from[source] = None
             logger.warning("dropping Raft frames of %s: %s", peer, reason)

@@ -2,15 +2,19 @@
 
 import asyncio
 import random
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import orjson
 import pytest
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog, RaftTiming
+from fedq.shell.raft_storage import RaftStorage
 from tests.contract.raft_cluster import FAST, Cluster, Machine
 
 
@@ -99,8 +103,9 @@ def test_a_commit_reaches_followers_without_waiting_for_a_heartbeat(tmp_path: Pa
 
 def test_one_voter_leads_at_once(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        (member,) = cluster.members.values()
-        assert member.log.is_leader
+        started = asyncio.get_running_loop().time()
+        member = await cluster.leader()
+        assert asyncio.get_running_loop().time() - started < 0.1
         commands = numbered(500)
         await cluster.propose(member, commands)
         assert member.machine.commands == commands
@@ -492,3 +497,89 @@ def test_impossible_voters_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="1 to 5 different voters"):
             build(*voters)
     assert not build("a").propose(b"before the start")
+
+
+@pytest.mark.slow
+def test_kill_9_during_compactions_loses_nothing_that_was_reported(tmp_path: Path) -> None:
+    """The victim compacts after every few entries, so most kills hit a compaction."""
+    dice = random.Random(11)
+    directory = tmp_path / "victim"
+    reported = 0
+    for _ in range(6):
+        command = [sys.executable, "-m", "tests.contract.raft_victim", str(directory)]
+        victim = subprocess.Popen([*command, str(reported)], stdout=subprocess.PIPE)
+        assert victim.stdout is not None
+        for _ in range(dice.randrange(50, 400)):
+            assert victim.stdout.readline()
+        victim.kill()
+        rest = victim.stdout.read().split()
+        victim.stdout.close()
+        victim.wait()
+
+        storage = RaftStorage.open(directory)
+        snapshot = storage.restored
+        kept = [] if snapshot is None else [bytes.fromhex(c) for c in orjson.loads(snapshot.data)]
+        kept += [entry.command[1:] for entry in storage.journal[1:] if len(entry.command) > 1]
+        storage.journal.close()
+        assert kept == [b"%d" % number for number in range(len(kept))]
+        assert not rest or len(kept) > int(rest[-1])
+        reported = len(kept)
+    assert reported > 300
+
+
+@pytest.mark.slow
+def test_kills_cuts_and_losses_at_random_never_fork_or_lose_the_log(tmp_path: Path) -> None:
+    rounds = 60
+
+    async def scenario(cluster: Cluster) -> None:
+        dice = random.Random(3)
+        longest: list[bytes] = []
+        number = 0
+
+        def look() -> bool:
+            """Every log is a beginning of the longest one ever seen."""
+            for member in cluster.members.values():
+                seen = member.machine.commands
+                common = min(len(seen), len(longest))
+                assert seen[:common] == longest[:common], "the log forked"
+                longest.extend(seen[common:])
+            return False
+
+        def disturb() -> None:
+            match dice.randrange(6):
+                case 0 if len(cluster.members) > 1:
+                    cluster.kill(dice.choice(list(cluster.members)))
+                case 1 | 2:
+                    missing = [name for name in cluster.names if name not in cluster.members]
+                    if missing:
+                        cluster.start(*missing)
+                    cluster.heal()
+                case 3:
+                    cluster.isolate(dice.choice(list(cluster.members)))
+                case 4:
+                    cluster.meddle = lambda _, __, frame: None if dice.random() < 0.2 else frame
+                case _:
+                    cluster.meddle = lambda _, __, frame: frame
+
+        loop = asyncio.get_running_loop()
+        for _ in range(rounds):
+            disturb()
+            pause = loop.time() + dice.uniform(0.0, 0.12)
+            while loop.time() < pause:
+                for member in cluster.members.values():
+                    assert not member.failures
+                    if member.log.propose(b"%d" % number):
+                        number += 1
+                await asyncio.sleep(0.001)
+                look()
+        cluster.meddle = lambda _, __, frame: frame
+        missing = [name for name in cluster.names if name not in cluster.members]
+        if missing:
+            cluster.start(*missing)
+        cluster.heal()
+        await cluster.propose(await cluster.leader(), [b"the end"])
+        look()
+        await cluster.agreed(longest)
+        assert len(longest) == len(set(longest)) > rounds
+
+    run(tmp_path, scenario, timing=compacting(40))

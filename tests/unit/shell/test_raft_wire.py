@@ -1,0 +1,139 @@
+"""The frames of the Raft stream: what goes in comes out, and nothing else gets in."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fedq.core import limits
+from fedq.shell.raft_wire import (
+    NO_OP,
+    Ack,
+    Append,
+    Forward,
+    LeadNow,
+    LogEntry,
+    RaftMessage,
+    SnapshotChunk,
+    Vote,
+    VoteRequest,
+    WireError,
+    decode,
+    encode,
+    entry_bytes_max,
+    frame_bytes_max,
+    payload_bytes_max,
+    snapshot_bytes_max,
+)
+
+numbers = st.integers(0, 2**63 - 1)
+commands = st.binary(min_size=1, max_size=40)
+entry_commands = st.one_of(st.just(NO_OP), commands.map(lambda body: b"\x00" + body))
+
+
+@st.composite
+def appends(draw: st.DrawFn) -> Append:
+    terms = sorted(draw(st.lists(numbers, min_size=2, max_size=9)))
+    entries = [LogEntry(term, draw(entry_commands)) for term in terms[1:-1]]
+    prev_index = draw(st.integers(1, 2**63 - 1))
+    return Append(terms[-1], draw(numbers), prev_index, terms[0], entries)
+
+
+@st.composite
+def chunks(draw: st.DrawFn) -> SnapshotChunk:
+    data = draw(st.binary(min_size=1, max_size=100))
+    offset = draw(st.integers(0, snapshot_bytes_max - len(data)))
+    total = draw(st.integers(offset + len(data), snapshot_bytes_max))
+    return SnapshotChunk(draw(numbers), offset, total, data)
+
+
+@st.composite
+def vote_requests(draw: st.DrawFn) -> VoteRequest:
+    last_term, term = sorted((draw(numbers), draw(numbers)))
+    return VoteRequest(term, draw(numbers), last_term, draw(st.booleans()))
+
+
+messages: st.SearchStrategy[RaftMessage] = st.one_of(
+    vote_requests(),
+    st.builds(Vote, numbers),
+    st.builds(LeadNow, numbers),
+    appends(),
+    chunks(),
+    st.builds(Ack, numbers, numbers, st.booleans(), st.booleans()),
+    st.builds(Forward, st.lists(commands, max_size=5)),
+)
+
+
+@given(messages)
+def test_a_message_survives_the_wire(message: RaftMessage) -> None:
+    decoded = decode(encode(message))
+    assert type(decoded) is type(message)
+    assert decoded == message
+
+
+@given(messages, st.data())
+def test_a_frame_cut_short_or_prolonged_is_refused(
+    message: RaftMessage, data: st.DataObject
+) -> None:
+    frame = encode(message)
+    if not isinstance(message, SnapshotChunk):
+        with pytest.raises(WireError):
+            decode(frame + b"\x00")
+        shorter = frame[: data.draw(st.integers(0, len(frame) - 1))]
+        with pytest.raises(WireError):
+            decode(shorter)
+
+
+@given(st.one_of(st.binary(max_size=200), st.binary(max_size=200).map(lambda b: b"\x01" + b)))
+@example(b"\x01\x04" + bytes(34))
+def test_whatever_decodes_encodes_to_the_same_bytes(frame: bytes) -> None:
+    try:
+        message = decode(frame)
+    except WireError:
+        return
+    assert encode(message) == frame
+
+
+def test_the_format_is_frozen() -> None:
+    assert encode(Vote(7)).hex() == "01020000000000000007"
+    append = Append(3, 8, 9, 2, [LogEntry(3, b"\x00hi"), LogEntry(3, NO_OP)])
+    assert encode(append).hex() == (
+        "0104"
+        "0000000000000003" "0000000000000008" "0000000000000009" "0000000000000002" "0002"
+        "0000000000000003" "00000003" "006869"
+        "0000000000000003" "00000001" "01"
+    )  # fmt: skip
+    assert encode(Ack(3, 12, True, False)).hex() == "01060000000000000003000000000000000c0100"
+
+
+def test_the_largest_frames_fit() -> None:
+    entry = LogEntry(1, b"\x00" + bytes(limits.command_bytes_max))
+    assert decode(encode(Append(1, 0, 1, 0, [entry]))) == Append(1, 0, 1, 0, [entry])
+    chunk = SnapshotChunk(1, 0, payload_bytes_max, bytes(payload_bytes_max))
+    assert decode(encode(chunk)) == chunk
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (b"", "has 2 to"),
+        (bytes(frame_bytes_max + 1), "has 2 to"),
+        (b"\x02\x02" + bytes(8), "version 2; this node speaks version 1"),
+        (b"\x80\x04\x95" + bytes(20), "version 128"),
+        (b"\x01\x63", "unknown kind of Raft frame: 99"),
+        (b"\x01\x02" + b"\xff" * 8, "beyond"),
+        (b"\x01\x06" + bytes(16) + b"\x02\x00", "a flag is 0 or 1"),
+        (encode(Append(5, 0, 1, 4, [LogEntry(3, NO_OP)])), "never fall"),
+        (encode(Append(5, 0, 1, 4, [LogEntry(6, NO_OP)])), "pass the leader"),
+        (encode(Append(5, 0, 0, 0, [LogEntry(5, NO_OP)])), "after index 0"),
+        (encode(Append(5, 0, 1, 4, [LogEntry(5, b"\x03x")])), "unknown kind of log entry: 3"),
+        (encode(Append(5, 0, 1, 4, [LogEntry(5, b"\x00")])), "unknown kind of log entry"),
+        (encode(Append(5, 0, 1, 4, [LogEntry(5, bytes(entry_bytes_max + 1))])), "at most 49153"),
+        (encode(Forward([bytes(limits.command_bytes_max + 1)])), "at most 49152"),
+        (encode(VoteRequest(1, 1, 2, False)), "later term than its own"),
+        (encode(SnapshotChunk(1, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
+        (encode(SnapshotChunk(1, 0, snapshot_bytes_max + 1, b"x")), "of a snapshot of"),
+    ],
+)
+def test_a_frame_no_voter_sends_is_refused_and_says_why(frame: bytes, why: str) -> None:
+    with pytest.raises(WireError, match=why):
+        decode(frame)
