@@ -25,6 +25,9 @@ from fedq.shell.pb import admin_pb2_grpc
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 
+#: Goes with every refusal, so that a caller can tell it from a broken connection's UNAVAILABLE.
+REFUSAL_METADATA = (("fedq-refusal", "1"),)
+
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 Answer = TypeVar("Answer")
@@ -122,7 +125,7 @@ async def _reply(
     try:
         return await answer
     except AdminError as refusal:
-        await context.abort(refusal.code, refusal.text)
+        await context.abort(refusal.code, refusal.text, REFUSAL_METADATA)
 
 
 async def _now(

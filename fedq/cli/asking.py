@@ -1,0 +1,96 @@
+"""Asks a node's admin service one thing, and turns what goes wrong into a sentence.
+
+In: an endpoint, a call. Out: the reply, or a `CommandError`: exit code 3 when the node was not
+reached, 2 when it calls the question wrong, 1 when it refused.
+"""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+import grpc
+
+from fedq.admin.bounds import admin_message_bytes_max
+from fedq.admin.service import REFUSAL_METADATA
+from fedq.cli.endpoint import Endpoint
+from fedq.cli.failure import FAILED, UNREACHABLE, USAGE, CommandError
+from fedq.shell.pb import admin_pb2_grpc
+
+Reply = TypeVar("Reply")
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", admin_message_bytes_max),
+    # Nodes are asked directly, whatever proxy the environment names.
+    ("grpc.enable_http_proxy", 0),
+]
+_HINT = "is it running, and is --node (or FEDQ_NODE) its admin address?"
+
+
+class Asker:
+    """An open connection to one admin service."""
+
+    __slots__ = ("_endpoint", "stub")
+
+    def __init__(self, endpoint: Endpoint, channel: grpc.Channel) -> None:
+        self._endpoint = endpoint
+        self.stub = admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
+
+    def ask(self, call: Callable[..., Reply], request: object) -> Reply:
+        """The reply of `call`, a method of `stub`."""
+        try:
+            return call(request, timeout=self._endpoint.timeout_s)
+        except grpc.RpcError as error:
+            raise _explained(self._endpoint, error) from error
+
+
+@contextmanager
+def asking(endpoint: Endpoint) -> Iterator[Asker]:
+    """Connects for the time of the block."""
+    credentials = endpoint.credentials()
+    _probe(endpoint)
+    if credentials is None:
+        channel = grpc.insecure_channel(endpoint.address, _OPTIONS)
+    else:
+        channel = grpc.secure_channel(endpoint.address, credentials, _OPTIONS)
+    with channel:
+        yield Asker(endpoint, channel)
+
+
+def _probe(endpoint: Endpoint) -> None:
+    """Finds out with the system's own words why an address cannot be reached, before gRPC."""
+    try:
+        socket.create_connection(endpoint.host_and_port, endpoint.timeout_s).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CommandError(
+            f"no node reached at {endpoint.address} ({reason}); {_HINT}", UNREACHABLE
+        ) from error
+
+
+def _explained(endpoint: Endpoint, error: grpc.RpcError) -> CommandError:
+    # The types do not say that a failed call's error is that call, too.
+    rpc = cast(grpc.Call, error)
+    code, details = rpc.code(), rpc.details() or ""
+    if any(key == REFUSAL_METADATA[0][0] for key, _ in rpc.trailing_metadata() or ()):
+        return CommandError(details, USAGE if code is grpc.StatusCode.INVALID_ARGUMENT else FAILED)
+    match code:
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return CommandError(
+                f"{endpoint.address} did not answer within {endpoint.timeout_s:g} s; "
+                "ask another node, or wait longer with --timeout",
+                UNREACHABLE,
+            )
+        case grpc.StatusCode.UNAVAILABLE:
+            wanted = "with TLS" if endpoint.tls else "without TLS; does it want --ca?"
+            return CommandError(
+                f"{endpoint.address} was asked {wanted} and broke the connection: {details}",
+                UNREACHABLE,
+            )
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return CommandError(
+                f"{endpoint.address} does not know this question; it is no admin address, or an "
+                "older fedq",
+            )
+        case _:
+            return CommandError(f"{endpoint.address} failed to answer: {code.name}: {details}")

@@ -1,0 +1,141 @@
+"""`fedq cluster`: the cluster at a glance, its members, and who is connected."""
+
+from typing import Annotated
+
+import typer
+
+from fedq.cli.asking import asking
+from fedq.cli.endpoint import Endpoint, asking_a_node
+from fedq.cli.failure import reporting
+from fedq.cli.forms import Form, connection_form, member_form, status_form
+from fedq.cli.options import JsonOption
+from fedq.cli.screen import Cell, console, duration, print_json, size, table, word
+from fedq.shell.pb import admin_pb2 as pb
+
+app = typer.Typer(no_args_is_help=True, help="Show the cluster, its members and its clients.")
+
+
+@app.command("status")
+@reporting
+@asking_a_node
+def show_status(endpoint: Endpoint, json: JsonOption = False) -> None:
+    """Show the members, the leader, and what is wrong, if anything is."""
+    with asking(endpoint) as asker:
+        reply = asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest())
+    form = status_form(reply)
+    if json:
+        print_json(form)
+        return
+    screen = console()
+    screen.print(
+        f"asked {form['node']}: leader {form['leader'] or 'none'}, era {form['era']}, "
+        f"map version {form['map_version']}, queues {form['queues']} in fragments "
+        f"{form['fragments']}"
+    )
+    rows = [
+        (member["node"], _state(member), _figure(member, "raft_role"), member["amqp_address"])
+        for member in form["members"]
+    ]
+    screen.print(table(("NODE", "STATE", "ROLE", "AMQP"), rows))
+    for problem in form["problems"]:
+        screen.print(f"! {problem}", style="red")
+    if not form["problems"]:
+        screen.print("all is well", style="green")
+
+
+@app.command("members")
+@reporting
+@asking_a_node
+def show_members(endpoint: Endpoint, json: JsonOption = False) -> None:
+    """List the members with their figures; ? is what a member did not tell."""
+    with asking(endpoint) as asker:
+        reply = asker.ask(asker.stub.Members, pb.MembersRequest())
+    members = [member_form(member) for member in reply.members]
+    if json:
+        print_json({"members": members})
+        return
+    headings = (
+        "NODE", "STATE", "ROLE", "LEASE", "#MAP", "#STARTS", "UP FOR", "#CONNECTIONS",
+        "#CHANNELS", "#CONSUMERS", "#MEMORY", "#JOURNAL", "#SEGMENTS", "ZONE", "PEER", "AMQP",
+    )  # fmt: skip
+    console().print(table(headings, map(_member_row, members)))
+
+
+def _member_row(member: Form) -> list[Cell]:
+    figures: Form | None = member["figures"]
+    up_for = None if figures is None else duration(figures["uptime_ms"])
+    return [
+        member["node"],
+        _state(member),
+        _figure(member, "raft_role"),
+        _figure(member, "lease"),
+        None if figures is None else figures["map_version"],
+        member["incarnation"],
+        up_for,
+        *(
+            None if figures is None else figures[name]
+            for name in ("connections", "channels", "consumers")
+        ),
+        None if figures is None else size(figures["memory_bytes"]),
+        None if figures is None else size(figures["journal_bytes"]),
+        None if figures is None else figures["journal_segments"],
+        member["zone"],
+        member["peer_address"],
+        member["amqp_address"],
+    ]
+
+
+def _state(member: Form) -> Cell:
+    """Up, down, or the more precise word for a member that is up and does not serve."""
+    figures: Form | None = member["figures"]
+    if member["state"] != "up":
+        return word(member["state"])
+    if figures is None:
+        return word("silent")
+    return word("up" if figures["lease"] == "held" else "fenced")
+
+
+def _figure(member: Form, name: str) -> Cell:
+    figures: Form | None = member["figures"]
+    return None if figures is None else word(figures[name])
+
+
+@app.command("connections")
+@reporting
+@asking_a_node
+def list_connections(
+    endpoint: Endpoint,
+    member: Annotated[
+        str, typer.Argument(help="Only those of this member.", show_default=False)
+    ] = "",
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="List at most so many of each member.")
+    ] = 100,
+    json: JsonOption = False,
+) -> None:
+    """List client connections of all members, or of one."""
+    with asking(endpoint) as asker:
+        request = pb.ListConnectionsRequest(node=member, limit=limit)
+        reply = asker.ask(asker.stub.ListConnections, request)
+    connections = [connection_form(connection) for connection in reply.connections]
+    silent = list(reply.silent_members)
+    if json:
+        print_json({"connections": connections, "total": reply.total, "silent_members": silent})
+        return
+    headings = (
+        "NODE", "CLIENT", "USER", "VHOST", "NAME", "#CHANNELS", "#CONSUMERS", "#UNACKED", "STATE",
+    )  # fmt: skip
+    rows = [
+        (
+            one["node"], one["client_address"], one["user"], one["vhost"], one["client_name"],
+            one["channels"], one["consumers"], one["unacknowledged"],
+            word("blocked" if one["blocked"] else "running"),
+        )
+        for one in connections
+    ]  # fmt: skip
+    screen = console()
+    screen.print(table(headings, rows))
+    if reply.total > len(connections):
+        screen.print(f"{len(connections)} of {reply.total} shown; see --limit")
+    if silent:
+        screen.print(f"! not all: {', '.join(silent)} did not answer", style="red")

@@ -1,0 +1,44 @@
+"""How a command fails: one sentence on stderr, and an exit code that scripts can rely on.
+
+    0  done
+    1  it was tried and failed
+    2  the command line or the configuration is wrong
+    3  the node could not be reached, or did not answer in time
+
+Anything else that escapes from a command is a bug of fedq and shows its traceback.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Final, ParamSpec
+
+import typer
+
+FAILED: Final = 1
+USAGE: Final = 2
+UNREACHABLE: Final = 3
+
+P = ParamSpec("P")
+
+
+class CommandError(Exception):
+    """The command cannot do what it was asked; the text is one sentence for the user."""
+
+    def __init__(self, sentence: str, exit_code: int = FAILED) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.exit_code = exit_code
+
+
+def reporting(command: Callable[P, None]) -> Callable[P, None]:
+    """A command whose `CommandError`s become their sentence and exit code."""
+
+    @functools.wraps(command)
+    def reported(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except CommandError as error:
+            typer.echo(f"fedq: {error.sentence}", err=True)
+            raise typer.Exit(error.exit_code) from error
+
+    return reported

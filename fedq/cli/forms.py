@@ -1,0 +1,133 @@
+"""Admin messages as JSON values. Names and shapes here are a promise to scripts (`--json`).
+
+Unknown figures are null. States are the words that the tables show.
+"""
+
+from typing import Any
+
+import orjson
+
+from fedq.shell.pb import admin_pb2 as pb
+
+Form = dict[str, Any]
+
+MEMBER_STATES = {
+    pb.MEMBER_STATE_UP: "up",
+    pb.MEMBER_STATE_DOWN: "down",
+    pb.MEMBER_STATE_ABSENT: "absent",
+}
+ROLES = {
+    pb.RAFT_ROLE_LEADER: "leader",
+    pb.RAFT_ROLE_FOLLOWER: "follower",
+    pb.RAFT_ROLE_LOOKING: "looking",
+}
+FRAGMENT_STATES = {
+    pb.FRAGMENT_STATE_SERVING: "serving",
+    pb.FRAGMENT_STATE_CATCHING_UP: "catching up",
+    pb.FRAGMENT_STATE_UNAVAILABLE: "unavailable",
+    pb.FRAGMENT_STATE_UNKNOWN: "unknown",
+}
+#: A word of a newer node that this version does not know.
+OTHER = "unknown"
+
+
+def member_form(member: pb.Member) -> Form:
+    """A member; `figures` is null when it did not answer."""
+    return {
+        "node": member.node,
+        "state": MEMBER_STATES.get(member.state, OTHER),
+        "incarnation": member.incarnation,
+        "zone": member.zone,
+        "peer_address": member.peer_address,
+        "amqp_address": member.amqp_address,
+        "figures": figures_form(member.figures) if member.HasField("figures") else None,
+    }
+
+
+def figures_form(figures: pb.NodeFigures) -> Form:
+    """What a node says of itself."""
+    return {
+        "version": figures.version,
+        "raft_role": ROLES.get(figures.raft_role, OTHER),
+        "leader": figures.leader or None,
+        "map_version": figures.map_version,
+        "lease": "held" if figures.lease_held else "fenced",
+        "stopping": figures.stopping,
+        "uptime_ms": figures.uptime_ms,
+        "connections": figures.connections,
+        "channels": figures.channels,
+        "consumers": figures.consumers,
+        "private_queues": figures.private_queues,
+        "memory_bytes": figures.memory_bytes,
+        "journal_bytes": figures.journal_bytes,
+        "journal_segments": figures.journal_segments,
+    }
+
+
+def status_form(status: pb.ClusterStatusReply) -> Form:
+    """The cluster at a glance."""
+    return {
+        "node": status.node,
+        "leader": status.leader or None,
+        "era": status.era,
+        "map_version": status.map_version,
+        "members": [member_form(member) for member in status.members],
+        "queues": status.queues,
+        "fragments": status.fragments,
+        "fragments_unavailable": status.fragments_unavailable,
+        "fragments_short": status.fragments_short,
+        "problems": list(status.problems),
+    }
+
+
+def queue_form(queue: pb.Queue) -> Form:
+    """A shared queue with its fragments."""
+    known = queue.HasField("ready")
+    return {
+        "vhost": queue.vhost,
+        "name": queue.name,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "arguments": orjson.loads(queue.arguments_json) if queue.arguments_json else {},
+        "replicas": queue.replicas,
+        "ready": queue.ready if known else None,
+        "unacknowledged": queue.unacknowledged if known else None,
+        "messages": queue.ready + queue.unacknowledged if known else None,
+        "consumers": queue.consumers if queue.HasField("consumers") else None,
+        "silent_members": list(queue.silent_members),
+        "fragments": [fragment_form(fragment) for fragment in queue.fragments],
+    }
+
+
+def fragment_form(fragment: pb.Fragment) -> Form:
+    """One fragment of a queue."""
+    known = fragment.HasField("ready")
+    return {
+        "fragment": fragment.fragment,
+        "primary": fragment.primary,
+        "backups": list(fragment.backups),
+        "in_sync": list(fragment.in_sync),
+        "epoch": fragment.epoch,
+        "reign": fragment.reign,
+        "state": FRAGMENT_STATES.get(fragment.state, OTHER),
+        "ready": fragment.ready if known else None,
+        "unacknowledged": fragment.unacknowledged if known else None,
+        "messages": fragment.ready + fragment.unacknowledged if known else None,
+        "bytes": fragment.bytes if known else None,
+    }
+
+
+def connection_form(connection: pb.Connection) -> Form:
+    """A client connection."""
+    return {
+        "node": connection.node,
+        "connection": connection.connection,
+        "client_address": connection.client_address,
+        "user": connection.user,
+        "vhost": connection.vhost,
+        "client_name": connection.client_name,
+        "channels": connection.channels,
+        "consumers": connection.consumers,
+        "unacknowledged": connection.unacknowledged,
+        "blocked": connection.blocked,
+    }

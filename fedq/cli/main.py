@@ -1,0 +1,45 @@
+"""The `fedq` command: puts the groups and single commands together.
+
+Each command is in a file of its name beside this one. Exit codes: `fedq.cli.failure`.
+"""
+
+import os
+import platform
+import sys
+
+import typer
+
+from fedq import __version__
+from fedq.cli import certs, cluster, node, queue, up
+from fedq.cli.options import JsonOption
+from fedq.cli.screen import print_json
+
+app = typer.Typer(
+    name="fedq",
+    help="An AMQP 0-9-1 broker federation: equal nodes, shared queues, nothing confirmed is lost.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("up")(up.start_cluster)
+app.command("node")(node.run_node)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(queue.app, name="queue")
+app.add_typer(certs.app, name="certs")
+
+
+@app.command("version")
+def show_version(json: JsonOption = False) -> None:
+    """Show the version of fedq and of the Python it runs on."""
+    if json:
+        print_json({"fedq": __version__, "python": platform.python_version()})
+    else:
+        typer.echo(f"fedq {__version__} (Python {platform.python_version()})")
+
+
+def main() -> None:
+    """Runs the command line and exits."""
+    # gRPC's own log lines tell of sockets and forks; what a user must know, commands say.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    sys.exit(app())

@@ -1,0 +1,59 @@
+"""The process of one node: its event loop, its signals, its admin service.
+
+In: a configuration. Out: an exit code, or a `CommandError` when the node could not start.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Final
+
+import uvloop
+
+from fedq.admin.service import SERVICE_NAME, AdminService
+from fedq.cli.failure import USAGE, CommandError
+from fedq.core.errors import NodeFailure
+from fedq.node.overview import overview
+from fedq.shell.node_config import ConfigError, NodeConfig
+from fedq.shell.raft_journal import RaftStorageError
+from fedq.shell.runner import NodeRunner
+
+_READ_BYTES: Final = 4_096
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def run(config: NodeConfig, stop_with_stdin: bool) -> int:
+    """Runs a node until it stops; returns the exit code: 0 clean, 1 it could not go on."""
+    return uvloop.run(_serve(config, stop_with_stdin))
+
+
+async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
+    runner = NodeRunner(config)
+    runner.add_admin_service(
+        SERVICE_NAME, lambda node, connect: AdminService(overview(node), connect)
+    )
+    loop = asyncio.get_running_loop()
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, runner.request_stop)
+    if stop_with_stdin:
+        _watch_stdin(loop, runner)
+    try:
+        await runner.start()
+    except ConfigError as error:
+        raise CommandError(str(error), USAGE) from error
+    except (NodeFailure, RaftStorageError) as error:
+        raise CommandError(str(error)) from error
+    return await runner.wait()
+
+
+def _watch_stdin(loop: asyncio.AbstractEventLoop, runner: NodeRunner) -> None:
+    """Asks for a stop when the other end of stdin closes; what is written there is ignored."""
+    descriptor = sys.stdin.fileno()
+
+    def on_readable() -> None:
+        if not os.read(descriptor, _READ_BYTES):
+            loop.remove_reader(descriptor)
+            runner.request_stop()
+
+    loop.add_reader(descriptor, on_readable)

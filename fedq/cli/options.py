@@ -1,0 +1,69 @@
+"""Options that several commands share, so that they read and mean the same everywhere."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+DEFAULT_NODE: Final = "127.0.0.1:15692"
+
+NodeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--node",
+        metavar="HOST:PORT",
+        envvar="FEDQ_NODE",
+        help=f"Admin address of the node to ask. Default: {DEFAULT_NODE}",
+        show_default=False,
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Take the admin address and the certificates from this node.yaml.",
+        show_default=False,
+    ),
+]
+AuthorityOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        envvar="FEDQ_CA",
+        help="Certificate of the cluster's authority: talk TLS.",
+        show_default=False,
+    ),
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cert",
+        metavar="FILE",
+        envvar="FEDQ_CERT",
+        help="Certificate to show to the node; with --key.",
+        show_default=False,
+    ),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        envvar="FEDQ_KEY",
+        help="Private key of --cert.",
+        show_default=False,
+    ),
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        max=600.0,
+        help="How long to wait for the answer.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
