@@ -1,0 +1,231 @@
+"""Where publishes go, and the names that lead home."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fedq.core.ids import NodeId, QueueKey
+from fedq.core.message import make_route
+from fedq.wiring.exchanges import ToExchange
+from fedq.wiring.headers import HeaderPattern, refuse_arguments
+from fedq.wiring.names import node_of, server_name
+from fedq.wiring.routes import Bound, Route, Router
+
+A, B = NodeId("a"), NodeId("b")
+WORK, LOGS = QueueKey("/", "work"), QueueKey("/", "logs")
+NOWHERE = Route((), (), ())
+
+
+def no_headers() -> Mapping[str, Any]:
+    raise AssertionError("nothing here looks at headers")
+
+
+def at(name: str) -> QueueKey:
+    return QueueKey("/", name)
+
+
+@pytest.fixture
+def router() -> Router:
+    router = Router(A)
+    for kind in ("direct", "fanout", "topic", "headers"):
+        router.add_exchange(at(kind), kind)
+    return router
+
+
+def go(router: Router, exchange: str, key: str = "", headers: Any = None) -> Route | None:
+    route = make_route(exchange, key)
+    first = router.route("/", route, no_headers if headers is None else lambda: headers)
+    again = router.route("/", route, no_headers if headers is None else lambda: headers)
+    assert again == first
+    return first
+
+
+def test_a_missing_exchange_is_told_from_an_empty_one(router: Router) -> None:
+    assert go(router, "nowhere") is None
+    assert go(router, "direct", "k") == NOWHERE
+    assert router.route("/other", make_route("direct", "k"), no_headers) is None
+    router.remove_exchange(at("direct"))
+    assert go(router, "direct", "k") is None
+
+
+def test_each_destination_comes_once_and_by_kind(router: Router) -> None:
+    for key in ("a.*", "#", "a.b"):
+        for destination in (WORK, -7, B):
+            assert router.bind(at("topic"), destination, key, None)
+            assert not router.bind(at("topic"), destination, key, {})
+    router.bind(at("topic"), LOGS, "a.#", None)
+    route = go(router, "topic", "a.b")
+    assert route is not None
+    assert sorted(route.queues) == [LOGS, WORK]
+    assert (route.private, route.nodes) == ((-7,), (B,))
+    assert go(router, "topic", "c") == Route((WORK,), (-7,), (B,))
+
+
+def test_the_default_exchange_leads_to_names(router: Router) -> None:
+    router.add_queue(WORK, WORK)
+    router.add_queue(at("mine"), -1)
+    router.add_queue(at("theirs"), B)
+    assert go(router, "", "work") == Route((WORK,), (), ())
+    assert go(router, "", "mine") == Route((), (-1,), ())
+    assert go(router, "", "theirs") == Route((), (), (B,))
+    assert go(router, "", "none") == NOWHERE
+    assert router.route("/other", make_route("", "work"), no_headers) == NOWHERE
+    router.remove_queue(WORK)
+    assert go(router, "", "work") == NOWHERE
+
+
+def test_replies_to_server_named_queues_need_no_wiring(router: Router) -> None:
+    assert go(router, "", server_name(B, 3, 99)) == Route((), (), (B,))
+    mine = server_name(A, 3, 99)
+    assert go(router, "", mine) == NOWHERE
+    router.add_queue(at(mine), -5)
+    assert go(router, "", mine) == Route((), (-5,), ())
+
+
+def test_bindings_that_differ_in_arguments_are_two(router: Router) -> None:
+    for exchange in ("direct", "fanout", "topic"):
+        assert router.bind(at(exchange), WORK, "k", {"n": 1})
+        assert router.bind(at(exchange), WORK, "k", {"n": 2})
+        assert router.unbind(at(exchange), WORK, "k", {"n": 1})
+        assert not router.unbind(at(exchange), WORK, "k", {"n": 1})
+        assert go(router, exchange, "k") == Route((WORK,), (), ())
+        assert router.unbind(at(exchange), WORK, "k", {"n": 2})
+        assert go(router, exchange, "k") == NOWHERE
+
+
+def test_exchanges_pass_on_and_cycles_end(router: Router) -> None:
+    router.bind(at("fanout"), ToExchange(at("topic")), "", None)
+    router.bind(at("topic"), ToExchange(at("direct")), "k", None)
+    router.bind(at("direct"), ToExchange(at("fanout")), "k", None)
+    assert go(router, "fanout", "k") == NOWHERE
+    router.bind(at("direct"), WORK, "k", None)
+    for exchange in ("fanout", "topic", "direct"):
+        assert go(router, exchange, "k") == Route((WORK,), (), ())
+    router.remove_exchange(at("topic"))
+    assert go(router, "fanout", "k") == NOWHERE
+    router.add_exchange(at("topic"), "topic")
+    assert go(router, "fanout", "k") == NOWHERE, "its bindings went with the old one"
+
+
+def test_headers_are_decoded_once_and_never_remembered(router: Router) -> None:
+    router.add_exchange(at("headers2"), "headers")
+    router.bind(at("headers"), ToExchange(at("headers2")), "", {"to": "second"})
+    router.bind(at("headers2"), WORK, "", {"x-match": "any", "n": 1, "m": 2})
+    calls = []
+
+    def headers() -> Mapping[str, Any]:
+        calls.append(1)
+        return {"to": "second", "n": 1}
+
+    assert router.route("/", make_route("headers", ""), headers) == Route((WORK,), (), ())
+    assert calls == [1]
+    assert go(router, "headers", "", {"to": "second"}) == NOWHERE
+    assert go(router, "headers", "", {"n": 1}) == NOWHERE
+
+
+def test_a_node_may_want_everything(router: Router) -> None:
+    router.set_everything(at("topic"), B, True)
+    router.bind(at("topic"), B, "k", None)
+    router.bind(at("fanout"), ToExchange(at("topic")), "", None)
+    assert go(router, "topic", "x") == Route((), (), (B,))
+    assert go(router, "fanout", "x") == Route((), (), (B,))
+    router.set_everything(at("topic"), B, False)
+    assert go(router, "topic", "x") == NOWHERE
+    assert go(router, "topic", "k") == Route((), (), (B,))
+    router.set_everything(at("nowhere"), B, True)
+    assert go(router, "nowhere") is None
+
+
+def test_a_node_that_went_wants_nothing(router: Router) -> None:
+    router.add_queue(at("theirs"), B)
+    router.bind(at("direct"), B, "k", None)
+    router.set_everything(at("fanout"), B, True)
+    router.forget_node(B)
+    assert go(router, "", "theirs") == NOWHERE
+    assert go(router, "direct", "k") == NOWHERE
+    assert go(router, "fanout") == NOWHERE
+
+
+def test_unbinding_a_queue_tells_what_was_bound(router: Router) -> None:
+    router.bind(at("topic"), -1, "a.#", None)
+    router.bind(at("headers"), -1, "", {"n": 1})
+    router.bind(at("topic"), -2, "a.#", None)
+    assert router.unbind_all(-1) == [
+        Bound(at("topic"), "a.#", None),
+        Bound(at("headers"), "", {"n": 1}),
+    ]
+    assert router.unbind_all(-1) == []
+    assert go(router, "topic", "a") == Route((), (-2,), ())
+
+
+def test_binding_to_nowhere_is_remembered_nowhere(router: Router) -> None:
+    assert not router.bind(at("nowhere"), WORK, "k", None)
+    assert not router.unbind(at("nowhere"), WORK, "k", None)
+    router.add_exchange(at("nowhere"), "fanout")
+    assert go(router, "nowhere") == NOWHERE
+
+
+def test_keys_that_are_no_text_still_match(router: Router) -> None:
+    route = b"\x06direct\x02\xff\xfe"
+    key = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    assert router.route("/", route, no_headers) == NOWHERE
+    router.bind(at("direct"), WORK, key, None)
+    assert router.route("/", route, no_headers) == Route((WORK,), (), ())
+
+
+def test_the_cache_stays_within_its_weight(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedq.wiring.routes.CACHE_WEIGHT_MAX", 50)
+    router.bind(at("fanout"), WORK, "", None)
+    for number in range(500):
+        assert go(router, "fanout", str(number)) == Route((WORK,), (), ())
+    router.bind(at("fanout"), LOGS, "", None)
+    assert go(router, "fanout", "499") == Route((WORK, LOGS), (), ())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "headers", "matches"),
+    [
+        ({}, {}, True),
+        ({}, {"n": 1}, True),
+        ({"n": 1, "m": 2}, {"n": 1, "m": 2, "o": 3}, True),
+        ({"n": 1, "m": 2}, {"n": 1}, False),
+        ({"n": 1}, {"n": True}, False),
+        ({"n": 1}, {"n": "1"}, False),
+        ({"n": None}, {"n": "anything"}, True),
+        ({"n": None}, {}, False),
+        ({"x-match": "any"}, {"n": 1}, False),
+        ({"x-match": "any", "n": 1, "m": 2}, {"m": 2}, True),
+        ({"x-match": "any", "n": 1, "m": 2}, {"m": 1}, False),
+        ({"x-match": "all", "x-n": 1}, {}, True),
+        ({"x-match": "all-with-x", "x-n": 1}, {}, False),
+        ({"x-match": "all-with-x", "x-n": 1}, {"x-n": 1}, True),
+        ({"x-match": "any", "x-n": 1}, {"x-n": 1}, False),
+        ({"x-match": "any-with-x", "x-n": 1}, {"x-n": 1}, True),
+    ],
+)
+def test_headers_match(pattern: dict[str, Any], headers: dict[str, Any], matches: bool) -> None:
+    assert refuse_arguments(pattern) is None
+    assert HeaderPattern(pattern).matches(headers) is matches
+
+
+@pytest.mark.parametrize("kind", ["", "ALL", 1, None, ["all"]])
+def test_a_match_kind_that_means_nothing_is_refused(kind: object) -> None:
+    refused = refuse_arguments({"x-match": kind})
+    assert refused is not None
+    assert "expected all, any" in refused.text
+
+
+@pytest.mark.parametrize("node", ["a", "rack-1.host.example", "amq.gen-a", "Knoten-ä"])
+def test_a_server_name_tells_its_node(node: str) -> None:
+    name = server_name(NodeId(node), 255, 0xBEEF)
+    assert name.startswith("amq.gen-")
+    assert node_of(name) == node
+    assert name != server_name(NodeId(node), 255, 0xBEEE)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "work", "amq.gen-", "amq.gen-a", "amq.gen-a.1", "amq.gen-.1-2", "amq.gen-a.1-x"]
+)
+def test_other_names_tell_none(name: str) -> None:
+    assert node_of(name) is None
