@@ -30,10 +30,16 @@ _SIZES: Options = [
 ]
 
 #: A silent host is noticed after about two seconds; fedq's own heartbeats are the finer measure.
-CHANNEL_OPTIONS: Options = [
-    *_SIZES,
+_KEEPALIVE: Options = [
     ("grpc.keepalive_time_ms", 1_000),
     ("grpc.keepalive_timeout_ms", 1_000),
+    # Keepalive is a ping, and gRPC by itself waits a minute for its answer.
+    ("grpc.http2.ping_timeout_ms", 1_000),
+]
+
+CHANNEL_OPTIONS: Options = [
+    *_SIZES,
+    *_KEEPALIVE,
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
@@ -48,8 +54,7 @@ CHANNEL_OPTIONS: Options = [
 
 SERVER_OPTIONS: Options = [
     *_SIZES,
-    ("grpc.keepalive_time_ms", 1_000),
-    ("grpc.keepalive_timeout_ms", 1_000),
+    *_KEEPALIVE,
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
     # Otherwise a second process could take the same port unnoticed.

@@ -7,6 +7,7 @@ to, the newest; bytes that are no frame end the stream with INVALID_ARGUMENT.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
@@ -48,7 +49,7 @@ class PeerSink(NamedTuple):
 class PeerServer:
     """The Peer service of one node, to be added to a gRPC server."""
 
-    __slots__ = ("_is_secure", "_node_id", "_peers", "_sink", "_streams")
+    __slots__ = ("_endings", "_is_secure", "_node_id", "_peers", "_sink", "_streams")
 
     def __init__(
         self, node_id: NodeId, peers: Collection[NodeId], sink: PeerSink, *, is_secure: bool
@@ -58,8 +59,9 @@ class PeerServer:
         self._peers = {peer: None for peer in peers if peer != node_id}
         self._sink = sink
         self._is_secure = is_secure
-        #: The handler of the newest stream of each kind and peer.
-        self._streams: dict[tuple[str, NodeId], asyncio.Task[object]] = {}
+        #: The newest stream of each kind and peer.
+        self._streams: dict[tuple[str, NodeId], Context] = {}
+        self._endings: dict[asyncio.Task[None], None] = {}
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -89,22 +91,25 @@ class PeerServer:
         self, kind: str, context: Context, take: Callable[[NodeId, bytes], None]
     ) -> None:
         peer = await self._admit(context)
-        task = asyncio.current_task()
-        assert task is not None
         older = self._streams.get((kind, peer))
+        self._streams[kind, peer] = context
         if older is not None:
-            # The peer dialed again: whatever still comes from the old stream came too late.
-            older.cancel()
-        self._streams[kind, peer] = task
+            # Not awaited: a stream whose host is silent may take its time to end.
+            ending = asyncio.create_task(_end(older, "the peer dialed again"))
+            self._endings[ending] = None
+            ending.add_done_callback(self._endings.pop)
         try:
             await context.write(encode_welcome(self._node_id))
             while isinstance(data := await context.read(), bytes):
+                if self._streams.get((kind, peer)) is not context:
+                    # Whatever still comes from a stream that was replaced comes too late.
+                    return
                 take(peer, data)
         except MalformedFrameError as error:
             logger.warning("closing the %s stream of %s: %s", kind, peer, error)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
-            if self._streams.get((kind, peer)) is task:
+            if self._streams.get((kind, peer)) is context:
                 del self._streams[kind, peer]
 
     async def _admit(self, context: Context) -> NodeId:
@@ -132,3 +137,11 @@ class PeerServer:
     async def _refuse(self, context: Context, text: str, caller: str) -> None:
         logger.warning("refused %r at %s: %s", caller[:255], context.peer(), text)
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
+
+
+async def _end(stream: Context, reason: str) -> None:
+    """Ends a stream that another handler reads."""
+    if not stream.done():
+        # `abort` ends the stream, and then the handler that called it; that is not this one.
+        with contextlib.suppress(grpc.aio.AbortError):
+            await stream.abort(grpc.StatusCode.ABORTED, reason)

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
-class _StreamFailed(Exception):  # noqa: N818 - it is caught two lines from where it is raised
+class _StreamFailed(Exception):
     """The stream ended; the text says why."""
 
     def __init__(self, reason: str, *, is_lasting: bool = False) -> None:

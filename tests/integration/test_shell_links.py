@@ -1,0 +1,444 @@
+"""Links between nodes over real gRPC: identity, order, breaking, and proof of a process's end."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from fedq.core import message as message_encoding
+from fedq.core.ids import Incarnation, MapVersion, NodeId
+from fedq.core.peer_messages import Heartbeat, PeerFrame, Relay
+from fedq.shell import peer_channel
+from fedq.shell.certificates import make_authority, make_node_certificate
+from fedq.shell.node_config import CertificateFiles
+from fedq.shell.peer_client import PeerClient, refuses_connections
+from fedq.shell.peer_codec import encode_frame
+from fedq.shell.peer_server import PeerServer, PeerSink
+from tests.integration.harness import ROOT, environment, free_ports
+from tests.unit.shell.fakes import FakeNode, run, until
+
+N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
+HOST = "127.0.0.1"
+
+
+def feed(method: Callable[..., None], *args: object) -> None:
+    """An input without turns."""
+    method(*args)
+
+
+class RaftEnd:
+    """The Raft log's side of the links: notes what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[NodeId, bytes]] = []
+        self.connected: list[NodeId] = []
+
+    def on_peer_connected(self, peer: NodeId) -> None:
+        self.connected.append(peer)
+
+    def on_peer_disconnected(self, peer: NodeId) -> None:
+        if peer in self.connected:
+            self.connected.remove(peer)
+
+    def receive(self, peer: NodeId, data: bytes) -> None:
+        self.heard.append((peer, data))
+
+
+class End:
+    """One node's ends of the links: it accepts, dials, and notes what happens."""
+
+    def __init__(self, name: NodeId, files: CertificateFiles | None) -> None:
+        self.name = name
+        self.files = files
+        self.node = FakeNode()
+        self.raft = RaftEnd()
+        self.failures: list[str] = []
+        self.client = PeerClient(
+            name, self.node, feed, self.raft, files, lambda why: self.failures.append(why)
+        )
+        self.server: grpc.aio.Server | None = None
+
+    async def accept(self, port: int, peers: tuple[NodeId, ...] = (N1, N2)) -> None:
+        sink = PeerSink(self.node, feed, self.raft.receive)
+        server = grpc.aio.server(options=peer_channel.SERVER_OPTIONS)
+        PeerServer(self.name, peers, sink, is_secure=self.files is not None).add_to(server)
+        place = f"{HOST}:{port}"
+        if self.files is None:
+            server.add_insecure_port(place)
+        else:
+            server.add_secure_port(place, peer_channel.server_credentials(self.files))
+        await server.start()
+        self.server = server
+
+    async def stop(self) -> None:
+        await self.client.stop()
+        if self.server is not None:
+            await self.server.stop(grace=None)
+            self.server = None
+        assert not self.failures
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[NodeId, CertificateFiles]:
+    directory = tmp_path_factory.mktemp("certificates")
+    make_authority(directory)
+    return {node: make_node_certificate(directory, node, [HOST]) for node in (N1, N2, N3)}
+
+
+@pytest.fixture(params=["mutual TLS", "plain"])
+def files(
+    request: pytest.FixtureRequest, certificates: dict[NodeId, CertificateFiles]
+) -> dict[NodeId, CertificateFiles | None]:
+    if request.param == "plain":
+        return dict.fromkeys(certificates)
+    return dict(certificates)
+
+
+@asynccontextmanager
+async def ends(*all_ends: End) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        for end in all_ends:
+            await end.stop()
+
+
+def frame(sender: NodeId, number: int, *bodies: bytes) -> PeerFrame:
+    """A frame with one relayed message for each body."""
+    messages = [message_encoding.encode(0, b"\x00\x00", b"", body) for body in bodies]
+    beat = Heartbeat(number, 0, leads=False)
+    return PeerFrame(
+        sender, Incarnation(1), (1, 1), number, 0, MapVersion(1), [Relay(1, "/", messages)], beat
+    )
+
+
+def test_two_nodes_link_and_frames_keep_their_order(
+    files: dict[NodeId, CertificateFiles | None],
+) -> None:
+    async def scenario() -> None:
+        one, two = End(N1, files[N1]), End(N2, files[N2])
+        ports = free_ports(2)
+        addresses = {N1: f"{HOST}:{ports[0]}", N2: f"{HOST}:{ports[1]}"}
+        async with ends(one, two):
+            await one.accept(ports[0])
+            await two.accept(ports[1])
+            one.client.start(addresses)
+            two.client.start(addresses)
+            await until(lambda: one.node.of("on_link_up") and two.node.of("on_link_up"))
+            assert one.node.of("on_link_up") == [(N2,)]
+            sent = [frame(N1, number, b"x" * number) for number in range(1, 200)]
+            one.client.send(N2, sent[:50])
+            for single in sent[50:]:
+                one.client.send(N2, [single])
+            two.client.send(N1, [frame(N2, 7, b"back")])
+            await until(lambda: len(two.node.of("on_peer")) == len(sent))
+            assert [one_input[0] for one_input in two.node.of("on_peer")] == sent
+            await until(lambda: one.node.of("on_peer"))
+            assert one.client.is_up(N2)
+
+    run(scenario())
+
+
+def test_raft_frames_travel_on_a_stream_of_their_own(
+    files: dict[NodeId, CertificateFiles | None],
+) -> None:
+    async def scenario() -> None:
+        one, two = End(N1, files[N1]), End(N2, files[N2])
+        (port,) = free_ports(1)
+        async with ends(one, two):
+            assert one.client.send_raft(N2, b"too early") is False
+            await two.accept(port)
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: one.raft.connected == [N2])
+            for number in range(100):
+                assert one.client.send_raft(N2, b"%d" % number)
+            await until(lambda: len(two.raft.heard) == 100)
+            assert two.raft.heard == [(N1, b"%d" % number) for number in range(100)]
+            assert two.server is not None
+            await two.server.stop(grace=None)
+            two.server = None
+            await until(lambda: one.raft.connected == [])
+            assert one.client.send_raft(N2, b"too late") is False
+
+    run(scenario())
+
+
+def test_a_large_message_passes() -> None:
+    async def scenario() -> None:
+        one, two = End(N1, None), End(N2, None)
+        (port,) = free_ports(1)
+        async with ends(one, two):
+            await two.accept(port)
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: one.client.is_up(N2))
+            body = os.urandom(1024) * 20_000
+            one.client.send(N2, [frame(N1, 1, body)])
+            await until(lambda: two.node.of("on_peer"))
+            assert two.node.of("on_peer") == [(frame(N1, 1, body),)]
+
+    run(scenario())
+
+
+def test_a_link_comes_back_when_the_peer_does() -> None:
+    async def scenario() -> None:
+        one, two = End(N1, None), End(N2, None)
+        (port,) = free_ports(1)
+        async with ends(one, two):
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: (N2, True) in one.node.of("on_link_down"))
+            one.client.send(N2, [frame(N1, 1, b"lost: nobody is there")])
+            await two.accept(port)
+            await until(lambda: one.client.is_up(N2), seconds=2)
+            one.client.send(N2, [frame(N1, 2, b"kept")])
+            await until(lambda: two.node.of("on_peer"))
+            assert two.node.of("on_peer") == [(frame(N1, 2, b"kept"),)]
+
+    run(scenario())
+
+
+# --- who may speak --------------------------------------------------------------------------------
+
+
+async def refusal(
+    channel: grpc.aio.Channel, name: str | None, data: bytes = b""
+) -> grpc.aio.AioRpcError:
+    """How a Link call ends that says it is `name` and sends `data`."""
+    metadata = () if name is None else ((peer_channel.NODE_METADATA, name),)
+    opened: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+    opened = channel.stream_stream(peer_channel.LINK_METHOD)
+    call = opened(metadata=metadata)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:  # noqa: PT012 - it ends anywhere here
+        if data:
+            await call.read()
+            await call.write(data)
+        while isinstance(await call.read(), bytes):
+            continue
+        raise AssertionError("the call ended well")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "sentence"),
+    [
+        (N2, "n1", "certificate does not speak for 'n1'"),
+        (N3, "n3", "'n3' is no peer of n1"),
+        (N1, "n1", "'n1' is no peer of n1"),
+        (N2, None, "say who you are"),
+    ],
+)
+def test_a_caller_must_be_a_peer_and_prove_it(
+    certificates: dict[NodeId, CertificateFiles],
+    holder: NodeId,
+    name: str | None,
+    sentence: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        end = End(N1, certificates[N1])
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            channel = peer_channel.open_channel(f"{HOST}:{port}", certificates[holder])
+            error = await refusal(channel, name)
+            assert error.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert sentence in (error.details() or "")
+            await channel.close()
+            assert not end.node.inputs
+
+    run(scenario())
+    assert sentence in caplog.text, "the operator of the refusing node sees it, too"
+
+
+def test_a_certificate_of_another_authority_gets_no_connection(
+    certificates: dict[NodeId, CertificateFiles], tmp_path: Path
+) -> None:
+    make_authority(tmp_path)
+    foreign = make_node_certificate(tmp_path, N2, [HOST])
+
+    async def scenario() -> None:
+        end = End(N1, certificates[N1])
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            trusting = CertificateFiles(
+                certificates[N1].authority, foreign.certificate, foreign.key
+            )
+            for files in (foreign, trusting, None):
+                channel = peer_channel.open_channel(f"{HOST}:{port}", files)
+                error = await refusal(channel, "n2")
+                assert error.code() is grpc.StatusCode.UNAVAILABLE
+                await channel.close()
+            assert not end.node.inputs
+
+    run(scenario())
+
+
+def test_a_node_at_a_wrong_address_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        one, three = End(N1, None), End(N3, None)
+        (port,) = free_ports(1)
+        async with ends(one, three):
+            await three.accept(port, (N1, N3))
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: one.node.of("on_link_down"))
+            assert one.node.of("on_link_up") == []
+            assert set(one.node.of("on_link_down")) == {(N2, False)}
+
+    with caplog.at_level("INFO"):
+        run(scenario())
+    assert "n3 answers at its address; correct `peers`" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"\xff\xff\xff", "not a peer frame"),
+        (encode_frame(frame(N3, 1, b"x")), "a frame of n3 in the stream of n2"),
+    ],
+)
+def test_bytes_that_are_no_frame_end_the_stream(data: bytes, sentence: str) -> None:
+    async def scenario() -> None:
+        end = End(N1, None)
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            channel = peer_channel.open_channel(f"{HOST}:{port}", None)
+            error = await refusal(channel, "n2", data)
+            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert sentence in (error.details() or "")
+            await channel.close()
+            assert not end.node.inputs
+
+    run(scenario())
+
+
+def test_a_newer_stream_replaces_the_older_one() -> None:
+    async def scenario() -> None:
+        end = End(N1, None)
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            older = peer_channel.open_channel(f"{HOST}:{port}", None)
+            newer = peer_channel.open_channel(f"{HOST}:{port}", None)
+            calls: list[grpc.aio.StreamStreamCall[bytes, bytes]] = []
+            for channel in (older, newer):
+                opened: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+                opened = channel.stream_stream(peer_channel.LINK_METHOD)
+                calls.append(opened(metadata=((peer_channel.NODE_METADATA, "n2"),)))
+                assert isinstance(await calls[-1].read(), bytes)
+            await until(calls[0].done)
+            await calls[1].write(encode_frame(frame(N2, 1, b"new")))
+            await until(lambda: end.node.of("on_peer"))
+            await older.close()
+            await newer.close()
+
+    run(scenario())
+
+
+# --- the end of a process -------------------------------------------------------------------------
+
+CHILD = """
+import asyncio, sys
+import uvloop
+from tests.integration.test_shell_links import End, N2
+async def main():
+    end = End(N2, None)
+    await end.accept(int(sys.argv[1]))
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+uvloop.run(main())
+"""
+
+
+class Child:
+    """A process that accepts links as n2."""
+
+    def __init__(self, port: int) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(port)],
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+        )
+
+    def wait_ready(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"ready\n"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_known_to_be_gone_at_once() -> None:
+    async def scenario() -> None:
+        one = End(N1, None)
+        (port,) = free_ports(1)
+        child = Child(port)
+        try:
+            await asyncio.to_thread(child.wait_ready)
+            async with ends(one):
+                one.client.start({N2: f"{HOST}:{port}"})
+                await until(lambda: one.client.is_up(N2))
+                one.node.inputs.clear()
+                killed_at = time.monotonic()
+                child.process.send_signal(signal.SIGKILL)
+                await until(lambda: (N2, True) in one.node.of("on_link_down"))
+                took_ms = (time.monotonic() - killed_at) * 1_000
+                # 50 ms when nothing else runs here.
+                assert took_ms < 300
+                count = len(one.node.of("on_link_down"))
+                await until(lambda: len(one.node.of("on_link_down")) > count + 4)
+                assert one.node.of("on_link_up") == []
+        finally:
+            child.end()
+
+    run(scenario())
+
+
+@pytest.mark.slow
+def test_a_frozen_process_loses_its_link_but_is_not_taken_for_gone() -> None:
+    async def scenario() -> None:
+        one = End(N1, None)
+        (port,) = free_ports(1)
+        child = Child(port)
+        try:
+            await asyncio.to_thread(child.wait_ready)
+            async with ends(one):
+                one.client.start({N2: f"{HOST}:{port}"})
+                await until(lambda: one.client.is_up(N2))
+                child.process.send_signal(signal.SIGSTOP)
+                await until(lambda: not one.client.is_up(N2), seconds=6)
+                await until(lambda: one.node.of("on_link_down"))
+                assert set(one.node.of("on_link_down")) == {(N2, False)}
+                child.process.send_signal(signal.SIGCONT)
+                await until(lambda: one.client.is_up(N2), seconds=6)
+        finally:
+            child.end()
+
+    run(scenario())
+
+
+def test_only_a_refused_connection_is_proof() -> None:
+    async def scenario() -> None:
+        listening, free = free_ports(2)
+        server = await asyncio.start_server(lambda _, writer: writer.close(), HOST, listening)
+        assert await refuses_connections(f"{HOST}:{free}")
+        assert await refuses_connections(f"localhost:{free}")
+        assert not await refuses_connections(f"{HOST}:{listening}")
+        assert not await refuses_connections(f"no-such-host.invalid:{free}")
+        server.close()
+
+    run(scenario())
