@@ -150,7 +150,7 @@ class NodeRunner:
         directory = self._journal_directory
         try:
             journal = JournalFiles(
-                directory, self._on_synced, self._on_journal_failed, asyncio.get_running_loop()
+                directory, self.on_synced, self.on_journal_failed, asyncio.get_running_loop()
             )
         except DirectoryInUse as error:
             raise self._config.error("data", str(error)) from error
@@ -305,11 +305,13 @@ class NodeRunner:
 
     # --- what happens below ---
 
-    def _on_synced(self, number: int) -> None:
+    def on_synced(self, number: int) -> None:
+        """Journal chunks up to this number are on disk."""
         if self._parts is not None:
             self._parts.turn.input(self._parts.node.on_synced, number)
 
-    def _on_journal_failed(self, reason: str) -> None:
+    def on_journal_failed(self, reason: str) -> None:
+        """The journal is lost."""
         if self._parts is not None:
             self._parts.turn.input(self._parts.node.on_journal_failed, reason)
 
