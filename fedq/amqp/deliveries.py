@@ -93,6 +93,9 @@ def append_deliveries(
     `redelivered` holds the indexes in `messages` of those to mark; `None` means none.
     """
     prefix = DeliverPrefix(channel, _tag_string(consumer_tag))
+    if isinstance(redelivered, list):
+        # A list would be searched from its start for each message.
+        redelivered = frozenset(redelivered)
     chunk = frame_bytes_max - 8
     pack_mark = _deliver_tail.pack
     pieces: list[bytes] = []

@@ -1,10 +1,14 @@
 """The end of a connection: by the client, by the node, and by each kind of violation."""
 
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 
 from fedq.amqp.commands import Closed, Publishes
 from fedq.amqp.connection import CLOSE_MS, Connection
 from fedq.amqp.content import encode_properties
+from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import (
     BasicAck,
     BasicDeliver,
@@ -19,6 +23,7 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
     encode_method,
 )
+from fedq.core import limits
 from fedq.core.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionViolation
 from tests.unit.amqp.wire import frames_of, methods, opened, publish, receive, settings, written
 
@@ -207,3 +212,47 @@ def test_everything_written_is_whole_frames() -> None:
     server = opened()
     server.receive(encode_method(5, ChannelOpen()) + encode_method(0, QueueDeclare("q")), 0)
     assert [frame.kind for frame in frames_of(written(server))] == [1, 1]
+
+
+def memory_held(action: Callable[[], object]) -> int:
+    """Bytes that are held after the action and were not before."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        action()
+        return tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_body_in_tiny_frames_costs_little_more_than_its_bytes() -> None:
+    server = opened()
+    size = 40_000
+    header = HEADER[:11] + size.to_bytes(8, "big") + b"\0\0\xce"
+    server.receive(PUBLISH + header, 0)
+    tiny = b"\x03\x00\x01\x00\x00\x00\x02ab\xce"
+    run = tiny * 100
+
+    def all_but_the_last() -> None:
+        for _ in range(size // 200 - 1):
+            assert server.receive(run, 0) == []
+
+    assert memory_held(all_but_the_last) < 2 * size
+    (command,) = server.receive(run, 0)
+    assert isinstance(command, Publishes)
+    assert command.batch[0][0].endswith(b"ab" * (size // 2))
+
+
+def test_strangers_cannot_make_it_hold_more_than_a_small_frame() -> None:
+    server = Connection(settings(), 0, is_loopback=True)
+    size = limits.handshake_frame_bytes_max - 8
+    server.receive(PROTOCOL_HEADER, 0)
+    server.receive(b"\x01\x00\x00" + size.to_bytes(4, "big"), 0)
+
+    def trickle() -> None:
+        for _ in range(4 * size // 2):
+            server.receive(b"ab", 0)
+
+    assert memory_held(trickle) < 3 * limits.handshake_frame_bytes_max
+    (close,) = (m for _, m in methods(server) if isinstance(m, ConnectionClose))
+    assert close.reply_code == 501
