@@ -207,7 +207,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     def connected(self, peer: NodeId) -> None:
         node = self._peers[peer]
         self._SyncObj__onNodeConnected(node)
-        self._followers[peer].forget()
+        self._followers[peer].restart()
         if self._isLeader():
             # It may come back without its disk: what it acknowledged before counts no more.
             self._SyncObj__raftMatchIndex[node] = 0
@@ -216,7 +216,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
 
     def disconnected(self, peer: NodeId) -> None:
         self._SyncObj__onNodeDisconnected(self._peers[peer])
-        self._followers[peer].forget()
+        self._followers[peer].restart()
         if self.leader == peer:
             # A killed process resets its connections: no need to wait for the whole timeout.
             soon = self._timing.leader_lost_ms / 1_000 * random.uniform(0.5, 1.0)
@@ -224,7 +224,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             self._SyncObj__raftElectionDeadline = deadline
 
     def frame_lost(self, peer: NodeId) -> None:
-        self._followers[peer].forget()
+        self._followers[peer].restart()
         if self._isLeader():
             node = self._peers[peer]
             matched = self._SyncObj__raftMatchIndex[node]
@@ -290,42 +290,43 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             self._SyncObj__onMessageReceived(node, message)
 
     def _on_append(self, node: Any, append: Append) -> None:
-        if not self._follow(node, append.term):
+        if not self._follow(node, append.term, append.number):
             return
         if append.prev_index == 0:
-            self._answer(node, 0, success=False, reset=False)
+            self._answer(node, append.number, 0)
             return
         taken = take_entries(self._log, self.committed, append)
-        self._answer(node, taken.next_index, success=taken.success, reset=not taken.success)
+        success, following = taken.success, taken.next_index
+        self._answer(node, append.number, following, success=success, reset=not success)
         if taken.success:
             # Only what was compared with the leader's log may be committed.
             committed = min(append.commit_index, taken.next_index - 1)
             self._SyncObj__raftCommitIndex = max(self.committed, committed)
 
     def _on_chunk(self, node: Any, chunk: SnapshotChunk) -> None:
-        if not self._follow(node, chunk.term):
+        if not self._follow(node, chunk.term, chunk.number):
             return
         try:
             encoded = self._receiver.take(node.id, chunk)
             if encoded is None:
-                self._answer(node, 0, success=False, reset=False)
+                self._answer(node, chunk.number, 0)
                 return
             snapshot = decode_snapshot(encoded)
         except SnapshotError as error:
             logger.warning("asking %s to send its snapshot again: %s", node.id, error)
-            self._answer(node, self._log.last_index + 1, success=False, reset=True)
+            self._answer(node, chunk.number, self._log.last_index + 1, reset=True)
             return
         if snapshot.number > self.applied:
             self._hooks.install(encoded, snapshot)
             self._SyncObj__raftLastApplied = snapshot.number
             committed = max(self.committed, snapshot.number)
             self._SyncObj__raftCommitIndex = committed
-        self._answer(node, snapshot.number + 1, success=True, reset=False)
+        self._answer(node, chunk.number, snapshot.number + 1, success=True)
 
-    def _follow(self, node: Any, term: int) -> bool:
+    def _follow(self, node: Any, term: int, number: int) -> bool:
         """Takes the sender for the leader; False when its term is over."""
         if term < self.term:
-            self._answer(node, 0, success=False, reset=False)
+            self._answer(node, number, 0)
             return False
         if term > self.term:
             self._SyncObj__transferInProgress = False
@@ -344,8 +345,10 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         self._heard_leader = _monotonic()
         return True
 
-    def _answer(self, node: Any, next_index: int, *, success: bool, reset: bool) -> None:
-        self._post(node.id, Ack(self.term, next_index, success, reset))
+    def _answer(
+        self, node: Any, number: int, next_index: int, success: bool = False, reset: bool = False
+    ) -> None:
+        self._post(node.id, Ack(self.term, number, next_index, success, reset))
 
     def _wait_for_leader(self) -> None:
         timeout = self._SyncObj__generateRaftTimeout()
@@ -361,7 +364,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         if not self._isLeader() or ack.term < self.term:
             return
         follower = self._followers[node.id]
-        is_current = follower.on_ack()
+        is_current = follower.on_ack(ack.number)
         self._SyncObj__lastResponseTime[node] = _monotonic()
         if ack.reset and is_current:
             follower.restart()
@@ -379,7 +382,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
 
     def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802
         for follower in self._followers.values():
-            follower.forget()
+            follower.restart()
         super()._SyncObj__onBecomeLeader()
 
     def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
@@ -394,8 +397,8 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
                     previous = 0
                 else:
                     term = self._log.term_at(previous)
-                self._post(peer, Append(self.term, self.committed, previous, term, []))
-                self._followers[peer].under_way += 1
+                number = self._followers[peer].next_number()
+                self._post(peer, Append(self.term, number, self.committed, previous, term, []))
 
     def _feed(self, node: Any) -> bool:
         """Sends entries or snapshot chunks as far as the window goes; False if there is none."""
@@ -411,12 +414,13 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
                     break
                 self._post(node.id, chunk)
             elif index <= self._log.last_index:
-                batch, term = next_batch(self._log, index), self._log.term_at(index - 1)
-                self._post(node.id, Append(self.term, self.committed, index - 1, term, batch))
+                previous, batch = self._log.term_at(index - 1), next_batch(self._log, index)
+                number = follower.next_number()
+                frame = Append(self.term, number, self.committed, index - 1, previous, batch)
+                self._post(node.id, frame)
                 self._SyncObj__raftNextIndex[node] = index + len(batch)
             else:
                 break
-            follower.under_way += 1
             sent = True
         return sent
 

@@ -73,63 +73,63 @@ def _start_of_term(journal: RaftJournal, index: int, committed: int) -> int:
 class Follower:
     """What a leader knows about its stream to one follower.
 
-    Each `Append` and each chunk is answered by one `Ack`, in order, unless the stream breaks. So
-    counting is enough to tell the answers to frames sent before a restart from those after it.
+    Frames are numbered and answered in order, so the newest answer stands for all before it, lost
+    ones included.
     """
 
-    __slots__ = ("_answers_due", "sender", "stale", "under_way")
+    __slots__ = ("_answered", "_last_chunk", "_restarted", "_sender", "_sent")
 
     def __init__(self) -> None:
-        #: Frames not yet answered since the last restart, and from before it.
-        self.under_way = 0
-        self.stale = 0
-        #: The snapshot under way, if the follower needs one.
-        self.sender: SnapshotSender | None = None
-        #: Once all its chunks are sent: after so many answers, its own has come.
-        self._answers_due: int | None = None
+        #: The newest frame, the newest answered one, and the newest before the last restart.
+        self._sent = 0
+        self._answered = 0
+        self._restarted = 0
+        #: The snapshot under way, if the follower needs one,
+        self._sender: SnapshotSender | None = None
+        #: and once all its chunks are sent, a frame not before the last of them.
+        self._last_chunk: int | None = None
 
     @property
     def has_room(self) -> bool:
         """Whether more entries or chunks may be sent now."""
-        return self.under_way < frames_under_way_max
+        return self._sent - self._answered < frames_under_way_max
+
+    def next_number(self) -> int:
+        """The number of the next frame, which the caller sends."""
+        self._sent += 1
+        return self._sent
 
     def next_chunk(self, term: int, encode: Callable[[], bytes]) -> SnapshotChunk | None:
         """The next chunk of the snapshot under way; `encode` makes one if there is none.
 
         None when all are sent: the follower will answer.
         """
-        if self.sender is None:
-            self.sender = SnapshotSender(encode())
-        chunk = self.sender.next_chunk(term)
-        if chunk is None and self._answers_due is None:
-            self._answers_due = self.under_way + 1
+        if self._sender is None:
+            self._sender = SnapshotSender(encode())
+        chunk = self._sender.next_chunk(term, self._sent + 1)
+        if chunk is not None:
+            self._sent += 1
+        elif self._last_chunk is None:
+            self._last_chunk = self._sent
         return chunk
 
-    def on_ack(self) -> bool:
-        """Counts an answer; False if it is to a frame sent before the last restart."""
-        if self.stale:
-            self.stale -= 1
+    def on_ack(self, number: int) -> bool:
+        """Takes note of an answer; False if it is to a frame sent before the last restart."""
+        if not self._restarted < number <= self._sent:
             return False
-        self.under_way = max(0, self.under_way - 1)
-        if self._answers_due is not None:
-            self._answers_due -= 1
-            if self._answers_due < 0:
-                # Some chunk got lost on a stream that did not break: once more.
-                self.restart()
+        self._answered = max(self._answered, number)
+        if self._last_chunk is not None and number > self._last_chunk:
+            # Some chunk got lost on a stream that did not break: once more.
+            self.restart()
         return True
 
     def snapshot_arrived(self) -> None:
         """The follower goes on with entries."""
-        self.sender = self._answers_due = None
+        self._sender = self._last_chunk = None
 
     def restart(self) -> None:
-        """The follower asked to go on from somewhere else."""
-        self.stale, self.under_way = self.under_way, 0
-        self.snapshot_arrived()
-
-    def forget(self) -> None:
-        """The stream broke: nothing under way will be answered."""
-        self.stale = self.under_way = 0
+        """What is under way is void: the stream broke, or the follower asked for other entries."""
+        self._restarted = self._answered = self._sent
         self.snapshot_arrived()
 
 

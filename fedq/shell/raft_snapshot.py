@@ -113,12 +113,12 @@ class SnapshotSender:
         self._encoded = encoded
         self._offset = 0
 
-    def next_chunk(self, term: int) -> SnapshotChunk | None:
-        """The next piece, None when all are on their way."""
+    def next_chunk(self, term: int, number: int) -> SnapshotChunk | None:
+        """The next piece as the frame of this number, None when all are on their way."""
         data = self._encoded[self._offset : self._offset + payload_bytes_max]
         if not data:
             return None
-        chunk = SnapshotChunk(term, self._offset, len(self._encoded), data)
+        chunk = SnapshotChunk(term, number, self._offset, len(self._encoded), data)
         self._offset += len(data)
         return chunk
 

@@ -75,6 +75,8 @@ class Append(NamedTuple):
     """
 
     term: int
+    #: The leader counts its frames to each follower; the answer says which one it is to.
+    number: int
     commit_index: int
     prev_index: int
     prev_term: int
@@ -85,19 +87,21 @@ class SnapshotChunk(NamedTuple):
     """Bytes `offset` … of an encoded snapshot of `total` bytes."""
 
     term: int
+    number: int
     offset: int
     total: int
     data: bytes
 
 
 class Ack(NamedTuple):
-    """The one answer to each `Append` and `SnapshotChunk`.
+    """The answer to the `Append` or `SnapshotChunk` of the same number.
 
     `success`: the sender's log equals the leader's, on disk, up to `next_index` - 1.
     `reset`: it does not; go on from `next_index`.
     """
 
     term: int
+    number: int
     next_index: int
     success: bool
     reset: bool
@@ -114,10 +118,10 @@ RaftMessage: TypeAlias = VoteRequest | Vote | LeadNow | Append | SnapshotChunk |
 _HEAD = struct.Struct(">BB")
 _VOTE_REQUEST = struct.Struct(">QQQB")
 _TERM = struct.Struct(">Q")
-_APPEND = struct.Struct(">QQQQH")
+_APPEND = struct.Struct(">QQQQQH")
 _ENTRY = struct.Struct(">QI")
-_CHUNK = struct.Struct(">QQQ")
-_ACK = struct.Struct(">QQBB")
+_CHUNK = struct.Struct(">QQQQ")
+_ACK = struct.Struct(">QQQBB")
 _COUNT = struct.Struct(">H")
 _SIZE = struct.Struct(">I")
 
@@ -146,14 +150,14 @@ def _body(message: RaftMessage) -> tuple[int, list[bytes]]:
             return _KIND_VOTE, [_TERM.pack(message.term)]
         case LeadNow():
             return _KIND_LEAD_NOW, [_TERM.pack(message.term)]
-        case Append(term, commit_index, prev_index, prev_term, entries):
-            parts = [_APPEND.pack(term, commit_index, prev_index, prev_term, len(entries))]
-            for entry in entries:
+        case Append():
+            parts = [_APPEND.pack(*message[:-1], len(message.entries))]
+            for entry in message.entries:
                 parts.append(_ENTRY.pack(entry.term, len(entry.command)))
                 parts.append(entry.command)
             return _KIND_APPEND, parts
-        case SnapshotChunk(term, offset, total, data):
-            return _KIND_CHUNK, [_CHUNK.pack(term, offset, total), data]
+        case SnapshotChunk():
+            return _KIND_CHUNK, [_CHUNK.pack(*message[:-1]), message.data]
         case Ack():
             return _KIND_ACK, [_ACK.pack(*message)]
         case Forward(commands):
@@ -208,8 +212,9 @@ def _read_lead_now(frame: bytes, at: int) -> tuple[LeadNow, int]:
 
 
 def _read_append(frame: bytes, at: int) -> tuple[Append, int]:
-    term, commit_index, prev_index, prev_term, count = _APPEND.unpack_from(frame, at)
-    _check_numbers(term, commit_index, prev_index, prev_term)
+    *fields, count = _APPEND.unpack_from(frame, at)
+    _check_numbers(*fields)
+    term, number, commit_index, prev_index, prev_term = fields
     if count > entries_per_frame_max or (prev_index == 0 and count):
         raise WireError(f"{count} entries after index {prev_index} in one Raft frame")
     at += _APPEND.size
@@ -225,24 +230,24 @@ def _read_append(frame: bytes, at: int) -> tuple[Append, int]:
         entries.append(LogEntry(entry_term, command))
         newest = entry_term
         at += size
-    return Append(term, commit_index, prev_index, prev_term, entries), at
+    return Append(term, number, commit_index, prev_index, prev_term, entries), at
 
 
 def _read_chunk(frame: bytes, at: int) -> tuple[SnapshotChunk, int]:
-    term, offset, total = _CHUNK.unpack_from(frame, at)
-    _check_numbers(term)
+    term, number, offset, total = _CHUNK.unpack_from(frame, at)
+    _check_numbers(term, number)
     data = frame[at + _CHUNK.size :]
     if not (data and offset + len(data) <= total <= snapshot_bytes_max):
         raise WireError(f"{len(data)} bytes at {offset} of a snapshot of {total}")
     if len(data) > payload_bytes_max:
         raise WireError(f"a snapshot chunk has at most {payload_bytes_max} bytes")
-    return SnapshotChunk(term, offset, total, data), len(frame)
+    return SnapshotChunk(term, number, offset, total, data), len(frame)
 
 
 def _read_ack(frame: bytes, at: int) -> tuple[Ack, int]:
-    term, next_index, success, reset = _ACK.unpack_from(frame, at)
-    _check_numbers(term, next_index)
-    return Ack(term, next_index, _flag(success), _flag(reset)), at + _ACK.size
+    term, number, next_index, success, reset = _ACK.unpack_from(frame, at)
+    _check_numbers(term, number, next_index)
+    return Ack(term, number, next_index, _flag(success), _flag(reset)), at + _ACK.size
 
 
 def _read_forward(frame: bytes, at: int) -> tuple[Forward, int]:

@@ -57,7 +57,7 @@ class Model:
         self.entries, self.term, self.vote = self.safe[0][:], self.safe[1], self.safe[2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(operations)
 def test_a_journal_is_a_list_that_survives(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, object]]

@@ -67,8 +67,8 @@ def test_a_damaged_file_refuses_and_says_what_to_do(tmp_path: Path) -> None:
 
 def chunks_of(encoded: bytes, term: int = 3) -> list[SnapshotChunk]:
     sender = SnapshotSender(encoded)
-    chunks = []
-    while (chunk := sender.next_chunk(term)) is not None:
+    chunks: list[SnapshotChunk] = []
+    while (chunk := sender.next_chunk(term, len(chunks) + 1)) is not None:
         chunks.append(chunk)
     return chunks
 

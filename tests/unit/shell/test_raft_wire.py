@@ -35,7 +35,7 @@ def appends(draw: st.DrawFn) -> Append:
     terms = sorted(draw(st.lists(numbers, min_size=2, max_size=9)))
     entries = [LogEntry(term, draw(entry_commands)) for term in terms[1:-1]]
     prev_index = draw(st.integers(1, 2**63 - 1))
-    return Append(terms[-1], draw(numbers), prev_index, terms[0], entries)
+    return Append(terms[-1], draw(numbers), draw(numbers), prev_index, terms[0], entries)
 
 
 @st.composite
@@ -43,7 +43,7 @@ def chunks(draw: st.DrawFn) -> SnapshotChunk:
     data = draw(st.binary(min_size=1, max_size=100))
     offset = draw(st.integers(0, snapshot_bytes_max - len(data)))
     total = draw(st.integers(offset + len(data), snapshot_bytes_max))
-    return SnapshotChunk(draw(numbers), offset, total, data)
+    return SnapshotChunk(draw(numbers), draw(numbers), offset, total, data)
 
 
 @st.composite
@@ -58,7 +58,7 @@ messages: st.SearchStrategy[RaftMessage] = st.one_of(
     st.builds(LeadNow, numbers),
     appends(),
     chunks(),
-    st.builds(Ack, numbers, numbers, st.booleans(), st.booleans()),
+    st.builds(Ack, numbers, numbers, numbers, st.booleans(), st.booleans()),
     st.builds(Forward, st.lists(commands, max_size=5)),
 )
 
@@ -84,7 +84,7 @@ def test_a_frame_cut_short_or_prolonged_is_refused(
 
 
 @given(st.one_of(st.binary(max_size=200), st.binary(max_size=200).map(lambda b: b"\x01" + b)))
-@example(b"\x01\x04" + bytes(34))
+@example(b"\x01\x04" + bytes(42))
 def test_whatever_decodes_encodes_to_the_same_bytes(frame: bytes) -> None:
     try:
         message = decode(frame)
@@ -95,20 +95,24 @@ def test_whatever_decodes_encodes_to_the_same_bytes(frame: bytes) -> None:
 
 def test_the_format_is_frozen() -> None:
     assert encode(Vote(7)).hex() == "01020000000000000007"
-    append = Append(3, 8, 9, 2, [LogEntry(3, b"\x00hi"), LogEntry(3, NO_OP)])
+    append = Append(3, 6, 8, 9, 2, [LogEntry(3, b"\x00hi"), LogEntry(3, NO_OP)])
     assert encode(append).hex() == (
         "0104"
-        "0000000000000003" "0000000000000008" "0000000000000009" "0000000000000002" "0002"
+        "0000000000000003" "0000000000000006" "0000000000000008"
+        "0000000000000009" "0000000000000002" "0002"
         "0000000000000003" "00000003" "006869"
         "0000000000000003" "00000001" "01"
     )  # fmt: skip
-    assert encode(Ack(3, 12, True, False)).hex() == "01060000000000000003000000000000000c0100"
+    assert (
+        encode(Ack(3, 7, 12, True, False)).hex()
+        == "010600000000000000030000000000000007000000000000000c0100"
+    )
 
 
 def test_the_largest_frames_fit() -> None:
     entry = LogEntry(1, b"\x00" + bytes(limits.command_bytes_max))
-    assert decode(encode(Append(1, 0, 1, 0, [entry]))) == Append(1, 0, 1, 0, [entry])
-    chunk = SnapshotChunk(1, 0, payload_bytes_max, bytes(payload_bytes_max))
+    assert decode(encode(Append(1, 0, 0, 1, 0, [entry]))) == Append(1, 0, 0, 1, 0, [entry])
+    chunk = SnapshotChunk(1, 0, 0, payload_bytes_max, bytes(payload_bytes_max))
     assert decode(encode(chunk)) == chunk
 
 
@@ -121,17 +125,17 @@ def test_the_largest_frames_fit() -> None:
         (b"\x80\x04\x95" + bytes(20), "version 128"),
         (b"\x01\x63", "unknown kind of Raft frame: 99"),
         (b"\x01\x02" + b"\xff" * 8, "beyond"),
-        (b"\x01\x06" + bytes(16) + b"\x02\x00", "a flag is 0 or 1"),
-        (encode(Append(5, 0, 1, 4, [LogEntry(3, NO_OP)])), "never fall"),
-        (encode(Append(5, 0, 1, 4, [LogEntry(6, NO_OP)])), "pass the leader"),
-        (encode(Append(5, 0, 0, 0, [LogEntry(5, NO_OP)])), "after index 0"),
-        (encode(Append(5, 0, 1, 4, [LogEntry(5, b"\x03x")])), "unknown kind of log entry: 3"),
-        (encode(Append(5, 0, 1, 4, [LogEntry(5, b"\x00")])), "unknown kind of log entry"),
-        (encode(Append(5, 0, 1, 4, [LogEntry(5, bytes(entry_bytes_max + 1))])), "at most 49153"),
+        (b"\x01\x06" + bytes(24) + b"\x02\x00", "a flag is 0 or 1"),
+        (encode(Append(5, 0, 0, 1, 4, [LogEntry(3, NO_OP)])), "never fall"),
+        (encode(Append(5, 0, 0, 1, 4, [LogEntry(6, NO_OP)])), "pass the leader"),
+        (encode(Append(5, 0, 0, 0, 0, [LogEntry(5, NO_OP)])), "after index 0"),
+        (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, b"\x03x")])), "unknown kind of log entry: 3"),
+        (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, b"\x00")])), "unknown kind of log entry"),
+        (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, bytes(entry_bytes_max + 1))])), "at most 49153"),
         (encode(Forward([bytes(limits.command_bytes_max + 1)])), "at most 49152"),
         (encode(VoteRequest(1, 1, 2, False)), "later term than its own"),
-        (encode(SnapshotChunk(1, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
-        (encode(SnapshotChunk(1, 0, snapshot_bytes_max + 1, b"x")), "of a snapshot of"),
+        (encode(SnapshotChunk(1, 0, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
+        (encode(SnapshotChunk(1, 0, 0, snapshot_bytes_max + 1, b"x")), "of a snapshot of"),
     ],
 )
 def test_a_frame_no_voter_sends_is_refused_and_says_why(frame: bytes, why: str) -> None:
