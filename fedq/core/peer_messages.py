@@ -121,12 +121,17 @@ class ReplicaOffer(NamedTuple):
 
 
 class CopyStart(NamedTuple):
-    """The copy begins: forget `dropped`; live records follow from after `base`."""
+    """The copy begins: forget `dropped`; live records follow from after `base`.
+
+    `origins` is a journal record without messages: which publishes the primary knew at `base`.
+    It replaces what the backup believes: of a dropped publish it must not think that it has it.
+    """
 
     fragment: FragmentId
     reign: int
     base: int
     dropped: list[Range]
+    origins: bytes
 
 
 class CopyChunk(NamedTuple):

@@ -67,9 +67,11 @@ class Replica:
                 journal = self._forget(record.ranges) or journal
         return Applied(self.durable and (journal or sync), self.durable and sync, top)
 
-    def forget(self, ranges: list[Range]) -> bool:
-        """Drops positions that the primary does not have; whether any was persistent."""
-        return self._forget(ranges)
+    def start_copy(self, dropped: list[Range], origins: bytes) -> None:
+        """Drops what the primary does not have, and believes what it says of the origins."""
+        self._forget(dropped)
+        self.origins = {}
+        self.apply(origins)
 
     def held(self) -> list[Range]:
         """The positions of this copy."""

@@ -42,6 +42,8 @@ from fedq.node.state import Channel, Client, NodeState
 
 #: Commands that may wait behind a request before the connection is not read any more.
 BACKLOG_MAX = 64
+#: Why clients are not read while the node has not joined the cluster.
+JOINING = "joining"
 
 Handler = Callable[[Channel, Any], None]
 
@@ -95,7 +97,9 @@ class ClientFlow:
     def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None:
         """A client has connected; it has not said anything yet."""
         machine = Connection(self.settings, self.state.now_ms, is_loopback)
-        self.state.clients[connection] = Client(connection, machine, address)
+        client = self.state.clients[connection] = Client(connection, machine, address)
+        if not self.state.joined:
+            self.state.hold_reading(client, JOINING)
         self._arm(connection, machine)
 
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
@@ -103,11 +107,25 @@ class ClientFlow:
         client = self.state.clients.get(connection)
         if client is None:
             return
+        if self.state.joined:
+            self._read(client, data)
+        else:
+            client.early.append(data)
+
+    def _read(self, client: Client, data: bytes) -> None:
         self.state.dirty_clients[client] = None
         for command in client.machine.receive(data, self.state.now_ms):
             if client.gone:
                 return
             self._on_command(client, command)
+
+    def on_joined(self) -> None:
+        """The node's map is current: clients that came early are served."""
+        for client in list(self.state.clients.values()):
+            early, client.early = client.early, []
+            for data in early:
+                self._read(client, data)
+            self.state.release_reading(client, JOINING)
 
     def on_writable(self, connection: ConnectionId, writable: bool) -> None:
         """The client's socket buffer is full (its consumers wait), or drained."""

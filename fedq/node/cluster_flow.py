@@ -112,6 +112,19 @@ class ClusterFlow:
             self.lease.leads(state.now_ms, state.leader),
         )
 
+    def decide_joined(self) -> bool:
+        """True once: when the map first says that this process is up, in an era that lives.
+
+        After a stop of all nodes that is the new era: what clients find is what will stay.
+        """
+        state = self.state
+        if state.joined or not state.map.is_up(state.me, state.settings.incarnation):
+            return False
+        if not state.map.era_is_alive():
+            return False
+        state.joined = True
+        return True
+
     def decide_serving(self) -> bool:
         """Whether this node may confirm and deliver; true if that has just changed."""
         state = self.state

@@ -58,8 +58,9 @@ class FragmentFlow:
         self.drain_records(primary)
         fragment = primary.fragment
         primary.replication.on_offer(
-            sender, message.held, fragment.messages, fragment.last, self.state.now_ms
-        )
+            sender, message.held, fragment.messages, fragment.origins, fragment.last,
+            self.state.now_ms,
+        )  # fmt: skip
         self._touch(primary)
 
     def on_replica_ack(self, sender: NodeId, message: ReplicaAck) -> None:
@@ -202,7 +203,7 @@ class FragmentFlow:
         """Sends what is to be sent, and says what is committed by now."""
         state, fragment, replication = self.state, primary.fragment, primary.replication
         self.drain_records(primary)
-        replication.pump_copies(fragment.messages, fragment.origins, state.now_ms)
+        replication.pump_copies(fragment.messages, state.now_ms)
         if replication.sends:
             sends, replication.sends = replication.sends, {}
             for node, messages in sends.items():

@@ -131,6 +131,8 @@ class Node:
         """Works off everything this turn's inputs touched, and fills the lanes."""
         state = self.state
         self.fencing.on_serving(self.cluster.decide_serving())
+        if self.cluster.decide_joined():
+            self.clients.on_joined()
         passes = 0
         while self._work_off() and passes < TURN_PASSES_MAX:
             passes += 1
@@ -160,18 +162,22 @@ class Node:
             self.publishing.flush_relays(node)
         queues, state.dirty_queues = state.dirty_queues, {}
         for fragment in state.dirty_primaries:
-            queues[state.primaries[fragment].queue] = None
+            if fragment in state.primaries:
+                queues[state.primaries[fragment].queue] = None
         for queue in queues:
             self.consuming.dispatch(queue)
         self.consuming.flush_settlements()
         primaries, state.dirty_primaries = state.dirty_primaries, {}
         for fragment in primaries:
-            primary = state.primaries[fragment]
-            self.fragments.serve_takers(primary)
-            self.fragments.finish(primary)
+            primary = state.primaries.get(fragment)
+            if primary is not None:
+                self.fragments.serve_takers(primary)
+                self.fragments.finish(primary)
         backups, state.dirty_backups = state.dirty_backups, {}
         for fragment in backups:
-            self.replicas.finish(state.backups[fragment])
+            backup = state.backups.get(fragment)
+            if backup is not None:
+                self.replicas.finish(backup)
         channels, state.dirty_channels = state.dirty_channels, {}
         for channel in channels:
             self.clients.flush_confirms(channel)

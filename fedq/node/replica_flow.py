@@ -32,10 +32,10 @@ class ReplicaFlow:
         backup = self._current(message.fragment, sender)
         if backup is None or not backup.replication.on_start(message):
             return
-        journal = backup.replica.forget(message.dropped)
-        if journal and backup.replica.durable:
-            record = encode_keep(message.fragment, message.reign, message.base, message.dropped)
-            self.state.plan.append(message.fragment, 0, record, False)
+        backup.replica.start_copy(message.dropped, message.origins)
+        if backup.replica.durable:
+            keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
+            self.state.plan.append(message.fragment, 0, keep + message.origins, False)
 
     def on_copy_chunk(self, sender: NodeId, message: CopyChunk) -> None:
         """Old messages, newest first."""

@@ -96,12 +96,14 @@ class Channel:
 class Client:
     """One client connection."""
 
-    __slots__ = ("address", "channels", "connection", "gone", "held", "machine", "private", "user",
+    __slots__ = ("address", "channels", "early", "connection", "gone", "held", "machine", "private", "user",
                  "vhost", "writable")  # fmt: skip
 
     def __init__(self, connection: ConnectionId, machine: Connection, address: str) -> None:
         self.connection = connection
         self.address = address
+        #: Bytes that came before this node had joined the cluster.
+        self.early: list[bytes] = []
         #: Why its socket is not read at present.
         self.held: dict[str, None] = {}
         self.machine = machine
@@ -236,6 +238,8 @@ class NodeState:
         self.interest = InterestBook()
         #: Whether this node may confirm and deliver (P7): up in the map, and its lease holds.
         self.serving = False
+        #: Whether this process has been up in the map: before that its map may be an old one.
+        self.joined = False
         self.leader: NodeId | None = None
         #: The number of the last journal chunk that is on disk.
         self.synced = 0

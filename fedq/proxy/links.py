@@ -158,6 +158,8 @@ class Link:
         while unacked and unacked[0][0] <= frame.acknowledged:
             self.bytes_unacked -= unacked.popleft()[2]
             self._moved_ms = now_ms
+        # After a reconnect it may acknowledge what was about to be sent again.
+        self._sent = max(self._sent, self._next - 1 - len(unacked))
         if not frame.messages:
             return []
         self._ack_due = True

@@ -135,6 +135,7 @@ class PrimaryReplication:
         node: NodeId,
         held: Sequence[Range],
         messages: Mapping[int, bytes],
+        origins: Mapping[Origin, int],
         last: int,
         now_ms: int,
     ) -> None:
@@ -146,11 +147,10 @@ class PrimaryReplication:
         progress.missing = [position for position in messages if position not in theirs]
         dropped = to_ranges(position for position in theirs if position not in messages)
         self.backups[node] = progress
-        self._send(node, CopyStart(self.fragment_id, self.reign, last, dropped))
+        known = encode_copy(self.fragment_id, self.reign, [], [], origins)
+        self._send(node, CopyStart(self.fragment_id, self.reign, last, dropped, known))
 
-    def pump_copies(
-        self, messages: Mapping[int, bytes], origins: Mapping[Origin, int], now_ms: int
-    ) -> None:
+    def pump_copies(self, messages: Mapping[int, bytes], now_ms: int) -> None:
         """Sends the next chunks of every copy under way, newest messages first."""
         for node, progress in self.backups.items():
             while (
@@ -158,7 +158,7 @@ class PrimaryReplication:
                 and not progress.done_sent
                 and progress.chunk_sent - progress.chunk_acked < copy_chunks_in_flight_max
             ):
-                self._send(node, self._next_chunk(progress, messages, origins))
+                self._send(node, self._next_chunk(progress, messages))
                 progress.moved_ms = now_ms
 
     def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> None:
@@ -206,9 +206,7 @@ class PrimaryReplication:
             and now_ms - progress.moved_ms >= stall_ms
         ]
 
-    def _next_chunk(
-        self, progress: Progress, messages: Mapping[int, bytes], origins: Mapping[Origin, int]
-    ) -> CopyChunk:
+    def _next_chunk(self, progress: Progress, messages: Mapping[int, bytes]) -> CopyChunk:
         missing, size = progress.missing, 0
         positions: list[int] = []
         while missing and size < copy_chunk_bytes_max:
@@ -219,7 +217,7 @@ class PrimaryReplication:
                 size += len(message)
         positions.reverse()
         bodies = [messages[position] for position in positions]
-        data = encode_copy(self.fragment_id, self.reign, positions, bodies, origins)
+        data = encode_copy(self.fragment_id, self.reign, positions, bodies, {})
         progress.chunk_sent += 1
         progress.done_sent = not missing
         return CopyChunk(

@@ -249,16 +249,18 @@ class ReplicaOffer(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
 
 class CopyStart(_message.Message):
-    __slots__ = ("fragment", "reign", "base", "dropped")
+    __slots__ = ("fragment", "reign", "base", "dropped", "origins")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
+    ORIGINS_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     base: int
     dropped: Ranges
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., base: _Optional[int] = ..., dropped: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
+    origins: bytes
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., base: _Optional[int] = ..., dropped: _Optional[_Union[Ranges, _Mapping]] = ..., origins: _Optional[bytes] = ...) -> None: ...
 
 class CopyChunk(_message.Message):
     __slots__ = ("fragment", "reign", "number", "done", "records")
