@@ -7,7 +7,6 @@ is written to its record file before it is acknowledged.
 """
 
 import argparse
-import logging
 import signal
 import time
 from pathlib import Path
@@ -65,7 +64,6 @@ def main() -> int:
     parser.add_argument("addresses", nargs="+", type=parse_address)
     parser.add_argument("--prefetch", type=int, default=100)
     options = parser.parse_args()
-    logging.getLogger("pika").setLevel(logging.CRITICAL)
     recorder = records.Recorder(options.records)
     rotation = Rotation(options.addresses)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

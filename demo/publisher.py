@@ -8,7 +8,6 @@ not confirmed, as a later attempt. Everything is written to its record file.
 """
 
 import argparse
-import logging
 import signal
 import time
 from collections import deque
@@ -187,7 +186,6 @@ def main() -> int:
     parser.add_argument("addresses", nargs="+", type=parse_address)
     parser.add_argument("--rate", type=float, default=500.0, help="messages a second")
     parser.add_argument("--window", type=int, default=200, help="unconfirmed at most")
-    logging.getLogger("pika").setLevel(logging.CRITICAL)
     return Publisher(parser.parse_args()).run()
 
 

@@ -22,15 +22,24 @@ OTHER_BROKER = os.environ.get("FEDQ_TEST_AMQP", "")
 
 Connect = Callable[..., BlockingConnection]
 _number = itertools.count(1)
+#: Clusters that many tests use.
+shared: list[Cluster] = []
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """A failed test shows what its nodes wrote."""
+    """A failed test shows what its nodes wrote; not those of clusters that others use."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if report.failed:
-        report.sections.extend(logs_of(running))
+        values = getattr(item, "funcargs", {})
+        used = [*values.get("brokers", []), *values.get("nodes", {}).values()]
+        mine = [
+            cluster
+            for cluster in running
+            if cluster not in shared or any(address in used for address in cluster.addresses())
+        ]
+        report.sections.extend(logs_of(mine))
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if OTHER_BROKER:
         pytest.skip("another broker is under test")
     with Cluster(tmp_path_factory.mktemp("three")) as nodes:
+        shared.append(nodes)
         yield nodes
 
 
@@ -66,6 +76,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def lone_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node without peers that tests share and leave alive."""
     with Cluster(tmp_path_factory.mktemp("one"), names=("alone",)) as node:
+        shared.append(node)
         yield node
 
 

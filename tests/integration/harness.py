@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOOPBACK = "127.0.0.1"
 #: Below the range from which the kernel draws the ports of clients: a restarted node gets its own.
 PORTS = range(20_000, 32_000)
-LOG_LINES_SHOWN = 60
+LOG_LINES_SHOWN = 40
 START_S = 30.0
 #: Clusters that have not been stopped, for the report of a failed test.
 running: list["Cluster"] = []
@@ -257,7 +257,7 @@ class Cluster:
             fragments = self.fragments(queue)
         except LookupError:
             return False
-        return all(
+        return bool(fragments) and all(
             fragment["state"] == "serving"
             and len(fragment["in_sync"]) == 1 + len(fragment["backups"])
             and len(fragment["in_sync"]) >= min(2, len(self.nodes))

@@ -1,5 +1,6 @@
 """pika, as strangers use it. It ships no types, so it is imported untyped in this one place."""
 
+import logging
 from typing import NamedTuple
 
 import pika  # type: ignore[import-untyped]
@@ -18,6 +19,9 @@ __all__ = [
     "parameters",
     "pika",
 ]
+
+# pika logs each refused connection at length, and these clients try brokers that only just start.
+logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 #: Properties of a message that must survive the restart of everything.
 PERSISTENT = pika.BasicProperties(delivery_mode=2)

@@ -230,7 +230,7 @@ def test_protocol_errors_close_the_connection(
     ("codes", "data"),
     [
         pytest.param((501, 502), frame(1, 0, b"\0\x0a\0\x28"), id="no arguments"),
-        pytest.param((503,), frame(1, 0, b"\0\x0a\0\x29"), id="a broker's method"),
+        pytest.param((503,), frame(1, 0, b"\0\x0a\0\x29\0"), id="a broker's method"),
         pytest.param((502, 503, 540), frame(1, 0, b"\0\x63\0\x63"), id="unknown method"),
         pytest.param((501, 505), frame(77, 0, b""), id="unknown frame type"),
     ],
