@@ -10,7 +10,6 @@ to the others that this node is gone.
 import asyncio
 import logging
 import os
-import resource
 import socket
 import ssl
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
 from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
 from fedq.shell.peer_server import PeerServer, PeerSink
+from fedq.shell.process import clients_max, settle_collector
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.services import GrpcServers, Service
@@ -42,8 +42,6 @@ from fedq.shell.turn import Outlets, Turn
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
 MakeService = Callable[[Node, Connect], Service]
 
-#: Descriptors kept for files, peers and the admin port.
-_DESCRIPTORS_RESERVED: Final = 256
 #: How long a clean stop waits for the node to hand over and tell its clients,
 _STOP_S: Final = 10.0
 #: and then for clients to close their side.
@@ -124,6 +122,7 @@ class NodeRunner:
         except BaseException:
             await self._close(parts)
             raise
+        settle_collector()
         self.started.set()
         for place in self.amqp_urls:
             logger.info("fedq %s ready: %s", self._config.node, place)
@@ -296,7 +295,7 @@ class NodeRunner:
 
     @property
     def _connections_max(self) -> int:
-        allowed = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _DESCRIPTORS_RESERVED, 16)
+        allowed = clients_max()
         wanted = self._config.connections_max
         return allowed if wanted is None else min(wanted, allowed)
 

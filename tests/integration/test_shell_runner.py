@@ -30,18 +30,31 @@ from tests.unit.shell.fakes import run
 
 HOST = "127.0.0.1"
 
-#: A node as the command line runs it, without the command line.
+#: A node without the floors above: what they would print, and their exit codes.
 MAIN = """
-import logging, pathlib, sys
+import asyncio, logging, pathlib, signal, sys
+import uvloop
+from fedq.core.errors import NodeFailure
 from fedq.shell.config_file import load
 from fedq.shell.node_config import ConfigError
-from fedq.shell.process import run_node
+from fedq.shell.runner import NodeRunner
+
+async def main(file):
+    runner = NodeRunner(load(file))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, runner.request_stop)
+    await runner.start()
+    return await runner.wait()
+
 logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
 try:
-    sys.exit(run_node(load(pathlib.Path(sys.argv[1]))))
+    sys.exit(uvloop.run(main(pathlib.Path(sys.argv[1]))))
 except ConfigError as error:
     print(error, file=sys.stderr)
     sys.exit(2)
+except NodeFailure as error:
+    print(error, file=sys.stderr)
+    sys.exit(1)
 """
 
 
@@ -292,8 +305,10 @@ def test_a_corrupt_journal_refuses_to_start(tmp_path: Path) -> None:
     file, _, _ = alone(tmp_path)
     journal = tmp_path / "n1-data" / "journal"
     journal.mkdir(parents=True)
+    (journal / "incarnation").write_text("1\n")
     (journal / "000000000001.journal").write_bytes(b"x" * 100)
-    assert "fedq n1 cannot start: " in refusal(file, 1)
+    (journal / "000000000002.journal").write_bytes(b"")
+    assert "segment 1" in refusal(file, 1)
 
 
 def test_a_certificate_of_another_node_is_told(tmp_path: Path) -> None:

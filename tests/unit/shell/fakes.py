@@ -124,6 +124,12 @@ class Recorder:
             propose=self.propose,
         )
 
+    def parts_written(self) -> int:
+        """How many parts all connections together were given."""
+        return sum(
+            len(call[2]) for call in self.calls if call[0] == "write" and isinstance(call[2], list)
+        )
+
     def append(self, chunks: list[Chunk]) -> None:
         self.calls.append(("append", chunks))
 

@@ -267,7 +267,7 @@ def test_bytes_of_a_connection_keep_their_order(turns: list[list[tuple[int, byte
         for writes in turns:
             for number, data in writes:
                 wanted[number] = wanted.get(number, b"") + data
-        await until(lambda: sum(len(call[2]) for call in driven.recorder.calls) == total)  # type: ignore[arg-type,misc]
+        await until(lambda: driven.recorder.parts_written() == total)
         for _, connection, parts in driven.recorder.calls:
             assert isinstance(connection, int)
             assert isinstance(parts, list)
