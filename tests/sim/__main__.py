@@ -9,14 +9,13 @@ Exit code 0: all seeds held; 1: some did not.
 """
 
 import argparse
-import multiprocessing
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from tests.sim.run import Result, describe, run_seed
-from tests.sim.world import Trace
 
 FAILURES_SHOWN_MAX = 10
 
@@ -38,19 +37,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _run(seed: int, lite: bool, trace: bool, digest: bool) -> Result:
-    return run_seed(seed, lite=lite, trace=Trace(echo=trace, digest=digest))
-
-
 def _results(
     seeds: Iterable[int], options: argparse.Namespace
 ) -> Iterator[Result]:
-    run = partial(_run, lite=options.lite, trace=options.trace, digest=options.digest)
+    run = partial(run_seed, lite=options.lite, echo=options.trace, digest=options.digest)
     if options.seed is not None or options.processes == 1:
         yield from map(run, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        yield from pool.imap_unordered(run, seeds, chunksize=4)
+    with ProcessPoolExecutor(options.processes) as pool:
+        yield from pool.map(run, seeds, chunksize=4)
+        pool.shutdown(cancel_futures=True)
 
 
 def _say(text: str) -> None:

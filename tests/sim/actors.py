@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
 
 from fedq.amqp.methods import ChannelOpen, ChannelOpenOk, ConnectionClose, Method
+from fedq.core.errors import NOT_FOUND
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import ClientConnection, Content, Refusal
 from tests.sim.node_host import Host
@@ -143,6 +144,18 @@ class Actor:
             self.connection = None
             self.ledger.gone(self.label)
             yield 20 * MS
+
+    def excuse(self, error: ClosedError) -> Script[None]:
+        """A channel was closed: judges why, and waits a little before the next attempt."""
+        refusal = error.refusal
+        gone = refusal.code == NOT_FOUND and self.ledger.memory_lost
+        if refusal.code not in RETRYABLE and not (gone and self.uses_transient()):
+            self.ledger.broken(f"{self.label}: its channel was closed: {refusal}")
+        yield between(self.random, 10, 100) * MS
+
+    def uses_transient(self) -> bool:
+        """Whether it uses a queue or exchange that a stop of everything may take with it."""
+        return False
 
     # --- what the connection tells ---------------------------------------------------------------
 

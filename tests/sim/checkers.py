@@ -9,7 +9,7 @@ failure happened") is judged by the fault intervals, stretched by the time a clu
 notice and to settle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,6 +56,8 @@ class Attempt:
     source: str
     persistent: bool
     body: bytes
+    exchange: str
+    key: str
     sent_us: int
     confirmed_us: int | None = None
     #: Refused by the broker (nack), or never answered.
@@ -103,6 +105,8 @@ class Ledger:
         self.problems: list[str] = []
         self.queues: dict[str, Queue] = {}
         self.attempts: dict[int, Attempt] = {}
+        #: Whether the run's exchanges outlive a stop of everything.
+        self.durable_exchanges = True
         #: Every node was down at one time: memory is gone, and with it all that was transient.
         self.memory_lost = False
         #: Some node was down when not all copies were in sync: only disks are to be trusted.
@@ -157,6 +161,22 @@ class Ledger:
             queue = self.queues[name] = Queue(name, durable, replicas, private)
         return queue
 
+    def subscribing(self, name: str, hears: Callable[[str, str], bool]) -> None:
+        """A private queue is being bound: it may get what is still on its way elsewhere."""
+        queue = self.queues[name]
+        for attempt in self.attempts.values():
+            if attempt.confirmed_us is None and hears(attempt.exchange, attempt.key):
+                queue.copies[attempt.number] = Copy(attempt, queue, optional=True)
+
+    def doubtful(self, name: str) -> None:
+        """A purge or a delete was asked for, and nobody knows whether it was done."""
+        for copy in self.queues[name].copies.values():
+            copy.optional = True
+
+    def may_be_gone(self, durable: bool) -> bool:
+        """Whether a queue or exchange may be missing: a stop of everything ends an era."""
+        return self.memory_lost and not durable
+
     def deleted(self, name: str) -> None:
         """delete-ok was received, or the queue's only connection is gone."""
         queue = self.queues[name]
@@ -173,10 +193,12 @@ class Ledger:
         persistent: bool,
         queues: Sequence[str],
         optional: Sequence[str] = (),
+        exchange: str = "",
+        key: str = "",
     ) -> Attempt:
         """A publish is about to be sent; `queues` must get it, `optional` ones may."""
         number = int(body.split(b":", 1)[0])
-        attempt = Attempt(number, source, persistent, body, self.world.now_us)
+        attempt = Attempt(number, source, persistent, body, exchange, key, self.world.now_us)
         self.attempts[number] = attempt
         for name in queues:
             self.queues[name].copies[number] = Copy(attempt, self.queues[name])
@@ -202,7 +224,9 @@ class Ledger:
         attempt.returned = True
         for queue in self.queues.values():
             copy = queue.copies.get(attempt.number)
-            if copy is not None and not copy.optional and not queue.private and not copy.dropped:
+            if copy is None or copy.optional or queue.private or copy.dropped:
+                continue
+            if not (self.may_be_gone(queue.durable) or self.may_be_gone(self.durable_exchanges)):
                 self.broken(f"P6: message {attempt.number} was returned, but {queue.name} is bound")
         if body != attempt.body:
             self.broken(f"message {attempt.number} came back changed")
@@ -323,6 +347,8 @@ class Ledger:
         """Whether P1 promises that this copy, once confirmed, is still somewhere."""
         queue, attempt = copy.queue, copy.attempt
         if copy.optional or copy.dropped or attempt.confirmed_us is None or queue.private:
+            return False
+        if attempt.returned:
             return False
         if queue.durable and attempt.persistent:
             return True

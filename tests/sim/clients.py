@@ -138,9 +138,12 @@ class Publisher(Actor):
             except LostError:
                 yield between(self.random, 1, 50) * MS
             except ClosedError as error:
-                if error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"{self.label}: a publish closed it: {error.refusal}")
-                yield between(self.random, 1, 50) * MS
+                yield from self.excuse(error)
+
+    def uses_transient(self) -> bool:
+        if self.plan.exchange:
+            return not self.topology.exchanges[self.plan.exchange].durable
+        return any(not self.topology.queues[key].durable for key in self.plan.keys)
 
     def _publish(self) -> Script[None]:
         plan = self.plan
@@ -168,7 +171,9 @@ class Publisher(Actor):
             body = b"%d:" % number + bytes([number % 251]) * plan.body_bytes
             persistent = self.random.random() < plan.persistent
             must, may = self.topology.targets(plan.exchange, key)
-            attempt = self.ledger.published(self.label, body, persistent, must, may)
+            attempt = self.ledger.published(
+                self.label, body, persistent, must, may, plan.exchange, key
+            )
             mandatory = any(name in self.topology.queues for name in must)
             properties = make_properties(str(number), persistent)
             self._tag += 1
@@ -262,9 +267,10 @@ class Consumer(Actor):
             except LostError:
                 yield between(self.random, 1, 50) * MS
             except ClosedError as error:
-                if error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"{self.label}: consuming closed it: {error.refusal}")
-                yield between(self.random, 1, 50) * MS
+                yield from self.excuse(error)
+
+    def uses_transient(self) -> bool:
+        return not self.topology.queues[self.plan.queue].durable
 
     def _consume(self) -> Script[None]:
         plan = self.plan
@@ -386,9 +392,10 @@ class Getter(Actor):
                 self._lost_us = self.world.now_us
                 yield between(self.random, 1, 50) * MS
             except ClosedError as error:
-                if error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"{self.label}: basic.get closed it: {error.refusal}")
-                yield between(self.random, 1, 50) * MS
+                yield from self.excuse(error)
+
+    def uses_transient(self) -> bool:
+        return not self.topology.queues[self.plan.queue].durable
 
     def _get(self) -> Script[None]:
         plan, asked_us = self.plan, self.world.now_us

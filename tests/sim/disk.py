@@ -10,7 +10,7 @@ dice say, cut anywhere.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tests.sim.world import MS, World, between
@@ -115,6 +115,16 @@ class Disk:
     def fail(self) -> None:
         """The next sync fails, and with it everything this process still wants from the disk."""
         self._failing = True
+
+    @property
+    def failing(self) -> bool:
+        """It will not sync any more for this process."""
+        return self._failing
+
+    def calm(self) -> None:
+        """From now on it is merely as slow as its options say."""
+        self.options = replace(self.options, slow=0.0)
+        self._stalled_until_us = 0
 
     def crash(self) -> None:
         """The process ends without a word; sometimes the host loses its power with it."""

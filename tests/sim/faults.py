@@ -62,8 +62,11 @@ class Faults:
     def heal(self) -> None:
         """The liveness phase begins: everything runs and is reachable from now on."""
         self._active = False
-        self.net.heal_all()
+        self.net.calm()
         for host in self.hosts:
+            host.disk.calm()
+            if host.alive and host.disk.failing:
+                host.crash("its disk was repaired")
             if host.paused:
                 host.resume()
             if not host.alive:
@@ -105,9 +108,9 @@ class Faults:
                 self.ledger.memory_lost = True
                 self._down(alive)
         else:
-            if not self.is_whole():
+            if not self.is_whole() or len(self.hosts) == 1:
+                # Who else is alive may not have been let in again: no memory is to be trusted.
                 self.ledger.copies_lost = True
-            if len(alive) == 1:
                 self.ledger.memory_lost = True
             self._down([self._random.choice(alive)])
 
@@ -121,7 +124,7 @@ class Faults:
             self.world.after(stagger_us, partial(self._crash, host, host.life))
 
     def _crash(self, host: Host, life: int) -> None:
-        if host.life == life and host.alive:
+        if host.life == life and host.alive and self._active:
             host.crash("killed")
         delay_us = between(self._random, 100 * MS, self._random.choice((500 * MS, 4 * SECOND)))
         self.world.after(delay_us, partial(self._revive, host))
@@ -202,6 +205,7 @@ class Faults:
         host = self._random.choice(self.hosts)
         if host.alive:
             self.ledger.copies_lost = True
+            self.ledger.memory_lost = True
             self._begin(f"down {host.name}")
             self.world.note(host.name, "disk fails")
             host.disk.fail()

@@ -12,7 +12,7 @@ Inputs: frames of one node for another, starts and ends of processes, faults. Ou
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -208,6 +208,11 @@ class Net:
         for source, target in self._streams:
             self.heal(source, target)
             self._streams[source, target].clogged_until_us = 0
+
+    def calm(self) -> None:
+        """From now on the network only delays."""
+        self.options = replace(self.options, loss=0.0, duplicate=0.0, reorder=0.0)
+        self.heal_all()
 
     # --- frames ----------------------------------------------------------------------------------
 

@@ -131,16 +131,21 @@ class Run:
 
     def _close(self) -> None:
         world, hosts = self.world, self.cluster.hosts
+        # The last watches, credits and settlements cross the network.
+        world.run(world.now_us + 500 * MS)
         if not self._wait("still whole", WHOLE_LIMIT_US, self.is_whole):
             return
         self._wait("copies agree", REST_LIMIT_US, lambda: not self._differences())
         for problem in self._differences():
             self.ledger.broken(problem)
         queues = [name for name in self.topology.queues if self._still_there(name)]
+        queues += self.churn.leftover
         counters = [
             Counter(world, self.ledger, host, queues, f"count-{host.name}") for host in hosts
         ]
         self._run_all("counting", counters)
+        if self.ledger.problems:
+            return
         counts = {name: [each.counts.get(name, -1) for each in counters] for name in queues}
         for name, found in counts.items():
             least, most = self.ledger.remaining(name)
@@ -154,6 +159,8 @@ class Run:
             for name in queues
         ]
         self._run_all("draining", drainers)
+        if self.ledger.problems:
+            return
         for drainer in drainers:
             if drainer.received != counts[drainer.queue][0]:
                 self.ledger.broken(
@@ -232,10 +239,12 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
     return done()
 
 
-def run_seed(seed: int, *, lite: bool = False, trace: Trace | None = None) -> Result:
+def run_seed(
+    seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False
+) -> Result:
     """Runs one seed. An exception inside a node is a problem like any other."""
     plan = draw(seed, lite)
-    trace = trace if trace is not None else Trace()
+    trace = Trace(echo=echo, digest=digest)
     with segments_of(plan.segment_bytes):
         run = Run(plan, trace)
         try:

@@ -27,12 +27,12 @@ from fedq.amqp.methods import (
     QueuePurgeOk,
 )
 from fedq.core.errors import NOT_FOUND
-from tests.sim.actors import PATIENCE_US, RETRYABLE, Actor, ClosedError, LostError, Script
+from tests.sim.actors import PATIENCE_US, Actor, ClosedError, LostError, Script
 from tests.sim.checkers import Attempt, Ledger
 from tests.sim.client_connection import Content, make_properties
 from tests.sim.clients import Numbers
 from tests.sim.node_host import Host
-from tests.sim.topology import Subscription, Topology
+from tests.sim.topology import Subscription, Topology, matches
 from tests.sim.world import MS, World, between
 
 
@@ -79,12 +79,13 @@ class Subscriber(Actor):
             except LostError:
                 yield between(self.random, 1, 50) * MS
             except ClosedError as error:
-                if error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"{self.label}: subscribing closed it: {error.refusal}")
-                yield between(self.random, 1, 50) * MS
+                yield from self.excuse(error)
             if not self.stopping:
                 self._end_subscription()
         yield from self.leave()
+
+    def uses_transient(self) -> bool:
+        return not self.topology.exchanges[self.plan.exchange].durable
 
     def _subscribe(self) -> Script[None]:
         plan = self.plan
@@ -93,11 +94,16 @@ class Subscriber(Actor):
         subscription = Subscription(declared.queue, plan.exchange, plan.key)
         self.subscription = subscription
         self.topology.subscriptions.append(subscription)
+        self.ledger.subscribing(declared.queue, self._hears)
         consume = BasicConsume(declared.queue, "sub", no_ack=plan.no_ack)
         yield from self.call(consume, BasicConsumeOk)
         yield from self.call(QueueBind(declared.queue, plan.exchange, plan.key), QueueBindOk)
         subscription.since_us = self.world.now_us
         self.note(f"subscribed with {declared.queue}")
+
+    def _hears(self, exchange: str, key: str) -> bool:
+        kind = self.topology.exchanges[self.plan.exchange].kind
+        return exchange == self.plan.exchange and matches(kind, self.plan.key, key)
 
     def _end_subscription(self) -> None:
         if self.subscription is not None:
@@ -147,6 +153,12 @@ class Churn(Actor):
         self.rounds = rounds
         self._unconfirmed: dict[int, Attempt] = {}
         self._tag = 0
+        #: Queues of rounds given up, that are there to stay.
+        self.leftover: list[str] = []
+        # How far the present round is.
+        self._declared = False
+        self._deleting = False
+        self._doubtful = False
 
     def script(self) -> Script[None]:
         while not self.topology.ready:
@@ -159,16 +171,25 @@ class Churn(Actor):
             try:
                 yield from self._round(name)
             except LostError:
+                self._give_up(name)
                 yield between(self.random, 1, 50) * MS
             except ClosedError as error:
-                if error.refusal.code not in RETRYABLE:
-                    self.ledger.broken(f"{self.label} and {name}: {error.refusal}")
-                yield between(self.random, 1, 50) * MS
+                self._give_up(name)
+                yield from self.excuse(error)
+
+    def _give_up(self, name: str) -> None:
+        """The round ends early: what it made stays, unless its end was asked for already."""
+        if self._doubtful:
+            self.ledger.doubtful(name)
+        if self._declared and not self._deleting:
+            self.leftover.append(name)
 
     def _round(self, name: str) -> Script[None]:
         """A round is given up at the first lost connection; its queue may stay behind."""
+        self._declared = self._deleting = self._doubtful = False
         yield from self.connect()
         yield from self.call(QueueDeclare(name, durable=True), QueueDeclareOk)
+        self._declared = True
         yield from self.leave()
         yield from self.connect()
         # P6: any node knows it now.
@@ -177,18 +198,22 @@ class Churn(Actor):
         yield from self._publish(name, between(self.random, 1, 10))
         if self.random.random() < 0.5:
             due = self.ledger.purge_asked(name)
+            self._doubtful = True
             purged = yield from self.call(QueuePurge(name), QueuePurgeOk)
             if self.ledger.faultless and purged.message_count != len(due):
                 self.ledger.broken(f"P5: purge of {name}: {purged.message_count} of {len(due)}")
             self.ledger.purged(due)
+            self._doubtful = False
             counted = yield from self.call(passive, QueueDeclareOk)
             if counted.message_count and self.ledger.faultless:
                 self.ledger.broken(f"P5: {name} has {counted.message_count} after its purge")
             yield from self._publish(name, between(self.random, 1, 5))
         yield from self.leave()
         yield from self.connect()
+        self._doubtful = self._deleting = True
         yield from self.call(QueueDelete(name), QueueDeleteOk)
         self.ledger.deleted(name)
+        self._doubtful = False
         yield from self.leave()
         yield from self._look_for(name)
 

@@ -85,6 +85,7 @@ class Topology:
         """Tells the ledger what will be."""
         for queue in self.queues.values():
             ledger.declared(queue.name, queue.durable, queue.copies(nodes))
+        ledger.durable_exchanges = all(each.durable for each in self.exchanges.values())
 
     def targets(self, exchange: str, key: str) -> tuple[list[str], list[str]]:
         """(queues that must get such a message, queues that may) at this moment."""
