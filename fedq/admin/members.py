@@ -19,6 +19,9 @@ from fedq.shell.pb import admin_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
+#: Ends of a call that mean no more than that the member is away, or slow.
+_SILENCE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
 Reply = TypeVar("Reply")
 
 #: Opens a channel to the admin service of a member, given its node and "host:port".
@@ -67,9 +70,12 @@ class OtherMembers:
             self._channels[member.node] = known
         try:
             return await call(known[2], timeout_s)
-        except grpc.RpcError as error:
-            # Its absence from the replies is how the caller hears of it; the reason is for a log.
-            _log.debug("%s did not answer: %s", member.node, error)
+        except grpc.aio.AioRpcError as error:
+            # Its absence from the replies is how the caller hears of it.
+            if error.code() not in _SILENCE:
+                _log.warning(
+                    "%s failed to answer: %s: %s", member.node, error.code().name, error.details()
+                )
             return None
 
     async def _forget_moved(self, members: Sequence[MemberOverview]) -> None:

@@ -96,8 +96,11 @@ def _state(member: Form) -> Cell:
 
 
 def _figure(member: Form, name: str) -> Cell:
+    """One of a member's own words; a member that is not up has none."""
     figures: Form | None = member["figures"]
-    return None if figures is None else word(figures[name])
+    if figures is not None:
+        return word(figures[name])
+    return None if member["state"] == "up" else ""
 
 
 @app.command("connections")

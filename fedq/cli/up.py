@@ -118,8 +118,8 @@ class LocalCluster:
         for number in _STOP_SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
         watcher = Watcher(self._plan.nodes)
-        count, directory = len(self._children), self._plan.directory
-        self._show(Event("starting", f"starting {count} nodes; their files: {directory}"))
+        names = " ".join(self._children)
+        self._show(Event("starting", f"starting {names}; files in {self._plan.directory}"))
         try:
             for child in self._children.values():
                 await child.start()
@@ -152,7 +152,7 @@ class LocalCluster:
         for task in self._restarts.values():
             task.cancel()
         if any(child.is_running for child in self._children.values()):
-            self._show(Event("stopping", "stopping; Ctrl-C again does not wait for clean ends"))
+            self._show(Event("stopping", "stopping; Ctrl-C again does not wait for a clean end"))
         await asyncio.gather(*(child.stop() for child in self._children.values()))
 
     def _show(self, event: Event) -> None:

@@ -27,6 +27,7 @@ _STYLES = {
     "down": "red",
     "fenced": "red",
     "no-leader": "red",
+    "trouble": "red",
     "fragments": "yellow",
 }
 

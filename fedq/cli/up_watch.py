@@ -56,12 +56,14 @@ class Picture:
     fragments_unavailable: int = 0
     fragments_short: int = 0
     problems: Sequence[str] = ()
+    #: Why a node that was reached could not answer; "": all well.
+    trouble: str = ""
 
 
 class Watcher:
     """Asks the admin services of planned nodes. Belongs to one event loop."""
 
-    __slots__ = ("_channels", "_stubs")
+    __slots__ = ("_channels", "_stubs", "_trouble")
 
     def __init__(self, nodes: Sequence[PlannedNode]) -> None:
         options = [
@@ -76,9 +78,11 @@ class Watcher:
             name: admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
             for name, channel in self._channels.items()
         }
+        self._trouble = ""
 
     async def look(self, running: Sequence[str], before: Picture) -> Picture:
         """A new picture; what nobody can tell at present stays as it was `before`."""
+        self._trouble = ""
         answers = await asyncio.gather(*(self._ask_node(name) for name in running))
         nodes = {
             name: answer
@@ -90,7 +94,7 @@ class Watcher:
         if status is None:
             return Picture(
                 nodes, before.members, "", before.fragments, before.fragments_unavailable,
-                before.fragments_short, before.problems,
+                before.fragments_short, before.problems, self._trouble,
             )  # fmt: skip
         return Picture(
             nodes,
@@ -100,13 +104,14 @@ class Watcher:
             status.fragments_unavailable,
             status.fragments_short,
             tuple(status.problems),
+            self._trouble,
         )
 
     async def _ask_node(self, name: str) -> NodePicture | None:
         try:
             reply = await self._stubs[name].LocalNode(pb.LocalNodeRequest(), timeout=_ANSWER_S)
-        except grpc.RpcError:
-            # No answer is the answer: it is starting, stopping or stuck.
+        except grpc.aio.AioRpcError as error:
+            self._note(name, error)
             return None
         figures: pb.NodeFigures = reply.figures
         return NodePicture(
@@ -121,9 +126,15 @@ class Watcher:
             reply: pb.ClusterStatusReply = await self._stubs[name].ClusterStatus(
                 pb.ClusterStatusRequest(), timeout=_STATUS_S
             )
-        except grpc.RpcError:
+        except grpc.aio.AioRpcError as error:
+            self._note(name, error)
             return None
         return reply
+
+    def _note(self, name: str, error: grpc.aio.AioRpcError) -> None:
+        """No answer is an answer, too: it is starting, stopping or stuck. A failure is not."""
+        if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            self._trouble = f"{name} failed to answer: {error.code().name}: {error.details()}"
 
     async def close(self) -> None:
         """Closes all channels."""
@@ -135,6 +146,8 @@ def compare(plan: Sequence[PlannedNode], before: Picture, after: Picture) -> Ite
     """What happened between two pictures."""
     yield from _node_events(plan, before, after)
     yield from _member_events(before, after)
+    if after.trouble and after.trouble != before.trouble:
+        yield Event("trouble", after.trouble)
     if after.leader and after.leader != before.leader:
         yield Event("leader", f"{after.leader} leads", after.leader)
     if before.leader and not after.leader:

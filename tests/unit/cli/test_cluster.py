@@ -1,0 +1,169 @@
+"""`fedq cluster` against real admin services with hand-filled overviews."""
+
+from dataclasses import replace
+
+from fedq.node.overview_types import MemberState
+from tests.unit.admin.served import (
+    a_cluster,
+    a_connection,
+    add_queue,
+    served,
+    set_member,
+    silent_address,
+)
+from tests.unit.cli.command import fedq
+
+
+def test_status_shows_the_members_and_that_all_is_well() -> None:
+    cluster = a_cluster()
+    add_queue(cluster, "orders", {"n1": (1, 0, 0), "n2": (1, 0, 0)})
+    with served(cluster) as servers:
+        done = fedq("cluster", "status", "--node", servers.address("n2"))
+    assert (done.exit_code, done.err) == (0, "")
+    assert done.out.splitlines()[0] == (
+        "asked n2: leader n1, era 3, map version 42, queues 1 in fragments 2"
+    )
+    assert done.rows("NODE")[:3] == [
+        ["n1", "up", "leader", "127.0.0.1:5672"],
+        ["n2", "up", "follower", "127.0.0.1:5672"],
+        ["n3", "up", "follower", "127.0.0.1:5672"],
+    ]
+    assert done.out.splitlines()[-1].strip() == "all is well"
+
+
+def test_status_names_what_is_wrong() -> None:
+    cluster = a_cluster()
+    fenced = replace(cluster["n2"].node_overview, lease_held=False, leader=None)
+    cluster["n2"].node_overview = fenced
+    with served(cluster) as servers:
+        set_member(cluster, "n3", state=MemberState.DOWN)
+        done = fedq("cluster", "status", "--node", servers.address("n1"))
+    assert done.exit_code == 0
+    assert done.rows("NODE")[1:3] == [
+        ["n2", "fenced", "looking", "127.0.0.1:5672"],
+        ["n3", "down", "127.0.0.1:5672"],
+    ]
+    problems = [line.strip() for line in done.out.splitlines() if line.startswith("!")]
+    assert problems == [
+        "! n3 is down: start it again to have all copies back",
+        "! n2 has no contact with a majority of the nodes (fenced) and does not serve clients",
+    ]
+
+
+def test_status_as_json_is_one_value() -> None:
+    with served(a_cluster()) as servers:
+        value = fedq("cluster", "status", "--json", "--node", servers.address("n1")).value
+    assert (value["node"], value["leader"], value["problems"]) == ("n1", "n1", [])
+    assert [member["state"] for member in value["members"]] == ["up", "up", "up"]
+    assert [member["figures"]["lease"] for member in value["members"]] == ["held"] * 3
+    assert value["members"][1]["figures"]["raft_role"] == "follower"
+
+
+def test_a_cluster_without_a_leader_has_null_for_one() -> None:
+    cluster = a_cluster(["n1"])
+    cluster["n1"].node_overview = replace(cluster["n1"].node_overview, leader=None)
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        assert fedq("cluster", "status", "--json", "--node", at).value["leader"] is None
+        assert "leader none" in fedq("cluster", "status", "--node", at).out
+
+
+def test_members_shows_unknown_figures_as_question_marks() -> None:
+    cluster = a_cluster()
+    busy = replace(
+        cluster["n1"].node_overview, connections=7, memory_bytes=5 * 1024 * 1024, journal_bytes=100
+    )
+    cluster["n1"].node_overview = busy
+    with served(cluster) as servers:
+        servers.stop_node("n3")
+        done = fedq("cluster", "members", "--node", servers.address("n1"))
+        value = fedq("cluster", "members", "--json", "--node", servers.address("n1")).value
+    first, _, third = done.rows("NODE")
+    assert first[:10] == ["n1", "up", "leader", "held", "42", "1", "1m", "5s", "7", "0"]
+    assert first[11:15] == ["5.0", "MiB", "100", "B"]
+    assert third[:5] == ["n3", "silent", "?", "?", "?"]
+    assert value["members"][2]["figures"] is None
+
+
+def test_connections_are_listed_with_what_is_left_out() -> None:
+    cluster = a_cluster()
+    cluster["n1"].clients = [a_connection(1), replace(a_connection(2), blocked=True)]
+    cluster["n1"].node_overview = replace(cluster["n1"].node_overview, connections=2)
+    with served(cluster) as servers:
+        servers.stop_node("n2")
+        at = servers.address("n1")
+        both = fedq("cluster", "connections", "--node", at)
+        one = fedq("cluster", "connections", "n1", "--limit", "1", "--node", at)
+        value = fedq("cluster", "connections", "--json", "--node", at).value
+    assert both.rows("NODE")[:2] == [
+        ["n1", "127.0.0.1:50001", "guest", "/", "orders-worker", "2", "1", "3", "running"],
+        ["n1", "127.0.0.1:50002", "guest", "/", "orders-worker", "2", "1", "3", "blocked"],
+    ]
+    assert "! not all: n2 did not answer" in both.out
+    assert "1 of 2 shown; see --limit" in one.out
+    assert (value["total"], value["silent_members"]) == (2, ["n2"])
+    assert value["connections"][1]["blocked"] is True
+
+
+def test_an_unknown_member_is_a_failure_with_a_sentence() -> None:
+    with served(a_cluster()) as servers:
+        done = fedq("cluster", "connections", "n9", "--node", servers.address("n1"))
+    assert done.exit_code == 1
+    assert done.sentence == "no member 'n9'; there are n1, n2 and n3"
+
+
+def test_markup_in_a_clients_name_is_shown_as_it_is() -> None:
+    cluster = a_cluster(["n1"])
+    cluster["n1"].clients = [a_connection(1, client="[red]worker[/red]:smile:")]
+    with served(cluster) as servers:
+        done = fedq("cluster", "connections", "--node", servers.address("n1"))
+    assert "[red]worker[/red]:smile:" in done.out
+
+
+# --- whom one asks ------------------------------------------------------------------------------
+
+
+def test_the_node_may_come_from_the_environment() -> None:
+    with served(a_cluster()) as servers:
+        done = fedq("cluster", "status", "--json", FEDQ_NODE=servers.address("n3"))
+    assert done.value["node"] == "n3"
+
+
+def test_nobody_listening_is_unreachable() -> None:
+    done = fedq("cluster", "status", "--node", "127.0.0.1:1")
+    assert done.exit_code == 3
+    assert done.sentence.startswith("no node reached at 127.0.0.1:1 (Connection refused); is it")
+
+
+def test_a_name_that_is_none_is_unreachable() -> None:
+    done = fedq("cluster", "status", "--node", "no-such-host.invalid:1")
+    assert done.exit_code == 3
+    assert done.sentence.startswith("no node reached at no-such-host.invalid:1 (")
+
+
+def test_no_answer_in_time_is_unreachable() -> None:
+    with silent_address() as silent:
+        done = fedq("cluster", "status", "--node", silent, "--timeout", "0.3")
+    assert done.exit_code == 3
+    assert f"{silent} did not answer within 0.3 s" in done.sentence
+
+
+def test_a_wrong_address_is_a_usage_error() -> None:
+    done = fedq("cluster", "status", "--node", "localhost")
+    assert done.exit_code == 2
+    assert done.sentence == "--node: 'localhost' is no address; write host:port"
+
+
+def test_a_wrong_option_is_a_usage_error_without_a_traceback() -> None:
+    for arguments in (
+        ["cluster", "status", "--timeout", "0"],
+        ["cluster", "connections", "--limit", "1001"],
+        ["cluster", "nonsense"],
+        ["queue", "show"],
+        ["up", "--nodes", "6"],
+        ["nonsense"],
+    ):
+        done = fedq(*arguments)
+        assert done.exit_code == 2, arguments
+        assert "Traceback" not in done.err
+        assert "Error: " in done.err
