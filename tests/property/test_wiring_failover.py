@@ -1,0 +1,236 @@
+"""Failover under random losses and returns: never unsafe, and always finished in the end.
+
+The test plays the nodes: who is really alive, who has restarted, what the leader hears and when it
+begins to suspect. Backups that are to join do so when the test lets them. It also plays publishers:
+a number is confirmed when every in-sync copy has it, and must never be missed by a primary.
+"""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedq.core.ids import FragmentId, Incarnation, NodeId
+from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.failover import SCAN_PAUSE_MS, FailoverMemory, decide
+from fedq.wiring.operations import (
+    DeclareQueue,
+    MemberUp,
+    NewEra,
+    Operation,
+    SetCopies,
+    encode_command,
+)
+from fedq.wiring.state import FragmentChanged, FragmentInfo, Ok
+
+NODES = [NodeId(name) for name in "abcde"]
+ZONES = dict(zip(NODES, "xxyyz", strict=True))
+PATIENCE_MS = 5_000
+SUSPECT_MS = 1_800
+
+verbs = st.tuples(
+    st.sampled_from(
+        ["crash", "pause", "return", "restart", "join", "lead", "wait", "declare", "publish"]
+    ),
+    st.integers(0, 4),
+)
+
+
+class World:
+    """Five nodes, of which the test kills, pauses and restarts some."""
+
+    def __init__(self) -> None:
+        self.map = ClusterMap()
+        self.memory = FailoverMemory(PATIENCE_MS)
+        self.now_ms = 1_000_000
+        self.requests = 0
+        self.alive = dict.fromkeys(NODES, True)
+        self.silent_since = dict.fromkeys(NODES, 0)
+        self.incarnations = dict.fromkeys(NODES, 1)
+        #: Per fragment how much was confirmed, and how much of it each node has on its disk.
+        self.confirmed: dict[FragmentId, int] = {}
+        self.disks: dict[tuple[FragmentId, NodeId], int] = {}
+        for node in NODES:
+            self.come_up(node)
+
+    def send(self, *operations: Operation) -> list[bool]:
+        self.requests += 1
+        applied = self.map.apply(encode_command(str(self.requests), operations))
+        self.map.check()
+        for change in applied.changes:
+            if isinstance(change, FragmentChanged):
+                assert change.after.primary in change.before.in_sync
+                self.check_disks(change.after)
+        return [isinstance(result, Ok) for result in applied.results]
+
+    def come_up(self, node: NodeId) -> None:
+        number = Incarnation(self.incarnations[node])
+        self.send(MemberUp(node, number, "p", "c", ZONES[node]))
+
+    def check_disks(self, info: FragmentInfo) -> None:
+        for node in info.in_sync:
+            held = self.disks.get((info.id, node), 0)
+            assert held == self.confirmed.get(info.id, 0), "a confirmed message is lost"
+
+    def publish(self) -> None:
+        """One more message to each fragment, confirmed where every in-sync copy answers."""
+        for info in self.map.fragments.values():
+            serving = [
+                node
+                for node, incarnation in info.in_sync.items()
+                if self.alive[node] and self.incarnations[node] == incarnation
+            ]
+            if len(serving) == len(info.in_sync):
+                self.confirmed[info.id] = self.confirmed.get(info.id, 0) + 1
+                for node in serving:
+                    self.disks[info.id, node] = self.confirmed[info.id]
+
+    def lead(self) -> bool:
+        """One look of the leader; whether it did anything."""
+        silent = [node for node in NODES if not self.alive[node]]
+        suspects = [node for node in silent if self.now_ms >= self.silent_since[node] + SUSPECT_MS]
+        operations = decide(self.map, suspects, self.now_ms, self.memory, silent)
+        if not operations:
+            return False
+        assert all(self.send(*operations)), "the map refused what the leader decided"
+        return True
+
+    def join(self) -> bool:
+        """Every joining backup that lives comes into sync; whether one did."""
+        joined = False
+        for info in list(self.map.fragments.values()):
+            hot = self.map.hot_copies(info)
+            fresh = [
+                (node, self.map.members[node].incarnation)
+                for node in info.backups
+                if node not in info.in_sync and self.map.members[node].up and self.alive[node]
+            ]
+            if info.primary in hot and self.alive[info.primary] and fresh:
+                in_sync = (*info.in_sync.items(), *fresh)
+                joined = True
+                for node, _ in fresh:
+                    self.disks[info.id, node] = self.disks.get((info.id, info.primary), 0)
+                assert self.send(
+                    SetCopies(info.id, info.epoch, info.primary, info.backups, in_sync, False)
+                ) == [True]
+        return joined
+
+    def step(self, verb: str, number: int) -> None:
+        node = NODES[number]
+        if verb in ("crash", "pause"):
+            if self.alive[node]:
+                self.silent_since[node] = self.now_ms
+            self.alive[node] = False
+            self.incarnations[node] += verb == "crash"
+        elif verb in ("return", "restart"):
+            self.incarnations[node] += verb == "restart"
+            self.alive[node] = True
+            self.come_up(node)
+        elif verb == "declare":
+            name, durable = f"q{number}", number % 2 == 0
+            self.send(DeclareQueue("/", name, durable, False, "", node, 1, number % 3 + 1))
+        elif verb == "join":
+            self.join()
+        elif verb == "wait":
+            self.now_ms += (SUSPECT_MS, PATIENCE_MS)[number % 2]
+        elif verb == "publish":
+            self.publish()
+        else:
+            self.lead()
+
+    def settle(self) -> None:
+        quiet_since_ms = self.now_ms
+        for _ in range(400):
+            joined = self.join()
+            if self.lead() or joined:
+                quiet_since_ms = self.now_ms
+            elif self.now_ms > quiet_since_ms + PATIENCE_MS + SCAN_PAUSE_MS:
+                return
+            self.now_ms += 500
+        raise AssertionError("the leader never comes to rest")
+
+
+@settings(deadline=None)
+@given(st.lists(verbs, max_size=30))
+def test_after_any_losses_each_fragment_is_served_that_can_be(
+    history: list[tuple[str, int]],
+) -> None:
+    world = World()
+    for number in range(4):
+        world.step("declare", number)
+    for verb, number in history:
+        world.step(verb, number)
+    world.settle()
+    cluster = world.map
+    up = sum(world.alive.values())
+    for info in cluster.fragments.values():
+        queue = cluster.queues[info.queue]
+        hot = cluster.hot_copies(info)
+        someone_returned = any(cluster.members[node].up for node in info.in_sync)
+        if not someone_returned:
+            assert queue.durable or not up, "nobody will come back with this queue's messages"
+            continue
+        assert info.primary in hot
+        assert world.alive[info.primary]
+        assert list(hot) == list(info.in_sync), "a copy in the set that is lost or cold"
+        assert len(hot) == min(queue.replicas, up)
+        assert len(info.copies) == len(hot), "a backup that never joined, or one too many"
+
+
+@settings(deadline=None)
+@given(st.lists(verbs, max_size=30))
+def test_when_everyone_is_back_everything_is_served_in_full_and_evenly(
+    history: list[tuple[str, int]],
+) -> None:
+    world = World()
+    for number in range(5):
+        world.step("declare", number)
+    for verb, number in history:
+        world.step(verb, number)
+    for number, node in enumerate(NODES):
+        if not world.alive[node]:
+            world.step("return", number)
+    world.settle()
+    cluster = world.map
+    for info in cluster.fragments.values():
+        assert len(cluster.hot_copies(info)) == cluster.queues[info.queue].replicas
+        assert len(info.copies) == len(info.in_sync)
+    assert cluster.era_is_alive()
+
+
+@settings(deadline=None)
+@given(st.lists(verbs, max_size=15), st.permutations(range(5)))
+def test_after_a_stop_of_everything_durable_queues_are_served_again(
+    history: list[tuple[str, int]], order: list[int]
+) -> None:
+    world = World()
+    for number in range(5):
+        world.step("declare", number)
+    for verb, number in history:
+        world.step(verb, number)
+    world.publish()
+    for number in range(len(NODES)):
+        world.step("crash", number)
+    world.memory = FailoverMemory(PATIENCE_MS)
+    for number in order:
+        world.step("return", number)
+        for _ in range(number):
+            world.lead()
+            world.now_ms += 500
+    world.settle()
+    for info in world.map.fragments.values():
+        assert info.primary in world.map.hot_copies(info)
+    names = [key.name for key in world.map.queues]
+    assert [name for name in ("q0", "q2", "q4") if name in names] == ["q0", "q2", "q4"]
+
+
+def test_a_single_node_begins_a_new_era_at_each_start() -> None:
+    cluster = ClusterMap()
+    for start in range(1, 4):
+        up = MemberUp(NodeId("a"), Incarnation(start), "p", "c", "")
+        cluster.apply(encode_command(f"up {start}", [up]))
+        operations = decide(cluster, [], 0, FailoverMemory(PATIENCE_MS))
+        assert [isinstance(each, NewEra) for each in operations[:1]] == [True] * (start > 1)
+        if operations:
+            cluster.apply(encode_command(f"act {start}", operations))
+        queue = DeclareQueue("/", "q", False, False, "", NodeId("a"), 1, 1)
+        applied = cluster.apply(encode_command(f"declare {start}", [queue]))
+        assert applied.results == (Ok(1),), "last era's queue is gone"

@@ -1,0 +1,163 @@
+"""The cluster map under random histories: deterministic, total, consistent, and never unsafe."""
+
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedq.core import limits
+from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
+from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.operations import (
+    AddFragment,
+    Bind,
+    ClaimName,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    MemberDown,
+    MemberUp,
+    NewEra,
+    Operation,
+    ReleaseName,
+    RetireFragment,
+    SetCopies,
+    Unbind,
+    encode_command,
+)
+from fedq.wiring.state import FragmentChanged, FragmentInfo
+
+nodes = st.sampled_from("abcd").map(NodeId)
+incarnations = st.integers(1, 3).map(Incarnation)
+epochs = st.integers(1, 4).map(Epoch)
+fragments = st.integers(1, 5).map(FragmentId)
+vhosts = st.sampled_from(["/", "/", "/", "/no"])
+exchanges = st.sampled_from(["e", "f", "amq.topic", "amq.match", ""])
+queues = st.sampled_from(["q", "r", "amq.q"])
+kinds = st.sampled_from(["queue", "exchange", "node"])
+ends = st.sampled_from(["q", "r", "e", "f", "a", "b"])
+keys = st.sampled_from(["", "k"])
+texts = st.sampled_from(["", '{"x-match":"any"}', '{"x-match":"no"}'])
+copies = st.lists(st.tuples(nodes, incarnations), max_size=3).map(tuple)
+
+binding = (vhosts, exchanges, kinds, ends, keys, texts)
+operations: st.SearchStrategy[Operation] = st.one_of(
+    st.builds(MemberUp, nodes, incarnations, st.just("p"), st.just("c"), st.sampled_from("xy")),
+    st.builds(MemberUp, nodes, incarnations, st.just("p"), st.just("c"), st.sampled_from("xy")),
+    st.builds(MemberDown, nodes, incarnations),
+    st.builds(NewEra),
+    st.builds(
+        DeclareExchange,
+        vhosts,
+        exchanges,
+        st.sampled_from(["topic", "headers", "odd"]),
+        st.booleans(),
+        st.booleans(),
+        st.just(False),
+        st.just(""),
+    ),
+    st.builds(DeleteExchange, vhosts, exchanges, st.booleans()),
+    st.builds(
+        DeclareQueue,
+        vhosts,
+        queues,
+        st.booleans(),
+        st.just(False),
+        st.just(""),
+        nodes,
+        st.integers(1, 3),
+        st.integers(1, 3),
+    ),
+    st.builds(DeleteQueue, vhosts, queues),
+    st.builds(Bind, *binding),
+    st.builds(Unbind, *binding),
+    st.builds(ClaimName, vhosts, queues, nodes, incarnations),
+    st.builds(ReleaseName, vhosts, queues, nodes, incarnations),
+    st.builds(AddFragment, vhosts, queues, nodes),
+    st.builds(RetireFragment, fragments, epochs),
+    st.builds(
+        SetCopies,
+        fragments,
+        epochs,
+        nodes,
+        st.lists(nodes, max_size=3).map(tuple),
+        copies,
+        st.booleans(),
+    ),
+)
+requests = st.integers(0, 12).map(str)
+commands = st.builds(encode_command, requests, st.lists(operations, min_size=1, max_size=5))
+
+
+@given(st.lists(commands, max_size=25), st.integers(0, 25))
+def test_the_same_log_gives_the_same_map_and_a_snapshot_changes_nothing(
+    log: list[bytes], cut: int
+) -> None:
+    first, second = ClusterMap(), ClusterMap()
+    for number, command in enumerate(log):
+        if number == cut:
+            restored = ClusterMap()
+            restored.restore(second.snapshot())
+            second = restored
+        assert first.apply(command) == second.apply(command)
+        first.check()
+    assert first.snapshot() == second.snapshot()
+
+
+@given(st.lists(commands, max_size=25))
+def test_copies_change_hands_only_safely(log: list[bytes]) -> None:
+    cluster = ClusterMap()
+    for command in log:
+        versions = {number: info.epoch for number, info in cluster.fragments.items()}
+        applied = cluster.apply(command)
+        for number, info in cluster.fragments.items():
+            assert info.epoch >= versions.get(number, 1)
+        for change in applied.changes:
+            if isinstance(change, FragmentChanged):
+                check_change(change.before, change.after)
+
+
+def check_change(before: FragmentInfo, after: FragmentInfo) -> None:
+    assert after.epoch == before.epoch + 1
+    assert after.primary in before.in_sync, "a primary that was not in sync"
+    moved = after.primary != before.primary
+    lost_memory = after.in_sync[after.primary] != before.in_sync[after.primary]
+    assert (after.reign == after.epoch) == (moved or lost_memory)
+    if lost_memory:
+        assert list(after.in_sync) == [after.primary], "only a disk is left"
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_have_an_answer(data: bytes) -> None:
+    cluster = ClusterMap()
+    applied = cluster.apply(data)
+    assert len(applied.results) == 1
+    assert applied.changes == []
+    assert cluster.version == 1
+
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(commands, st.data())
+def test_any_field_may_hold_anything(command: bytes, data: st.DataObject) -> None:
+    form = orjson.loads(command)
+    operation = form["ops"][0]
+    field = data.draw(st.sampled_from(sorted(operation)))
+    operation[field] = data.draw(json_values)
+    cluster = ClusterMap()
+    up = MemberUp(NodeId("a"), Incarnation(1), "p", "c", "")
+    cluster.apply(encode_command("up", [up]))
+    bad = orjson.dumps(form)
+    if len(bad) <= limits.command_bytes_max:
+        assert cluster.apply(bad).results
+        cluster.check()
+        copy = ClusterMap()
+        copy.restore(cluster.snapshot())
+        assert copy.snapshot() == cluster.snapshot()

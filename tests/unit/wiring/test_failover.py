@@ -1,0 +1,272 @@
+"""What the leader decides, told as small histories."""
+
+from fedq.core.ids import NodeId
+from fedq.wiring.failover import SCAN_PAUSE_MS, FailoverMemory, decide
+from fedq.wiring.operations import (
+    AddFragment,
+    MemberDown,
+    NewEra,
+    Operation,
+    RetireFragment,
+    SetCopies,
+)
+from fedq.wiring.state import Ok
+from tests.unit.wiring.maps import Wired, copies, down, queue, up
+
+PATIENCE_MS = 5_000
+
+
+class Leader:
+    """Decides on a map, applies what it decided, and lets joining backups finish on request."""
+
+    def __init__(self, wired: Wired) -> None:
+        self.wired = wired
+        self.memory = FailoverMemory(PATIENCE_MS)
+        self.now_ms = 1_000_000
+
+    def look(
+        self, suspects: tuple[str, ...] = (), unproven: tuple[str, ...] = ()
+    ) -> list[Operation]:
+        return decide(
+            self.wired.map,
+            [NodeId(node) for node in suspects],
+            self.now_ms,
+            self.memory,
+            [NodeId(node) for node in unproven],
+        )
+
+    def act(
+        self, suspects: tuple[str, ...] = (), unproven: tuple[str, ...] = ()
+    ) -> list[Operation]:
+        operations = self.look(suspects, unproven)
+        if operations:
+            results = self.wired.send(*operations).results
+            assert all(isinstance(result, Ok) for result in results), results
+        return operations
+
+    def settle(self, suspects: tuple[str, ...] = ()) -> None:
+        """Acts and lets copies join until nothing was left to do for a scan's pause."""
+        quiet_since_ms = self.now_ms
+        for _ in range(500):
+            joined = self.join()
+            if self.act(suspects) or joined:
+                quiet_since_ms = self.now_ms
+            elif self.now_ms > quiet_since_ms + SCAN_PAUSE_MS:
+                return
+            self.now_ms += 100
+        raise AssertionError("the leader never comes to rest")
+
+    def join(self) -> bool:
+        """Every joining backup that is up is in sync now."""
+        cluster = self.wired.map
+        some = False
+        for info in list(cluster.fragments.values()):
+            if info.primary not in cluster.hot_copies(info):
+                continue
+            fresh = [
+                node
+                for node in info.backups
+                if node not in info.in_sync and cluster.members[node].up
+            ]
+            if fresh:
+                some = True
+                in_sync: dict[str, int] = {node: info.in_sync[node] for node in info.in_sync}
+                in_sync.update((node, cluster.members[node].incarnation) for node in fresh)
+                self.wired.ok(copies(info, info.primary, list(info.backups), in_sync))
+        return some
+
+
+def test_a_quiet_cluster_needs_nothing() -> None:
+    wired = Wired("a", "b", "c")
+    wired.ok(queue("work"))
+    assert Leader(wired).look() == []
+
+
+def test_a_lost_primary_is_replaced_in_one_command() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work"))
+    leader = Leader(wired)
+    assert leader.act(("a",)) == [
+        down("a"),
+        copies(wired.map.fragments[wired.fragment().id], "b", [], {"b": 1}, epoch=1),
+    ]
+    assert wired.fragment().primary == "b"
+    assert leader.act(("a",)) == []
+
+
+def test_primaries_spread_over_those_who_lead_least() -> None:
+    wired = Wired("a", "b", "c")
+    for number in range(12):
+        wired.ok(queue(f"q{number}", replicas=3))
+    Leader(wired).act(("a",))
+    leads = [info.primary for info in wired.map.fragments.values()]
+    assert (leads.count(NodeId("b")), leads.count(NodeId("c"))) == (6, 6)
+
+
+def test_a_lost_backup_is_waited_for_and_then_replaced() -> None:
+    wired = Wired("a", "b", "c")
+    wired.ok(queue("work"))
+    (lost,) = wired.fragment().backups
+    other = "c" if lost == "b" else "b"
+    leader = Leader(wired)
+    until_ms = leader.now_ms + PATIENCE_MS
+    leader.settle((lost,))
+    assert wired.fragment().copies == ("a",)
+    leader.now_ms = until_ms - 1
+    assert leader.act((lost,)) == []
+    leader.now_ms = until_ms
+    leader.settle((lost,))
+    assert wired.fragment().copies == ("a", other)
+    assert wired.fragment().in_sync == {"a": 1, other: 1}
+
+
+def test_a_backup_that_returns_in_time_is_taken_at_once() -> None:
+    wired = Wired("a", "b", "c")
+    wired.ok(queue("work"))
+    (lost,) = wired.fragment().backups
+    leader = Leader(wired)
+    leader.settle((lost,))
+    wired.ok(up(lost, 2))
+    leader.settle()
+    assert wired.fragment().in_sync == {"a": 1, lost: 2}
+
+
+def test_nobody_is_waited_for_when_everybody_is_there() -> None:
+    wired = Wired("a")
+    wired.ok(queue("work"))
+    wired.ok(up("b"))
+    leader = Leader(wired)
+    leader.settle()
+    assert wired.fragment().in_sync == {"a": 1, "b": 1}
+
+
+def test_a_backup_that_restarted_leaves_the_set_and_joins_again() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work"))
+    wired.ok(up("b", 2))
+    (operation,) = Leader(wired).act()
+    assert isinstance(operation, SetCopies)
+    assert (operation.backups, operation.in_sync) == (("b",), (("a", 1),))
+
+
+def test_the_last_copy_of_a_durable_queue_is_waited_for_and_restarts_from_disk() -> None:
+    wired = Wired("a", "b", "c")
+    wired.ok(queue("work"))
+    backup = wired.fragment().backups[0]
+    leader = Leader(wired)
+    leader.settle(("a", backup))
+    leader.now_ms += 100 * PATIENCE_MS
+    assert leader.act(("a", backup)) == []
+    wired.ok(up("a", 2))
+    leader.settle((backup,))
+    assert wired.fragment().primary == "a"
+    assert wired.fragment().in_sync[NodeId("a")] == 2
+    assert wired.fragment().reign > 1
+
+
+def test_a_returned_memory_is_better_than_a_disk() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work"))
+    wired.ok(up("a", 2))
+    wired.ok(down("b"))
+    wired.ok(up("b"))
+    Leader(wired).settle()
+    assert wired.fragment().primary == "b"
+    assert wired.fragment().reign == 2
+
+
+def test_after_a_total_stop_a_node_that_did_not_return_is_not_relied_on() -> None:
+    # The map still takes b for up. Giving up a's copy for b's would leave the fragment
+    # without any copy if b never returns.
+    wired = Wired("a", "b", "c", zones={"a": "1", "b": "2", "c": "1"})
+    wired.ok(queue("work"))
+    assert wired.fragment().backups == ("b",)
+    wired.ok(up("a", 2))
+    wired.ok(up("c", 2))
+    leader = Leader(wired)
+    assert leader.act(unproven=("b",)) == []
+    assert wired.fragment().in_sync == {"a": 1, "b": 1}
+    leader.settle(("b",))
+    assert wired.fragment().primary == "a"
+    assert wired.fragment().in_sync == {"a": 2}
+
+
+def test_a_queue_without_durability_begins_again_when_nobody_remembers_it() -> None:
+    wired = Wired("a", "b", "c")
+    wired.ok(queue("work", "b", durable=False, replicas=1))
+    leader = Leader(wired)
+    leader.settle(("b",))
+    assert wired.fragment().primary == "b"
+    leader.now_ms += PATIENCE_MS
+    add, retire = leader.act(("b",))
+    assert isinstance(add, AddFragment)
+    assert isinstance(retire, RetireFragment)
+    assert wired.fragment(2).primary in ("a", "c")
+    assert list(wired.map.fragments) == [2]
+
+
+def test_a_queue_without_durability_begins_again_on_a_node_that_restarted() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work", "b", durable=False, replicas=1))
+    wired.ok(up("b", 2))
+    Leader(wired).settle()
+    assert wired.fragment().in_sync == {"b": 2}
+
+
+def test_a_new_era_comes_with_the_repairs_of_what_stays() -> None:
+    wired = Wired("a")
+    wired.ok(queue("stays"))
+    wired.ok(queue("goes", durable=False))
+    wired.ok(up("a", 2))
+    operations = Leader(wired).act()
+    assert operations[0] == NewEra()
+    assert [type(operation) for operation in operations] == [NewEra, SetCopies]
+    assert wired.fragment().in_sync == {"a": 2}
+
+
+def test_idle_nodes_take_over_backups_a_few_at_a_time() -> None:
+    wired = Wired("a", "b")
+    for number in range(30):
+        wired.ok(queue(f"q{number}"))
+    wired.ok(up("c"))
+    leader = Leader(wired)
+    assert len(leader.act()) == 4
+    leader.now_ms += 10_000
+    assert leader.act() == [], "no more moves until these are done"
+    leader.settle()
+    held = [node for info in wired.map.fragments.values() for node in info.backups]
+    assert (held.count(NodeId("b")), held.count(NodeId("c"))) == (15, 15)
+    assert all(len(info.in_sync) == 2 for info in wired.map.fragments.values())
+
+
+def test_balance_does_not_give_up_zones() -> None:
+    wired = Wired("a", "b", zones={"a": "x", "b": "y"})
+    for number in range(10):
+        wired.ok(queue(f"q{number}"))
+    wired.ok(up("c", zone="x"))
+    assert Leader(wired).look() == []
+
+
+def test_a_flood_of_repairs_goes_in_several_commands() -> None:
+    wired = Wired("a", "b")
+    for number in range(450):
+        wired.ok(queue(f"q{number}"))
+    leader = Leader(wired)
+    sizes = []
+    while operations := leader.act(("a",)):
+        sizes.append(len(operations))
+    assert sizes[0] <= 200
+    assert sum(sizes) == 451
+    assert all(info.primary == "b" for info in wired.map.fragments.values())
+
+
+def test_a_lost_proposal_is_made_again_but_not_at_every_tick() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work"))
+    leader = Leader(wired)
+    first = leader.look(("a",))
+    assert isinstance(first[0], MemberDown)
+    leader.now_ms += 50
+    assert leader.look(("a",)) == []
+    leader.now_ms += 500
+    assert leader.look(("a",)) == first
