@@ -194,8 +194,13 @@ class _Client(asyncio.Protocol):
 
     # --- what the node wants ---
 
+    @property
+    def _is_over(self) -> bool:
+        """Also true when the client has reset the connection and nobody was told yet."""
+        return self._is_closing or self._transport.is_closing()
+
     def write(self, parts: list[bytes]) -> None:
-        if self._is_closing:
+        if self._is_over:
             return
         if len(parts) == 1:
             self._transport.write(parts[0])
@@ -205,7 +210,7 @@ class _Client(asyncio.Protocol):
             self._transport.writelines(parts)
 
     def set_reading(self, wanted: bool) -> None:
-        if wanted == self._is_reading or self._is_closing:
+        if wanted == self._is_reading or self._is_over:
             return
         self._is_reading = wanted
         if wanted:
@@ -214,7 +219,7 @@ class _Client(asyncio.Protocol):
             self._transport.pause_reading()
 
     def close(self) -> None:
-        if self._is_closing:
+        if self._is_over:
             return
         self.set_reading(True)
         self._is_closing = True

@@ -19,7 +19,7 @@ import grpc.aio
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
-from fedq.shell.peer_channel import NODE_METADATA
+from fedq.shell.peer_channel import LINK_METHOD, NODE_METADATA
 from fedq.shell.peer_codec import MalformedFrameError, decode_welcome
 
 #: What one stream may have waiting; the node's own windows keep it far below.
@@ -56,8 +56,8 @@ class PeerStream:
     """One outgoing stream to one peer."""
 
     __slots__ = (
-        "_call", "_channel", "_failures", "_last_reason", "_method", "_node_id", "_on_down",
-        "_on_up", "_peer", "_queue", "_queue_bytes", "_up", "_wake",
+        "_call", "_channel", "_failures", "_kind", "_last_reason", "_log_level", "_method",
+        "_node_id", "_on_down", "_on_up", "_peer", "_queue", "_queue_bytes", "_up", "_wake",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,9 @@ class PeerStream:
     ) -> None:
         self._channel = channel
         self._method = method
+        # Both streams to a peer share its fate; one of them is enough for an operator's log.
+        self._kind = "link" if method == LINK_METHOD else "raft stream"
+        self._log_level = logging.INFO if method == LINK_METHOD else logging.DEBUG
         self._node_id = node_id
         self._peer = peer
         self._on_up = on_up
@@ -125,6 +128,7 @@ class PeerStream:
             self._failures = 0
             self._last_reason = ""
             call.add_done_callback(lambda _: self._wake.set())
+            logger.log(self._log_level, "%s to %s is up", self._kind, self._peer)
             self._on_up()
             await self._write_all(call)
             raise await _ended(call)
@@ -168,7 +172,7 @@ class PeerStream:
         self._failures += 1
         if reason != self._last_reason or self._failures % _LOG_EVERY == 0:
             self._last_reason = reason
-            logger.info("no %s stream to %s: %s", self._method, self._peer, reason)
+            logger.log(self._log_level, "no %s to %s: %s", self._kind, self._peer, reason)
 
 
 async def _ended(call: Call) -> _StreamFailed:

@@ -297,7 +297,15 @@ class NodeRunner:
     def _connections_max(self) -> int:
         allowed = clients_max()
         wanted = self._config.connections_max
-        return allowed if wanted is None else min(wanted, allowed)
+        if wanted is None or wanted <= allowed:
+            return wanted or allowed
+        logger.warning(
+            "limits.connections is %d, but the process may open descriptors for %d clients only; "
+            "raise its limit (ulimit -n, LimitNOFILE)",
+            wanted,
+            allowed,
+        )
+        return allowed
 
     def _connect(self, _: NodeId, address: str) -> grpc.aio.Channel:
         return open_channel(address, self._config.certificates)

@@ -242,7 +242,8 @@ def test_a_node_with_a_foreign_certificate_stays_outside(tmp_path: Path) -> None
         for node in nodes:
             node.wait_for("ready")
         for node, other in zip(nodes, ("n2", "n1"), strict=True):
-            node.wait_for(f"stream to {other}: UNAVAILABLE")
+            node.wait_for(f"no link to {other}: UNAVAILABLE")
+            assert f"link to {other} is up" not in node.log
 
 
 # --- what cannot work -----------------------------------------------------------------------------
@@ -379,6 +380,41 @@ def test_services_are_reached_on_both_ports_and_closed(tmp_path: Path) -> None:
         assert await runner.wait() == 0
         assert service.is_closed
         await runner.stop()
+
+    run(scenario())
+
+
+def test_a_client_that_does_not_listen_cannot_hold_up_the_stop(tmp_path: Path) -> None:
+    file, port, _ = alone(tmp_path)
+
+    async def scenario() -> None:
+        runner = NodeRunner(load(file))
+        await runner.start()
+        with socket.create_connection((HOST, port)) as client:
+            client.sendall(b"AMQP\x00\x00\x09\x01")
+            began = asyncio.get_running_loop().time()
+            runner.request_stop()
+            assert await runner.wait() == 0
+            assert asyncio.get_running_loop().time() - began < 5
+
+    run(scenario())
+
+
+def test_being_told_twice_to_stop_is_obeyed_at_once(tmp_path: Path) -> None:
+    file, port, _ = alone(tmp_path)
+
+    async def scenario() -> None:
+        runner = NodeRunner(load(file))
+        await runner.start()
+        with socket.create_connection((HOST, port)) as client:
+            client.sendall(b"AMQP\x00\x00\x09\x01")
+            ending = asyncio.create_task(runner.wait())
+            runner.request_stop()
+            await asyncio.sleep(0)
+            began = asyncio.get_running_loop().time()
+            runner.request_stop()
+            assert await ending == 1
+            assert asyncio.get_running_loop().time() - began < 1
 
     run(scenario())
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -185,6 +186,59 @@ def test_clients_beyond_the_limit_are_turned_away(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         run(scenario())
     assert "raise limits.connections" in caplog.text
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
+def test_clients_that_vanish_at_any_moment_do_no_harm(tmp_path: Path, is_secure: bool) -> None:
+    make_authority(tmp_path)
+    files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    tls = listeners.client_tls(CONFIG, "amqp", ClientTls(files.certificate, files.key))
+    trusting = ssl.create_default_context(cafile=str(files.authority))
+    reset = struct.pack("ii", 1, 0)
+
+    async def scenario() -> None:
+        async with served(tls=tls if is_secure else None) as one:
+
+            def use(connection: ConnectionId, *_: object) -> None:
+                one.server.write(connection, [bytes(300_000)])
+                one.server.set_reading(connection, connection % 2 == 0)
+                one.server.write(connection, [b"a", b"b"])
+                one.server.set_reading(connection, True)
+                if connection % 3 == 0:
+                    one.server.close(connection)
+
+            def use_all() -> None:
+                for number in range(1, 31):
+                    use(ConnectionId(number))
+
+            one.node.on("on_bytes", use)
+            one.node.on("on_writable", use)
+            one.node.on("on_disconnected", use)
+            for number in range(30):
+                _, writer = await asyncio.open_connection(
+                    HOST, one.port, ssl=trusting if is_secure else None
+                )
+                writer.write(b"x" * 1_000)
+                raw = writer.get_extra_info("socket")
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                for _ in range(number % 5):
+                    await asyncio.sleep(0)
+                    use_all()
+                writer.transport.abort()
+                use_all()
+            await until(lambda: one.server.connections == 0)
+            gone = one.node.of("on_disconnected")
+            assert sorted(gone) == sorted((one_of[0],) for one_of in one.node.of("on_connected"))
+
+    failures: list[object] = []
+
+    async def watched() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context))
+        await scenario()
+
+    run(watched())
+    assert not failures
 
 
 def test_clients_speak_tls(tmp_path: Path) -> None:
