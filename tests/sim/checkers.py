@@ -77,8 +77,10 @@ class Copy:
     #: The connection that holds it unacknowledged.
     holder: str | None = None
     acked_us: int | None = None
-    #: A purge or a delete has taken it, or may have.
+    #: Its queue was deleted.
     dropped: bool = False
+    #: A purge has taken it: like an acknowledgement, that may be lost in a failure.
+    purged_us: int | None = None
 
     def describe(self) -> str:
         """Everything about it in one line."""
@@ -269,7 +271,8 @@ class Ledger:
 
     def _check_repeats(self, copy: Copy, holder: str, redelivered: bool) -> None:
         now_us = self.world.now_us
-        if copy.dropped:
+        purged_us = copy.purged_us
+        if copy.dropped or (purged_us is not None and not self.fault_between(purged_us, now_us)):
             self.broken(f"P5/P6: {holder} got a message after its queue was emptied: "
                         f"{copy.describe()}")  # fmt: skip
         if not copy.deliveries:
@@ -341,7 +344,8 @@ class Ledger:
         """purge-ok was received for what `purge_asked` listed."""
         for copy in copies:
             if copy.holder is None:
-                copy.dropped = True
+                copy.optional = True
+                copy.purged_us = self.world.now_us
 
     def must_survive(self, copy: Copy) -> bool:
         """Whether P1 promises that this copy, once confirmed, is still somewhere."""

@@ -188,9 +188,6 @@ class Net:
             if self._open(pair):
                 held, healed.held = healed.held, []
                 self._transmit(pair, held)
-                if healed.up and healed.life != self.stations[pair[1]].life:
-                    # The peer died or restarted behind the cut: the first packet tells.
-                    self.world.after(MS, partial(self._reset, pair, healed.number))
 
     def clog(self, source: NodeId, target: NodeId, duration_us: int) -> None:
         """Holds everything from `source` to `target` back for a while; nothing is lost."""
@@ -257,8 +254,12 @@ class Net:
         number, life = stream.number, stream.life
 
         def arrive() -> None:
-            if stream.number == number and target.alive and target.life == life:
-                target.submit(lambda machine: machine.on_peer(frame))
+            if target.alive and target.life == life:
+                if stream.number == number:
+                    target.submit(lambda machine: machine.on_peer(frame))
+            else:
+                # The process that the connection led to is gone: its kernel resets it.
+                self._reset(pair, number)
 
         self.world.at(arrival_us, arrive)
 
