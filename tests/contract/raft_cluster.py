@@ -1,7 +1,7 @@
 """Several Raft logs in one process, over ordered in-memory streams that can be cut."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -76,16 +76,18 @@ class Cluster:
         self.connected: set[tuple[NodeId, NodeId]] = set()
         #: Counts the connections, so that frames of an old one get lost.
         self.generation = 0
-        self.frames = 0
         #: What a frame looks like when it arrives; None drops it.
         self.meddle: Callable[[NodeId, NodeId, bytes], bytes | None] = lambda _, __, frame: frame
+
+        #: Sees every frame as it leaves.
+        self.on_send: Callable[[NodeId, NodeId, bytes], None] = lambda _, __, ___: None
 
     # --- the streams ---
 
     def send(self, sender: NodeId, receiver: NodeId, frame: bytes) -> bool:
         if (sender, receiver) not in self.connected:
             return False
-        self.frames += 1
+        self.on_send(sender, receiver, frame)
         asyncio.get_running_loop().call_soon(self._arrive, self.generation, sender, receiver, frame)
         return True
 
@@ -190,3 +192,36 @@ class Cluster:
             lambda: all(m.machine.commands == expected for m in self.members.values()),
             f"{len(expected)} commands on every member",
         )
+
+
+def run(
+    directory: Path,
+    scenario: Callable[[Cluster], Awaitable[None]],
+    size: int = 3,
+    timing: RaftTiming = FAST,
+) -> None:
+    async def main() -> None:
+        cluster = Cluster(directory, size, timing)
+        cluster.start()
+        try:
+            await scenario(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())
+
+
+def numbered(count: int, name: str = "command") -> list[bytes]:
+    return [f"{name} {number}".encode() for number in range(count)]
+
+
+def compacting(entries: int) -> RaftTiming:
+    return RaftTiming(
+        election_min_ms=FAST.election_min_ms,
+        election_max_ms=FAST.election_max_ms,
+        heartbeat_ms=FAST.heartbeat_ms,
+        majority_lost_ms=FAST.majority_lost_ms,
+        leader_lost_ms=FAST.leader_lost_ms,
+        tick_ms=FAST.tick_ms,
+        compact_entries=entries,
+    )

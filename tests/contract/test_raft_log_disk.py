@@ -1,0 +1,218 @@
+"""The Raft log and its files: kills, restarts, damage, full disks, and the order of things."""
+
+import asyncio
+import random
+import resource
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fedq.core.ids import NodeId
+from fedq.shell.raft_journal import RaftJournal, RaftStorageError
+from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.raft_wire import Ack, Append, Vote, VoteRequest, decode
+from tests.contract.raft_cluster import Cluster, Member, compacting, numbered, run
+
+
+async def until_failed(member: Member) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 5
+    while not member.failures:
+        assert loop.time() < deadline
+        await asyncio.sleep(0.002)
+
+
+def test_a_restart_of_all_keeps_every_command(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        commands = numbered(200)
+        await cluster.propose(await cluster.leader(), commands)
+        await cluster.stop()
+        cluster.start()
+        leader = await cluster.leader()
+        await cluster.agreed(commands)
+        await cluster.propose(leader, [b"more"])
+        await cluster.agreed([*commands, b"more"])
+
+    run(tmp_path, scenario)
+
+
+def test_killing_all_at_once_keeps_every_committed_command(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        expected: list[bytes] = []
+        for name in ("one", "two", "three"):
+            commands = numbered(150, name)
+            await cluster.propose(await cluster.leader(), commands)
+            expected += commands
+            for member in list(cluster.members):
+                cluster.kill(member)
+            cluster.start()
+        await cluster.leader()
+        await cluster.agreed(expected)
+
+    run(tmp_path, scenario, timing=compacting(70))
+
+
+def test_a_voter_with_an_empty_disk_is_filled_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = await cluster.leader()
+        commands = numbered(100)
+        await cluster.propose(leader, commands)
+        wiped = cluster.followers(leader)[0]
+        cluster.kill(wiped.name)
+        for file in (tmp_path / wiped.name).iterdir():
+            file.unlink()
+        cluster.start(wiped.name)
+        await cluster.agreed(commands)
+
+    run(tmp_path, scenario, timing=compacting(30))
+
+
+def test_a_command_that_raises_stops_the_log_and_is_not_tried_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = await cluster.leader()
+        victim = cluster.followers(leader)[0]
+        victim.machine.poison = b"poison"
+        assert leader.log.propose(b"poison")
+        await until_failed(victim)
+        assert victim.failures == [
+            "the Raft log cannot go on: RuntimeError: this command cannot be applied"
+        ]
+        assert not victim.log.propose(b"no")
+        assert victim.log.leader is None
+        cluster.kill(victim.name)
+        await cluster.propose(leader, [b"next"])
+        await cluster.agreed([b"poison", b"next"])
+
+    run(tmp_path, scenario)
+
+
+def test_a_torn_tail_is_cut_and_filled_up_by_the_leader(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        commands = numbered(50)
+        leader = await cluster.leader()
+        await cluster.propose(leader, commands)
+        await cluster.agreed(commands)
+        torn = cluster.followers(leader)[0]
+        cluster.kill(torn.name)
+        with (tmp_path / torn.name / "raft.journal").open("ab") as file:
+            file.write(b"half a record")
+        cluster.start(torn.name)
+        await cluster.agreed(commands)
+
+    run(tmp_path, scenario)
+
+
+def test_damaged_files_refuse_to_start_and_say_what_to_do(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        (member,) = cluster.members.values()
+        await cluster.propose(member, numbered(100))
+        await cluster.stop()
+        journal = tmp_path / member.name / "raft.journal"
+        snapshot = tmp_path / member.name / "raft.snapshot"
+        for file, at in ((journal, 40), (snapshot, 60)):
+            intact = file.read_bytes()
+            file.write_bytes(intact[:at] + b"\xff\xff" + intact[at + 2 :])
+            with pytest.raises(RaftStorageError, match="rejoin as a new member"):
+                cluster.start()
+            file.write_bytes(intact)
+        intact = snapshot.read_bytes()
+        snapshot.unlink()
+        with pytest.raises(RaftStorageError, match="missing or from an old backup"):
+            cluster.start()
+        snapshot.write_bytes(intact)
+        journal.unlink()
+        with pytest.raises(RaftStorageError, match=r"raft\.journal is missing"):
+            cluster.start()
+
+    run(tmp_path, scenario, size=1, timing=compacting(40))
+
+
+@pytest.mark.slow
+def test_kill_9_during_compactions_loses_nothing_that_was_reported(tmp_path: Path) -> None:
+    """The victim compacts after every few entries, so most kills hit a compaction."""
+    dice = random.Random(11)
+    directory = tmp_path / "victim"
+    reported = 0
+    for _ in range(5):
+        command = [sys.executable, "-m", "tests.contract.raft_victim", str(directory)]
+        victim = subprocess.Popen([*command, str(reported)], stdout=subprocess.PIPE)
+        assert victim.stdout is not None
+        for _ in range(dice.randrange(30, 200)):
+            assert victim.stdout.readline()
+        victim.kill()
+        rest = victim.stdout.read().split()
+        victim.stdout.close()
+        victim.wait()
+
+        storage = RaftStorage.open(directory)
+        snapshot = storage.restored
+        kept = [] if snapshot is None else [bytes.fromhex(c) for c in orjson.loads(snapshot.data)]
+        kept += [entry.command[1:] for entry in storage.journal[1:] if len(entry.command) > 1]
+        storage.journal.close()
+        assert kept == [b"%d" % number for number in range(len(kept))]
+        assert not rest or len(kept) > int(rest[-1])
+        reported = len(kept)
+    assert reported > 150
+
+
+def test_a_full_disk_stops_the_log_and_says_so(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        member = await cluster.leader()
+        await cluster.propose(member, numbered(20))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        size = (tmp_path / member.name / "raft.journal").stat().st_size
+        # The next write is cut short in the middle of a record, the one after it fails.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 30, hard))
+        try:
+            assert member.log.propose(b"does not fit any more")
+            await until_failed(member)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "the Raft log cannot go on: OSError" in member.failures[0]
+        assert "File too large" in member.failures[0]
+        assert member.machine.commands == numbered(20)
+        cluster.kill(member.name)
+        cluster.start()
+        await cluster.leader()
+        await cluster.agreed(numbered(20))
+
+    run(tmp_path, scenario, size=1)
+
+
+def test_no_frame_leaves_before_what_it_tells_of_is_on_disk(tmp_path: Path) -> None:
+    looked_at: Counter[str] = Counter()
+
+    def check(sender: NodeId, receiver: NodeId, frame: bytes) -> None:
+        message = decode(frame)
+        copy = tmp_path / "copy"
+        copy.write_bytes((tmp_path / sender / "raft.journal").read_bytes())
+        journal = RaftJournal.open(copy)
+        match message:
+            case VoteRequest():
+                assert (journal.term, journal.vote) == (message.term, sender)
+            case Vote():
+                assert (journal.term, journal.vote) == (message.term, receiver)
+            case Append() if message.entries:
+                assert journal.last_index >= message.prev_index + len(message.entries)
+            case Ack() if message.success:
+                assert journal.last_index >= message.next_index - 1
+        journal.abandon()
+        looked_at[type(message).__name__] += 1
+
+    async def main() -> None:
+        cluster = Cluster(tmp_path, 3)
+        cluster.on_send = check
+        cluster.start()
+        try:
+            leader = await cluster.leader()
+            await cluster.propose(leader, numbered(40))
+            await cluster.propose(cluster.followers(leader)[0], numbered(40, "more"))
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())
+    assert all(looked_at[kind] for kind in ("VoteRequest", "Vote", "Append", "Ack"))
