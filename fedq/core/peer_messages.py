@@ -66,18 +66,11 @@ class Credit(NamedTuple):
 
 
 class CreditBack(NamedTuple):
-    """So much of the receiver's credit is void: the fragment is empty, or it was withdrawn."""
+    """So much of the receiver's credit is void: the fragment is empty."""
 
     fragment: FragmentId
     reign: int
     amount: int
-
-
-class Withdraw(NamedTuple):
-    """The sender wants its unused credit back; answered by `CreditBack`."""
-
-    fragment: FragmentId
-    reign: int
 
 
 class Deliver(NamedTuple):
@@ -89,6 +82,27 @@ class Deliver(NamedTuple):
     #: Those of `positions` that were delivered before.
     redelivered: list[int]
     messages: list[bytes]
+
+
+class Get(NamedTuple):
+    """The sender wants one message for a basic.get; answered by `Got`."""
+
+    request: int
+    fragment: FragmentId
+    reign: int
+
+
+class Got(NamedTuple):
+    """One message for a basic.get (as with `Deliver`), or none: the fragment is empty."""
+
+    request: int
+    fragment: FragmentId
+    reign: int
+    positions: list[int]
+    redelivered: list[int]
+    messages: list[bytes]
+    #: Messages left that wait for a taker.
+    ready: int
 
 
 class Settle(NamedTuple):
@@ -246,7 +260,6 @@ PeerMessage: TypeAlias = (
     | Offer
     | Credit
     | CreditBack
-    | Withdraw
     | Deliver
     | Settle
     | Attach
@@ -262,6 +275,8 @@ PeerMessage: TypeAlias = (
     | RelayDone
     | Call
     | Reply
+    | Get
+    | Got
 )
 
 # --- the envelope ----------------------------------------------------------------------------

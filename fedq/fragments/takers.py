@@ -51,11 +51,6 @@ class Takers:
         if once:
             self.once[node] = None
 
-    def withdraw(self, node: NodeId) -> int:
-        """All credit of the node ends; returns how much it was."""
-        self.once.pop(node, None)
-        return self.credit.pop(node, 0)
-
     def shares(self, ready: int) -> list[tuple[NodeId, int]]:
         """How `ready` messages go to the nodes with credit: fairly, in turn; charges them."""
         wanting = [node for node, amount in self.credit.items() if amount > 0]
@@ -76,13 +71,9 @@ class Takers:
     def give_back(self) -> list[tuple[NodeId, int]]:
         """The fragment is empty: credit to return, and offers are forgotten."""
         self.offered.clear()
-        back = [(node, amount) for node in self.once if (amount := self.withdraw_once(node))]
+        back = [(node, amount) for node in self.once if (amount := self.credit.pop(node, 0))]
         self.once.clear()
         return back
-
-    def withdraw_once(self, node: NodeId) -> int:
-        """Takes the node's credit away without forgetting that it watches."""
-        return self.credit.pop(node, 0)
 
     def offers(self) -> list[NodeId]:
         """The fragment has messages left: watchers to tell that were not told yet."""

@@ -113,14 +113,17 @@ class ClusterFlow:
         )
 
     def decide_joined(self) -> bool:
-        """True once: when the map first says that this process is up, in an era that lives.
+        """True once: when this process is up in the map, in an era that lives, and knows its peers.
 
-        After a stop of all nodes that is the new era: what clients find is what will stay.
+        After a stop of all nodes that is the new era: what clients find is what will stay. Before
+        every live peer has said what its private queues want, publishes here would miss them.
         """
         state = self.state
         if state.joined or not state.map.is_up(state.me, state.settings.incarnation):
             return False
         if not state.map.era_is_alive():
+            return False
+        if not all(state.peers[node].introduced for node in state.live_peers()):
             return False
         state.joined = True
         return True

@@ -127,8 +127,6 @@ class ConsumeFlow:
         info = self.state.map.fragments.get(message.fragment)
         if info is None or info.reign != message.reign:
             return
-        if self.getting.on_deliver(message):
-            return
         hub = self.hub_of(info.queue)
         if not hub.on_deliver(
             message.fragment, message.reign, message.positions, message.redelivered,
@@ -147,7 +145,7 @@ class ConsumeFlow:
     def on_credit_back(self, sender: NodeId, message: CreditBack) -> None:
         """A remote fragment is empty."""
         info = self.state.map.fragments.get(message.fragment)
-        if info is None or self.getting.on_credit_back(message):
+        if info is None:
             return
         self.hub_of(info.queue).on_credit_back(message.fragment, message.reign, message.amount)
         self.state.dirty_queues[info.queue] = None

@@ -6,6 +6,7 @@
 Changes `primaries`, `sync_waits`; sends to peers.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from fedq.core.ids import FragmentId, NodeId, Origin
@@ -16,6 +17,8 @@ from fedq.core.peer_messages import (
     Credit,
     CreditBack,
     Deliver,
+    Get,
+    Got,
     Offer,
     PublishBatch,
     PublishDone,
@@ -24,7 +27,6 @@ from fedq.core.peer_messages import (
     Reply,
     Settle,
     Watch,
-    Withdraw,
 )
 from fedq.core.ranges import from_ranges
 from fedq.node.publishing import on_publishes_done
@@ -93,12 +95,12 @@ class FragmentFlow:
             primary.takers.grant(sender, message.amount, message.once)
             self._touch(primary)
 
-    def on_withdraw(self, sender: NodeId, message: Withdraw) -> None:
-        """A node wants its unused credit back."""
+    def on_get(self, sender: NodeId, message: Get) -> None:
+        """A node wants one message for a basic.get; answered when this turn ends."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            amount = primary.takers.withdraw(sender)
-            self.state.send(sender, CreditBack(message.fragment, message.reign, amount))
+            primary.gets.append((sender, message.request))
+            self._touch(primary)
 
     def on_settle(self, sender: NodeId, message: Settle) -> None:
         """What became of deliveries to a node."""
@@ -131,6 +133,7 @@ class FragmentFlow:
         """A member went down: what its consumers had returns; it is waited for no more."""
         for primary in self.state.primaries.values():
             primary.takers.forget(node)
+            primary.gets = deque(get for get in primary.gets if get[0] != node)
             primary.attaching.pop(node, None)
             primary.fragment.release(node)
             primary.replication.reset(node, self.state.now_ms)
@@ -152,6 +155,16 @@ class FragmentFlow:
         if primary.attaching or not self.state.serving:
             return
         ids = (fragment.fragment_id, fragment.reign)
+        while primary.gets:
+            node, request = primary.gets.popleft()
+            taken = fragment.take(node, 1)
+            self.state.send(
+                node,
+                Got(
+                    request, *ids, taken.positions, taken.redelivered, taken.messages,
+                    fragment.ready_count,
+                ),
+            )  # fmt: skip
         for node, share in takers.shares(fragment.ready_count):
             taken = fragment.take(node, share)
             self.state.send(node, Deliver(*ids, taken.positions, taken.redelivered, taken.messages))

@@ -1,9 +1,8 @@
 """basic.get over a queue's fragments: the local ones first, then one remote fragment at a time.
 
-A remote fragment is asked with credit for one message that comes back if it is empty; only when
-every fragment has said so is the answer get-empty (P5).
+Only when every fragment has said that it is empty is the answer get-empty (P5).
 
-Changes channels' unacked windows; sends credit to peers.
+Changes channels' unacked windows; sends `Get` to peers.
 """
 
 from collections import deque
@@ -11,8 +10,9 @@ from collections.abc import Callable
 
 from fedq.amqp.deliveries import append_get_ok
 from fedq.amqp.method_types import BasicGetEmpty
-from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.peer_messages import Credit, CreditBack, Deliver
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.peer_messages import Get as GetMessage
+from fedq.core.peer_messages import Got
 from fedq.fragments.fragment import Fragment
 from fedq.node.state import Channel, NodeState
 
@@ -21,7 +21,7 @@ Resume = Callable[[Channel], None]
 
 
 class Get:
-    """One basic.get that waits for remote fragments."""
+    """One basic.get that waits for a fragment."""
 
     __slots__ = ("asked", "channel", "no_ack", "queue", "to_ask")
 
@@ -36,13 +36,14 @@ class Get:
 
 
 class Getting:
-    """See the module's docstring. `settle` and `resume` are set by the node."""
+    """See the module's docstring; the node sets `settle` and `resume` before its first turn."""
 
-    __slots__ = ("_by_fragment", "resume", "settle", "state")
+    __slots__ = ("_last", "_open", "resume", "settle", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
-        self._by_fragment: dict[FragmentId, deque[Get]] = {}
+        self._last = 0
+        self._open: dict[int, Get] = {}
         self.settle: Settle = _unset
         self.resume: Resume = _unset
 
@@ -54,24 +55,20 @@ class Getting:
     def get(self, channel: Channel, queue: QueueKey, no_ack: bool) -> bool:
         """Answers at once (true), or later: then the channel waits."""
         state = self.state
-        fragments = state.map.queues[queue].fragments
-        if state.serving:
-            for fragment in fragments:
-                primary = state.primaries.get(fragment)
-                if primary is None or primary.attaching:
-                    continue
-                if self._answer_from(channel, primary.fragment, no_ack):
-                    state.dirty_primaries[fragment] = None
-                    return True
-        waits = [f for f in fragments if not self._is_empty_here(f)]
-        if not waits:
+        to_ask: deque[FragmentId] = deque()
+        for fragment in state.map.queues[queue].fragments:
+            if not self._serves(fragment):
+                to_ask.append(fragment)
+            elif self._answer_from(channel, state.primaries[fragment].fragment, no_ack):
+                state.dirty_primaries[fragment] = None
+                return True
+        if not to_ask:
             self._answer_empty(channel)
             return True
-        get = Get(channel, queue, no_ack, deque(waits))
-        self._ask_next(get)
+        self._ask_next(Get(channel, queue, no_ack, to_ask))
         return False
 
-    def _is_empty_here(self, fragment: FragmentId) -> bool:
+    def _serves(self, fragment: FragmentId) -> bool:
         primary = self.state.primaries.get(fragment)
         return primary is not None and self.state.serving and not primary.attaching
 
@@ -79,84 +76,55 @@ class Getting:
         while get.to_ask:
             fragment = get.to_ask.popleft()
             if fragment in self.state.map.fragments:
+                self._last += 1
+                self._open[self._last] = get
                 get.asked = fragment
-                self._by_fragment.setdefault(fragment, deque()).append(get)
-                self._ask(fragment)
+                self._ask(self._last, fragment)
                 return
         if not get.channel.closed:
             self._answer_empty(get.channel)
             self.resume(get.channel)
 
-    def _ask(self, fragment: FragmentId) -> None:
+    def _ask(self, request: int, fragment: FragmentId) -> None:
+        """A fragment of this very node is looked at again by `tick`, until it serves."""
         info = self.state.map.fragments[fragment]
         if info.primary != self.state.me:
-            self.state.send(info.primary, Credit(fragment, info.reign, 1, True))
+            self.state.send(info.primary, GetMessage(request, fragment, info.reign))
 
-    def on_deliver(self, message: Deliver) -> bool:
-        """Whether the delivery was for a get, wholly."""
-        gets = self._by_fragment.get(message.fragment)
-        if not gets or len(message.positions) != 1:
-            return False
-        get = gets.popleft()
-        self._drop_if_empty(message.fragment)
-        if get.channel.closed:
+    def on_got(self, sender: NodeId, message: Got) -> None:
+        """A remote fragment has answered."""
+        get = self._open.pop(message.request, None)
+        if get is None or get.channel.closed:
             self.settle(message.fragment, [], message.positions)
-            return True
-        self._answer(
-            get.channel, message.fragment, message.positions, message.messages[0],
-            bool(message.redelivered), get.no_ack,
-        )  # fmt: skip
-        if get.no_ack:
-            self.settle(message.fragment, message.positions, [])
-        self.resume(get.channel)
-        return True
-
-    def on_credit_back(self, message: CreditBack) -> bool:
-        """An empty fragment: whether a get waited for it."""
-        gets = self._by_fragment.get(message.fragment)
-        if not gets:
-            return False
-        get = gets.popleft()
-        self._drop_if_empty(message.fragment)
-        self._ask_next(get)
-        return message.amount <= 1
+        elif not message.positions:
+            self._ask_next(get)
+        else:
+            self._answer(
+                get.channel, message.fragment, message.positions, message.messages[0],
+                bool(message.redelivered), get.no_ack, message.ready,
+            )  # fmt: skip
+            if get.no_ack:
+                self.settle(message.fragment, message.positions, [])
+            self.resume(get.channel)
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
         """The fragment has a new primary, or a new link to it: its gets are asked again."""
-        gets = self._by_fragment.get(fragment)
-        if gets is None:
-            return
-        primary = self.state.primaries.get(fragment)
-        if primary is None:
-            for _ in gets:
-                self._ask(fragment)
-            return
-        del self._by_fragment[fragment]
-        for get in gets:
-            get.to_ask.appendleft(fragment)
-            if self.get_again(get):
-                self.resume(get.channel)
-
-    def tick(self) -> None:
-        """Gets that wait for a fragment of this very node are tried again: it may serve by now."""
-        for fragment in list(self._by_fragment):
-            if fragment in self.state.primaries and self._is_empty_here(fragment):
-                self.on_fragment_moved(fragment)
-
-    def get_again(self, get: Get) -> bool:
-        """Starts over, with the fragments where they are now."""
-        if get.channel.closed or get.queue not in self.state.map.queues:
-            return False
-        return self.get(get.channel, get.queue, get.no_ack)
+        for request, get in self._open.items():
+            if get.asked == fragment:
+                self._ask(request, fragment)
 
     def on_fragment_gone(self, fragment: FragmentId) -> None:
-        """The queue was deleted."""
-        for get in self._by_fragment.pop(fragment, ()):
-            self._ask_next(get)
+        """The queue was deleted, or the fragment retired."""
+        for request in [r for r, get in self._open.items() if get.asked == fragment]:
+            self._ask_next(self._open.pop(request))
 
-    def _drop_if_empty(self, fragment: FragmentId) -> None:
-        if not self._by_fragment[fragment]:
-            del self._by_fragment[fragment]
+    def tick(self) -> None:
+        """Gets that wait for a fragment of this very node start over when it serves."""
+        for request, get in list(self._open.items()):
+            if get.asked is not None and self._serves(get.asked):
+                del self._open[request]
+                if not get.channel.closed and self.get(get.channel, get.queue, get.no_ack):
+                    self.resume(get.channel)
 
     def _answer_from(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
         taken = fragment.take(self.state.me, 1, no_ack)
@@ -170,7 +138,7 @@ class Getting:
 
     def _answer(
         self, channel: Channel, fragment: FragmentId, positions: list[int], message: bytes,
-        redelivered: bool, no_ack: bool, left: int = 0,
+        redelivered: bool, no_ack: bool, left: int,
     ) -> None:  # fmt: skip
         if no_ack:
             tag = channel.unacked.skip(1)
@@ -178,8 +146,9 @@ class Getting:
             tag = channel.unacked.add(None, fragment, positions)
         machine = channel.client.machine
         append_get_ok(
-            machine.parts, channel.number, tag, redelivered, message, left, machine.frame_bytes_max
-        )
+            machine.parts, channel.number, tag, redelivered, message, left,
+            machine.frame_bytes_max,
+        )  # fmt: skip
         self.state.dirty_clients[channel.client] = None
 
     def _answer_empty(self, channel: Channel) -> None:

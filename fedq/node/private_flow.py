@@ -105,6 +105,7 @@ class PrivateFlow:
     def on_interest(self, sender: NodeId, message: Interest) -> None:
         """What a peer newly wants, or no longer wants."""
         router = self.state.router
+        self.state.peers[sender].introduced = True
         wanted = self._interest_of.setdefault(sender, {})
         for exchange in message.everything:
             for item in [item for item in wanted if item.exchange == exchange]:
@@ -130,6 +131,7 @@ class PrivateFlow:
 
     def on_peer_gone(self, node: NodeId) -> None:
         """A peer went down: its private queues are gone."""
+        self.state.peers[node].introduced = False
         self._interest_of.pop(node, None)
         self._everything_of.pop(node, None)
         self.state.router.forget_node(node)

@@ -96,8 +96,19 @@ class Channel:
 class Client:
     """One client connection."""
 
-    __slots__ = ("address", "channels", "early", "connection", "gone", "held", "machine", "private", "user",
-                 "vhost", "writable")  # fmt: skip
+    __slots__ = (
+        "address",
+        "channels",
+        "connection",
+        "early",
+        "gone",
+        "held",
+        "machine",
+        "private",
+        "user",
+        "vhost",
+        "writable",
+    )  # fmt: skip
 
     def __init__(self, connection: ConnectionId, machine: Connection, address: str) -> None:
         self.connection = connection
@@ -142,7 +153,7 @@ class PrivateQueue:
 class Primary:
     """A shared fragment that this node serves."""
 
-    __slots__ = ("attaching", "fragment", "mark", "queue", "replication", "takers")
+    __slots__ = ("attaching", "fragment", "gets", "mark", "queue", "replication", "takers")
 
     def __init__(
         self, queue: QueueKey, fragment: Fragment, replication: PrimaryReplication
@@ -151,6 +162,8 @@ class Primary:
         self.fragment = fragment
         self.replication = replication
         self.takers = Takers()
+        #: basic.get of other nodes, as (node, request), that wait until this node may serve.
+        self.gets: deque[tuple[NodeId, int]] = deque()
         #: This node's own disk.
         self.mark = DurableMark(fragment.last)
         #: Members that may hold deliveries of an earlier reign and have not said so yet, with
@@ -172,7 +185,7 @@ class Backup:
 class Peer:
     """Another node of the cluster."""
 
-    __slots__ = ("applied", "heard_ms", "interest_told", "link", "relays", "sent_heard_ms")
+    __slots__ = ("applied", "interest_told", "introduced", "link", "relays", "sent_heard_ms")
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -181,7 +194,8 @@ class Peer:
         self.applied = MapVersion(0)
         #: The newest of this node's interest announcements that is in force there.
         self.interest_told = 0
-        self.heard_ms = 0
+        #: Whether it has said, in this session, what its private queues want.
+        self.introduced = False
         #: The newest `sent_ms` of its heartbeats, to be echoed.
         self.sent_heard_ms = 0
 

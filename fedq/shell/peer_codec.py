@@ -183,7 +183,7 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.Offer, "offer"),
     _kind(peer.Credit, "credit"),
     _kind(peer.CreditBack, "credit_back"),
-    _kind(peer.Withdraw, "withdraw"),
+    _kind(peer.Get, "get"),
     _kind(peer.Deliver, "deliver"),
     _kind(peer.Settle, "settle"),
     _kind(peer.Attach, "attach"),
@@ -199,6 +199,7 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.RelayDone, "relay_done"),
     _kind(peer.Call, "call"),
     _kind(peer.Reply, "reply"),
+    _kind(peer.Got, "got"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}
