@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -91,8 +92,9 @@ def asking_a_node(command: Callable[..., None]) -> Callable[..., None]:
     shared = list(inspect.signature(choose, eval_str=True).parameters.values())
 
     def chosen(**given: object) -> None:
-        endpoint = choose(**{one.name: given.pop(one.name) for one in shared})  # type: ignore[arg-type]
-        command(endpoint, **given)
+        # Typer has checked each value against the annotations that both lists share.
+        meant: dict[str, Any] = {one.name: given.pop(one.name) for one in shared}
+        command(choose(**meant), **given)
 
     chosen.__name__, chosen.__doc__ = command.__name__, command.__doc__
     parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own + shared]
