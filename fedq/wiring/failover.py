@@ -28,7 +28,6 @@ a leader that chose one of those would throw away the good copies of those who h
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.wiring.balance import balance
 from fedq.wiring.cluster_map import ClusterMap
@@ -51,6 +50,7 @@ class FailoverMemory:
         "_seen",
         "_seen_fragments",
         "_wake_ms",
+        "plan",
         "replace_backup_ms",
         "shortages",
     )
@@ -60,11 +60,20 @@ class FailoverMemory:
         self.replace_backup_ms = replace_backup_ms
         #: The fragments that lack copies.
         self.shortages: Shortages = {}
+        #: What was decided, but did not fit into the command of the last answer.
+        self.plan: list[Operation] = []
         self._seen: tuple[object, ...] = ()
         self._seen_fragments = -1
         self._last_scan_ms = 0
         self._wake_ms = 0
         self._proposed = False
+
+    def goes_on(self, people: tuple[object, ...]) -> bool:
+        """Whether there is still a plan, made for the same suspects and unproven nodes.
+
+        The map may have moved on: it refuses what no longer fits, and the next look finds the rest.
+        """
+        return bool(self.plan) and people == self._seen[1:]
 
     def may_rest(self, seen: tuple[object, ...], fragments_version: int, now_ms: int) -> bool:
         """Whether a look at everything would find what the last one found, or can wait."""
@@ -80,14 +89,13 @@ class FailoverMemory:
         fragments_version: int,
         now_ms: int,
         wake_ms: int,
-        proposed: bool,
     ) -> None:
         """Remembers what was looked at, and when to look again whatever happens."""
         self._seen = seen
         self._seen_fragments = fragments_version
         self._last_scan_ms = now_ms
         self._wake_ms = wake_ms
-        self._proposed = proposed
+        self._proposed = bool(self.plan)
 
 
 def decide(
@@ -99,12 +107,29 @@ def decide(
 ) -> list[Operation]:
     """The operations of one command, or none; see the module's docstring.
 
-    Only for the leader. Cheap when nothing happened, so it may be asked at every tick.
+    Only for the leader. Cheap when nothing happened, so it may be asked at every tick; best also
+    when the last answer was applied, because a big loss takes several commands.
     """
     seen = (cluster.members_version, tuple(suspects), tuple(unproven))
     fragments_version = cluster.fragments_version
-    if memory.may_rest(seen, fragments_version, now_ms):
-        return []
+    if not memory.goes_on(seen[1:]):
+        if memory.may_rest(seen, fragments_version, now_ms):
+            return []
+        memory.plan, wake_ms = _plan(cluster, suspects, now_ms, memory, unproven)
+        memory.note_scan(seen, fragments_version, now_ms, wake_ms)
+    count = fitting(memory.plan)
+    operations, memory.plan = memory.plan[:count], memory.plan[count:]
+    return operations
+
+
+def _plan(
+    cluster: ClusterMap,
+    suspects: Sequence[NodeId],
+    now_ms: int,
+    memory: FailoverMemory,
+    unproven: Collection[NodeId],
+) -> tuple[list[Operation], int]:
+    """All that is to be done, and when to look again even if nothing changes."""
     view = View(cluster, suspects, unproven)
     operations: list[Operation] = [
         MemberDown(node, member.incarnation)
@@ -118,12 +143,7 @@ def decide(
         queue = cluster.queues[info.queue]
         if queue.durable or not view.era_ends:
             operations += repairs.repair(info, queue)
-        if len(operations) >= limits.operations_per_command_max:
-            break
-    else:
-        memory.shortages = repairs.shortages
+    memory.shortages = repairs.shortages
     if not operations:
         operations += balance(view, cluster)
-    wake_ms = now_ms + PROPOSE_AGAIN_MS if operations else repairs.wake_ms
-    memory.note_scan(seen, fragments_version, now_ms, wake_ms, bool(operations))
-    return operations[: fitting(operations)]
+    return operations, now_ms + PROPOSE_AGAIN_MS if operations else repairs.wake_ms

@@ -422,8 +422,10 @@ def fitting(operations: Sequence[Operation]) -> int:
     """How many of the first operations fit into one command (0: not even the first one)."""
     room = limits.command_bytes_max - _ENVELOPE_BYTES
     for number, operation in enumerate(operations):
+        if number == limits.operations_per_command_max:
+            return number
         room -= len(_encode(operation)) + 1
-        if room < 0 or number == limits.operations_per_command_max:
+        if room < 0:
             return number
     return len(operations)
 

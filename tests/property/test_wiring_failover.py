@@ -5,7 +5,7 @@ begins to suspect. Backups that are to join do so when the test lets them. It al
 a number is confirmed when every in-sync copy has it, and must never be missed by a primary.
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
@@ -148,7 +148,6 @@ class World:
         raise AssertionError("the leader never comes to rest")
 
 
-@settings(deadline=None)
 @given(st.lists(verbs, max_size=30))
 def test_after_any_losses_each_fragment_is_served_that_can_be(
     history: list[tuple[str, int]],
@@ -175,7 +174,6 @@ def test_after_any_losses_each_fragment_is_served_that_can_be(
         assert len(info.copies) == len(hot), "a backup that never joined, or one too many"
 
 
-@settings(deadline=None)
 @given(st.lists(verbs, max_size=30))
 def test_when_everyone_is_back_everything_is_served_in_full_and_evenly(
     history: list[tuple[str, int]],
@@ -196,7 +194,6 @@ def test_when_everyone_is_back_everything_is_served_in_full_and_evenly(
     assert cluster.era_is_alive()
 
 
-@settings(deadline=None)
 @given(st.lists(verbs, max_size=15), st.permutations(range(5)))
 def test_after_a_stop_of_everything_durable_queues_are_served_again(
     history: list[tuple[str, int]], order: list[int]
