@@ -282,8 +282,9 @@ def _decode_message(wire: pb.PeerMessage) -> peer.PeerMessage:
     kind = _BY_SLOT[slot]
     part = getattr(wire, slot)
     message: peer.PeerMessage = kind.make(*[field.get(part) for field in kind.fields])
-    if isinstance(message, peer.Deliver) and len(message.positions) != len(message.messages):
-        raise MalformedFrameError("a delivery whose positions and messages differ in number")
+    match message:
+        case peer.Deliver() | peer.Got() if len(message.positions) != len(message.messages):
+            raise MalformedFrameError("a delivery whose positions and messages differ in number")
     return message
 
 

@@ -45,6 +45,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "held": RANGES,
     "dropped": RANGES,
     "records": st.binary(max_size=100),
+    "origins": st.binary(max_size=100),
     "added": ITEMS,
     "removed": ITEMS,
     "everything": st.lists(KEYS, max_size=3),
@@ -56,7 +57,7 @@ KINDS = get_args(peer.PeerMessage)
 
 
 def _matched(message: peer.PeerMessage) -> peer.PeerMessage:
-    if isinstance(message, peer.Deliver):
+    if isinstance(message, peer.Deliver | peer.Got):
         size = min(len(message.positions), len(message.messages))
         return message._replace(
             positions=message.positions[:size], messages=message.messages[:size]
@@ -143,7 +144,7 @@ def test_a_flipped_bit_is_a_frame_or_refused(frame: peer.PeerFrame, where: int, 
     except MalformedFrameError:
         return
     for message in decoded.messages:
-        if isinstance(message, peer.Deliver):
+        if isinstance(message, peer.Deliver | peer.Got):
             assert len(message.positions) == len(message.messages)
         if isinstance(message, peer.Attach):
             assert all(first <= last for first, last in message.held)
@@ -171,6 +172,7 @@ def _wire(**fields: object) -> bytes:
             "without a number",
         ),
         (_wire(deliver=pb.Deliver(positions=[1])), "differ in number"),
+        (_wire(got=pb.Got(positions=[1])), "differ in number"),
         (_wire(attach=pb.Attach(held=pb.Ranges(first=[1]))), "ends of some ranges"),
         (_wire(attach=pb.Attach(held=pb.Ranges(first=[2], last=[1]))), "before it begins"),
         (_wire(publish_batch=pb.PublishBatch(messages=[b"x"])), "name is empty|its head"),
