@@ -82,6 +82,11 @@ class Replica:
         """The lowest live position that the journal must keep."""
         return oldest_persistent(self.in_order()) if self.durable else None
 
+    @property
+    def bytes_held(self) -> int:
+        """What the messages take; walks over them."""
+        return sum(map(len, self.messages.values()))
+
     def in_order(self) -> dict[int, bytes]:
         """The messages by ascending position."""
         self._sort()

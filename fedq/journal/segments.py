@@ -74,6 +74,11 @@ class SegmentPlan:
         """The numbers of all segments not dropped, oldest first; the last one is being filled."""
         return [segment.number for segment in self._old] + [self._active.number]
 
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of whole records in all segments not dropped."""
+        return sum(segment.size for segment in self._old) + self._active.size
+
     def append(self, fragment: FragmentId, max_position: int, data: bytes, sync: bool) -> int:
         """Adds one or more whole records of a fragment; returns the number of their chunk.
 

@@ -89,6 +89,7 @@ class Node:
         self.cluster = ClusterFlow(state, self.proposals)
         self.fencing = Fencing(state, self.clients)
         self.stopped = False
+        self._started_ms: int | None = None
         self._segments_ms = 0
         self._on_message: dict[type, Callable[[NodeId, Any], None]] = {
             p.PublishBatch: self.fragments.on_publish_batch,
@@ -127,6 +128,13 @@ class Node:
         """A turn begins at this monotonic time; it never goes back."""
         assert now_ms >= self.state.now_ms, "the clock went back"
         self.state.now_ms = now_ms
+        if self._started_ms is None:
+            self._started_ms = now_ms
+
+    @property
+    def uptime_ms(self) -> int:
+        """Since the first turn."""
+        return 0 if self._started_ms is None else self.state.now_ms - self._started_ms
 
     def end_turn(self) -> None:
         """Works off everything this turn's inputs touched, and fills the lanes."""

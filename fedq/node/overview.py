@@ -1,0 +1,184 @@
+"""A cheap, read-only view on a living node, for the admin floor (`fedq.node.overview_types`)."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from fedq.core.ids import FragmentId, Incarnation, QueueKey
+from fedq.node.node import Node
+from fedq.node.overview_types import (
+    ClusterOverview,
+    ConnectionOverview,
+    FragmentOverview,
+    LocalFragment,
+    MemberOverview,
+    MemberState,
+    NodeOverview,
+    QueueOverview,
+)
+from fedq.node.state import Client, NodeState
+from fedq.wiring.state import FragmentInfo
+
+
+class NodeView:
+    """The `Overview` of one node; every call reads the present state."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def _state(self) -> NodeState:
+        return self._node.state
+
+    def node(self) -> NodeOverview:
+        """The node itself."""
+        state = self._state
+        clients = state.clients.values()
+        return NodeOverview(
+            node=state.me,
+            incarnation=state.settings.incarnation,
+            zone=state.settings.zone,
+            leader=state.leader,
+            map_version=state.map.version,
+            lease_held=state.serving,
+            stopping=self._node.stopped,
+            uptime_ms=self._node.uptime_ms,
+            connections=len(state.clients),
+            channels=sum(len(client.channels) for client in clients),
+            consumers=sum(map(_consumers_of, clients)),
+            private_queues=len(state.private),
+            memory_bytes=self._memory_bytes(),
+            journal_bytes=state.plan.bytes_held,
+            journal_segments=len(state.plan.segments),
+        )
+
+    def _memory_bytes(self) -> int:
+        state = self._state
+        fragments = [primary.fragment.bytes_held for primary in state.primaries.values()]
+        private = [queue.fragment.bytes_held for queue in state.private.values()]
+        replicas = [backup.replica.bytes_held for backup in state.backups.values()]
+        return sum(fragments) + sum(private) + sum(replicas)
+
+    def cluster(self) -> ClusterOverview:
+        """Members and totals."""
+        state = self._state
+        unavailable = short = 0
+        for info in state.map.fragments.values():
+            hot = state.map.hot_copies(info)
+            wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
+            if info.primary not in hot:
+                unavailable += 1
+            elif len(hot) < wanted:
+                short += 1
+        return ClusterOverview(
+            era=state.map.era_number,
+            members=self._members(),
+            queues=len(state.map.queues),
+            fragments=len(state.map.fragments),
+            fragments_unavailable=unavailable,
+            fragments_short=short,
+        )
+
+    def _members(self) -> tuple[MemberOverview, ...]:
+        state = self._state
+        members = []
+        for node in sorted({**state.settings.peers, **state.map.members}):
+            known = state.map.members.get(node)
+            if known is None:
+                address = state.settings.peers[node]
+                members.append(
+                    MemberOverview(node, MemberState.ABSENT, Incarnation(0), "", address, "")
+                )
+                continue
+            members.append(
+                MemberOverview(
+                    node,
+                    MemberState.UP if known.up else MemberState.DOWN,
+                    known.incarnation,
+                    known.zone,
+                    known.peer_address,
+                    known.amqp_address,
+                )
+            )
+        return tuple(members)
+
+    def queue_keys(self) -> list[QueueKey]:
+        """All shared queues, in order."""
+        return sorted(self._state.map.queues)
+
+    def queue(self, key: QueueKey) -> QueueOverview | None:
+        """One shared queue; None: the map has no such queue."""
+        queue = self._state.map.queues.get(key)
+        if queue is None:
+            return None
+        infos = [self._state.map.fragments[fragment] for fragment in queue.fragments]
+        return QueueOverview(
+            key=key,
+            durable=queue.durable,
+            auto_delete=queue.auto_delete,
+            arguments=queue.arguments,
+            replicas=queue.replicas,
+            fragments=tuple(map(_fragment_overview, infos)),
+        )
+
+    def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
+        """The fragments of the queue whose primary this node is."""
+        state = self._state
+        queue = state.map.queues.get(key)
+        fragments: Iterable[FragmentId] = queue.fragments if queue is not None else ()
+        return [
+            LocalFragment(
+                fragment=primary.fragment.fragment_id,
+                reign=primary.fragment.reign,
+                serving=state.serving and not primary.attaching,
+                ready=primary.fragment.ready_count,
+                unacknowledged=len(primary.fragment.unacked),
+                bytes_held=primary.fragment.bytes_held,
+            )
+            for fragment in fragments
+            if (primary := state.primaries.get(fragment)) is not None
+        ]
+
+    def local_consumers(self, key: QueueKey) -> int:
+        """How many consumers of the queue belong to clients of this node."""
+        hub = self._state.hubs.get(key)
+        return len(hub.consumers) if hub is not None else 0
+
+    def connections(self, limit: int) -> Sequence[ConnectionOverview]:
+        """The first `limit` client connections, oldest first."""
+        return [
+            _connection_overview(client) for client in islice(self._state.clients.values(), limit)
+        ]
+
+
+def overview(node: Node) -> NodeView:
+    """The view on a node."""
+    return NodeView(node)
+
+
+def _fragment_overview(info: FragmentInfo) -> FragmentOverview:
+    return FragmentOverview(
+        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign
+    )
+
+
+def _consumers_of(client: Client) -> int:
+    return sum(len(channel.consumers) for channel in client.channels.values())
+
+
+def _connection_overview(client: Client) -> ConnectionOverview:
+    properties = client.machine.client_properties
+    name = properties.get("connection_name") or properties.get("product") or ""
+    channels = client.channels.values()
+    return ConnectionOverview(
+        connection=client.connection,
+        client_address=client.address,
+        user=client.user,
+        vhost=client.vhost,
+        client_name=name if isinstance(name, str) else "",
+        channels=len(client.channels),
+        consumers=_consumers_of(client),
+        unacknowledged=sum(len(channel.unacked) for channel in channels),
+        blocked=bool(client.held),
+    )
