@@ -3,8 +3,14 @@
     python -m loadtests.macro.generator HOST:PORT PID --work transient --seconds 8
 
 One producer and one consumer on raw sockets in one process. Publishes are one precomputed block
-of bytes, sent in slices; as all messages are alike, deliveries have one size, and counting them
-is a division. The handshake and the declarations are made by pika's codec (`Wire`).
+of bytes, sent over and over in slices; so the sizes of all deliveries are known beforehand, and
+counting them is a look-up. Each body begins with its number in the block: of every read, the
+first whole delivery is checked, so that lost, repeated, reordered or miscounted messages end
+the run instead of improving its figures. The handshake is made by pika's codec (`Wire`).
+
+Works: `transient` and `persistent` have bodies of 16 bytes that are alike but for their number;
+`mixed` is `transient` with bodies of 16 to 79 bytes, for a broker may do less for messages that
+resemble each other.
 
 In: any AMQP 0-9-1 broker's address, and its process id to sample processor time at exactly the
 beginning and the end of the measured time. Out: one JSON object on standard output.
@@ -17,14 +23,15 @@ import select
 import struct
 import sys
 import time
+from bisect import bisect_right
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 
 from demo.addresses import parse_address
 from loadtests.macro.brokers import tree_cpu_s
 from tests.integration.stock import Address, pika
 from tests.integration.wire import Wire
 
-BODY = b"0123456789abcdef"
 BLOCK_MESSAGES = 1_000
 READ_BYTES = 1 << 18
 #: Messages on their way at most when nothing else bounds them: no broker should have to page.
@@ -32,6 +39,7 @@ IN_FLIGHT_MAX = 50_000
 WINDOW = 200
 PREFETCH = 200
 TAG = "c"
+DELIVER = b"\0\x3c\0\x3c"
 POLL_MS = 100
 ACK_FRAME = struct.Struct(">BHIHHQBB")
 READABLE = select.POLLIN
@@ -52,69 +60,93 @@ class Outcome:
     generator_share: float
 
 
-def publish_bytes(queue: str, is_persistent: bool) -> bytes:
-    """The three frames of one message."""
-    properties = pika.BasicProperties(delivery_mode=2 if is_persistent else None)
+def body_of(number: int, work: str) -> bytes:
+    """The body of the message with this number in the block."""
+    padding = b"x" * (number * 37 % 64) if work == "mixed" else b""
+    return b"%016d%b" % (number, padding)
+
+
+def publish_bytes(queue: str, number: int, work: str) -> bytes:
+    """The three frames of one message of the block."""
+    body = body_of(number, work)
+    properties = pika.BasicProperties(delivery_mode=2 if work == "persistent" else None)
     frames = [
         pika.frame.Method(1, pika.spec.Basic.Publish(routing_key=queue)),
-        pika.frame.Header(1, len(BODY), properties),
-        pika.frame.Body(1, BODY),
+        pika.frame.Header(1, len(body), properties),
+        pika.frame.Body(1, body),
     ]
     return b"".join(frame.marshal() for frame in frames)
 
 
-def delivery_bytes(queue: str, is_persistent: bool) -> int:
-    """The size of one delivery: the same content behind a basic.deliver."""
+class Block:
+    """A thousand messages, repeated for ever: what bytes of a stream mean in messages."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        #: Where each message of the block ends.
+        self.ends = list(accumulate(sizes))
+        self.size = self.ends[-1]
+
+    def whole(self, stream_bytes: int) -> int:
+        """How many messages are complete within the first so many bytes of the stream."""
+        blocks, rest = divmod(stream_bytes, self.size)
+        return blocks * len(self.ends) + bisect_right(self.ends, rest)
+
+    def end_of(self, messages: int) -> int:
+        """How many bytes of the stream the first so many messages are."""
+        blocks, rest = divmod(messages, len(self.ends))
+        return blocks * self.size + (self.ends[rest - 1] if rest else 0)
+
+
+def delivery_sizes(queue: str, work: str) -> list[int]:
+    """The size of each delivery: the same content behind a basic.deliver."""
     deliver = pika.spec.Basic.Deliver(TAG, 1, False, "", queue)
     publish = pika.spec.Basic.Publish(routing_key=queue)
     more = len(pika.frame.Method(1, deliver).marshal()) - len(
         pika.frame.Method(1, publish).marshal()
     )
-    return len(publish_bytes(queue, is_persistent)) + more
+    return [len(publish_bytes(queue, number, work)) + more for number in range(BLOCK_MESSAGES)]
 
 
 class Producer:
     """Sends the block over and over, as far as `sendable` allows."""
 
-    def __init__(self, address: Address, queue: str, is_reliable: bool) -> None:
-        message = publish_bytes(queue, is_reliable)
-        self._size = len(message)
-        self._block = memoryview(message * BLOCK_MESSAGES)
-        self._is_reliable = is_reliable
+    def __init__(self, address: Address, queue: str, work: str) -> None:
+        parts = [publish_bytes(queue, number, work) for number in range(BLOCK_MESSAGES)]
+        self._block = Block([len(part) for part in parts])
+        # Twice, so that any stretch of up to a block's length is one slice.
+        self._bytes = memoryview(b"".join(parts) * 2)
+        self._is_reliable = work == "persistent"
         self._sent_bytes = 0
         self._confirmed = 0
         self._confirmed_singly: set[int] = set()
         self._partial = b""
         self.wire = Wire(address)
         self.wire.open_channel(1)
-        if is_reliable:
+        if self._is_reliable:
             self.wire.call(1, pika.spec.Confirm.Select(), pika.spec.Confirm.SelectOk)
         self.wire.socket.setblocking(False)
 
     @property
     def sent(self) -> int:
-        """Messages begun to be sent."""
-        return -(-self._sent_bytes // self._size)
+        """Messages that have been sent whole."""
+        return self._block.whole(self._sent_bytes)
 
     def sendable(self, received: int) -> int:
-        """How many more messages may be sent now."""
+        """How many messages may now be sent beyond those that were sent whole."""
         if self._is_reliable:
             return WINDOW - (self.sent - self._confirmed - len(self._confirmed_singly))
         return IN_FLIGHT_MAX - (self.sent - received)
 
     def send(self, count: int) -> None:
-        """Sends up to so many more messages, and the rest of one that was cut through."""
-        cut = self._sent_bytes % self._size
-        end = (self._size if cut else 0) + count * self._size
+        """Sends up to so many more messages; a cut one is continued by the next call."""
+        stop = self._block.end_of(self.sent + min(count, BLOCK_MESSAGES))
+        start = self._sent_bytes % self._block.size
         try:
-            self._sent_bytes += self.wire.socket.send(self._block[cut:end])
+            self._sent_bytes += self.wire.socket.send(
+                self._bytes[start : start + min(stop - self._sent_bytes, self._block.size)]
+            )
         except BlockingIOError:
             return
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether a message has been sent only in part."""
-        return self._sent_bytes % self._size != 0
 
     def on_readable(self) -> None:
         """Takes confirms."""
@@ -136,45 +168,68 @@ class Producer:
             self._confirmed_singly.remove(self._confirmed)
 
 
-class Consumer:
-    """Counts deliveries, and acknowledges each one if asked to."""
+class Deliveries:
+    """Counts and checks the deliveries in a stream of bytes; no socket here."""
 
-    def __init__(self, address: Address, queue: str, is_reliable: bool) -> None:
-        self._size = delivery_bytes(queue, is_reliable)
-        self._is_reliable = is_reliable
+    def __init__(self, queue: str, work: str) -> None:
+        self._sizes = delivery_sizes(queue, work)
+        self._block = Block(self._sizes)
+        self._work = work
         self._bytes = 0
-        self._acknowledged = 0
+        self.received = 0
+
+    def take(self, data: bytes) -> range:
+        """The delivery tags that became complete; raises `ConnectionError` for a wrong stream."""
+        self._check(data)
+        self._bytes += len(data)
+        before, self.received = self.received, self._block.whole(self._bytes)
+        return range(before + 1, self.received + 1)
+
+    def _check(self, data: bytes) -> None:
+        """The first delivery that begins and ends in the data must be the one that is due."""
+        first = self.received + (self._block.end_of(self.received) < self._bytes)
+        start = self._block.end_of(first) - self._bytes
+        number = first % BLOCK_MESSAGES
+        stop = start + self._sizes[number]
+        if stop > len(data):
+            return
+        body = body_of(number, self._work)
+        if data[start + 7 : start + 11] != DELIVER or data[stop - 1 - len(body) : stop - 1] != body:
+            raise ConnectionError(f"delivery {first} expected: {data[start : start + 200]!r}")
+
+
+class Consumer:
+    """Receives, and acknowledges each delivery if asked to."""
+
+    def __init__(self, address: Address, queue: str, work: str) -> None:
+        self._deliveries = Deliveries(queue, work)
+        self._is_reliable = work == "persistent"
         self._unsent = b""
         self.wire = Wire(address)
         self.wire.open_channel(1)
         spec = pika.spec
-        declare = spec.Queue.Declare(queue=queue, durable=is_reliable)
+        declare = spec.Queue.Declare(queue=queue, durable=self._is_reliable)
         self.wire.call(1, declare, spec.Queue.DeclareOk)
-        if is_reliable:
+        if self._is_reliable:
             self.wire.call(1, spec.Basic.Qos(prefetch_count=PREFETCH), spec.Basic.QosOk)
-        consume = spec.Basic.Consume(queue=queue, consumer_tag=TAG, no_ack=not is_reliable)
+        consume = spec.Basic.Consume(queue=queue, consumer_tag=TAG, no_ack=not self._is_reliable)
         self.wire.call(1, consume, spec.Basic.ConsumeOk)
         self.wire.socket.setblocking(False)
 
     @property
     def received(self) -> int:
         """Messages received whole."""
-        return self._bytes // self._size
+        return self._deliveries.received
 
     def on_readable(self) -> None:
-        """Counts what arrived; checks that it looks like a delivery."""
+        """Counts what arrived, and acknowledges it if asked to."""
         data = self.wire.socket.recv(READ_BYTES)
         if not data:
             raise ConnectionError("the broker hung up on the consumer")
-        start = -self._bytes % self._size
-        if len(data) > start + 11 and data[start + 7 : start + 11] != b"\0\x3c\0\x3c":
-            raise ConnectionError(f"not a delivery: {data[start : start + 200]!r}")
-        self._bytes += len(data)
+        tags = self._deliveries.take(data)
         if self._is_reliable:
-            tags = range(self._acknowledged + 1, self.received + 1)
             pack = ACK_FRAME.pack
             self._unsent += b"".join([pack(1, 1, 13, 60, 80, tag, 0, 0xCE) for tag in tags])
-            self._acknowledged = self.received
             self.send_acks()
 
     def send_acks(self) -> None:
@@ -196,8 +251,7 @@ def pump(producer: Producer, consumer: Consumer, until_s: float) -> None:
     in_fd, out_fd = producer.wire.socket.fileno(), consumer.wire.socket.fileno()
     while time.monotonic() < until_s:
         allowed = producer.sendable(consumer.received)
-        may_send = allowed > 0 or producer.is_cut
-        poll.register(in_fd, BOTH if may_send else READABLE)
+        poll.register(in_fd, BOTH if allowed > 0 else READABLE)
         poll.register(out_fd, BOTH if consumer.has_unsent else READABLE)
         for fd, events in poll.poll(POLL_MS):
             if events & (select.POLLERR | select.POLLNVAL):
@@ -216,10 +270,9 @@ def pump(producer: Producer, consumer: Consumer, until_s: float) -> None:
 
 def measure(address: Address, pid: int, work: str, warm_s: float, length_s: float) -> Outcome:
     """Runs the work and measures its steady part."""
-    is_reliable = work == "persistent"
     queue = f"load-{work}-{os.getpid()}"
-    consumer = Consumer(address, queue, is_reliable)
-    producer = Producer(address, queue, is_reliable)
+    consumer = Consumer(address, queue, work)
+    producer = Producer(address, queue, work)
     pump(producer, consumer, time.monotonic() + warm_s)
     before, cpu_before_s, own_before_s = consumer.received, tree_cpu_s(pid), time.process_time()
     started_s = time.monotonic()
@@ -244,7 +297,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], allow_abbrev=False)
     parser.add_argument("address", type=parse_address)
     parser.add_argument("pid", type=int, help="the broker's process, to sample its time")
-    parser.add_argument("--work", choices=("transient", "persistent"), required=True)
+    parser.add_argument("--work", choices=("transient", "mixed", "persistent"), required=True)
     parser.add_argument("--warm", type=float, default=2.0)
     parser.add_argument("--seconds", type=float, default=8.0)
     options = parser.parse_args()

@@ -29,8 +29,9 @@ from tests.integration.harness import ROOT, environment
 
 RESULTS = ROOT / "loadtests" / "results"
 WORKS = {
-    "transient": "1 producer, 1 consumer, 16 bytes, transient, automatic acknowledgement",
-    "persistent": "the same, durable and persistent, confirms (window 200), acks (prefetch 200)",
+    "transient": "1 producer, 1 consumer, 16 bytes, automatic acknowledgement; all messages alike",
+    "mixed": "the same with bodies of 16 to 79 bytes: no message is like the one before",
+    "persistent": "as transient; durable, persistent, confirms (window 200), acks (prefetch 200)",
 }
 Make = Callable[[Path, str], Broker]
 
@@ -72,7 +73,8 @@ def run_rounds(makes: list[Make], options: argparse.Namespace, screen: Console) 
                     screen.print(
                         f"round {number}: {broker.name:17} {work:11} "
                         f"{outcome['per_second']:>10,.0f} msg/s "
-                        f"{outcome['per_cpu_second']:>10,.0f} per CPU-second"
+                        f"{outcome['per_cpu_second']:>10,.0f} per CPU-second",
+                        soft_wrap=True,
                     )
     return outcomes
 
