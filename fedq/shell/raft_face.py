@@ -35,7 +35,7 @@ class JournalFace:
         return self._journal.vote
 
     def setRaftCommitIndex(self, index: int) -> None:  # noqa: N802
-        """A leader alone commits without any frame leaving, so this is where it syncs."""
+        """Not even what this turn wrote is committed before it is on disk."""
         self._journal.sync()
 
     def getRaftCommitIndex(self) -> int:  # noqa: N802
