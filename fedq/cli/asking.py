@@ -82,9 +82,8 @@ def _explained(endpoint: Endpoint, error: grpc.RpcError) -> CommandError:
                 UNREACHABLE,
             )
         case grpc.StatusCode.UNAVAILABLE:
-            wanted = "with TLS" if endpoint.tls else "without TLS; does it want --ca?"
             return CommandError(
-                f"{endpoint.address} was asked {wanted} and broke the connection: {details}",
+                f"{endpoint.address} broke the connection; {_tls_hint(endpoint)} ({details})",
                 UNREACHABLE,
             )
         case grpc.StatusCode.UNIMPLEMENTED:
@@ -94,3 +93,12 @@ def _explained(endpoint: Endpoint, error: grpc.RpcError) -> CommandError:
             )
         case _:
             return CommandError(f"{endpoint.address} failed to answer: {code.name}: {details}")
+
+
+def _tls_hint(endpoint: Endpoint) -> str:
+    """Why a node that listens may break connections."""
+    if endpoint.tls is None:
+        return "it may want TLS: give --ca, --cert and --key"
+    if endpoint.tls.certificate is None:
+        return "it may want a certificate: give --cert and --key"
+    return "check that --ca, --cert and --key are of its cluster"

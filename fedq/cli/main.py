@@ -3,7 +3,6 @@
 Each command is in a file of its name beside this one. Exit codes: `fedq.cli.failure`.
 """
 
-import os
 import platform
 import sys
 
@@ -40,6 +39,4 @@ def show_version(json: JsonOption = False) -> None:
 
 def main() -> None:
     """Runs the command line and exits."""
-    # gRPC's own log lines tell of sockets and forks; what a user must know, commands say.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     sys.exit(app())

@@ -7,6 +7,7 @@ held here and nowhere else.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -72,7 +73,9 @@ class Child:
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal to the node's process group, if it still runs."""
         if self.process is not None:
-            os.killpg(self.process.pid, number)
+            # It may have ended a moment ago, which `_watch` is about to hear.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
 
     async def stop(self) -> None:
         """Asks it to stop, and waits; kills it when it takes too long."""

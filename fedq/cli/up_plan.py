@@ -33,6 +33,7 @@ from fedq.shell.node_config import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,
     NodeConfig,
+    is_loopback,
     is_wildcard,
     join_address,
 )
@@ -106,6 +107,11 @@ def _planned(file: Path, config: NodeConfig) -> PlannedNode:
     if config.admin is None:
         raise CommandError(
             f"{file}: `admin` is missing; without it nobody can watch the node", USAGE
+        )
+    if not is_loopback(config.admin.host):
+        raise CommandError(
+            f"{file}: `admin` is beyond this machine; a local cluster is watched on 127.0.0.1",
+            USAGE,
         )
     listeners = [*config.amqp, config.admin]
     if config.peer_listener is not None:

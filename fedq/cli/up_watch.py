@@ -6,7 +6,7 @@ person should hear of out, each of them once.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import grpc
@@ -90,12 +90,15 @@ class Watcher:
             if answer is not None
         }
         serving = [name for name, node in nodes.items() if node.is_serving]
-        status = await self._ask_status(serving[0]) if serving else None
+        status = None
+        for name in serving:
+            status = await self._ask_status(name)
+            if status is not None:
+                break
         if status is None:
-            return Picture(
-                nodes, before.members, "", before.fragments, before.fragments_unavailable,
-                before.fragments_short, before.problems, self._trouble,
-            )  # fmt: skip
+            # Without a node that serves there is no majority, so no leader that counts.
+            leader = before.leader if serving else ""
+            return replace(before, nodes=nodes, leader=leader, trouble=self._trouble)
         return Picture(
             nodes,
             {member.node: MEMBER_STATES.get(member.state, OTHER) for member in status.members},

@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
+import yaml
 
 from tests.integration.harness import environment
 from tests.integration.stock import PERSISTENT, Address, connect
@@ -249,6 +251,37 @@ def test_on_a_terminal_a_live_table_shows_the_nodes(tmp_path: Path) -> None:
         process.kill()
         process.wait()
         os.close(ours)
+
+
+def test_the_nodes_logs_hold_nothing_but_their_own_lines(tmp_path: Path) -> None:
+    options = ["--nodes", "2", "--data", str(tmp_path / "data")]
+    with up(*options, temporary=tmp_path / "temporary") as command:
+        command.wait_for("whole")
+        config = yaml.safe_load((tmp_path / "data" / "n1" / "node.yaml").read_text())
+        host, _, port = config["peers"]["n1"].rpartition(":")
+        with socket.create_connection((host, int(port)), 5) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            # The handshake has failed when the node hangs up.
+            while stranger.recv(4_096):
+                continue
+        assert command.stop() == 0
+    for name in ("n1", "n2"):
+        lines = (tmp_path / "data" / name / "node.log").read_text().splitlines()
+        assert [line for line in lines if f" {name} " not in line] == []
+        assert lines[-1].endswith(f"fedq {name} stopped")
+
+
+def test_a_second_signal_does_not_wait_for_a_node_that_hangs(tmp_path: Path) -> None:
+    with up("--nodes", "1", temporary=tmp_path / "temporary") as command:
+        command.wait_for("whole")
+        nodes = command.nodes()
+        nodes["n1"].suspend()
+        command.process.send_signal(signal.SIGINT)
+        command.wait_for("stopping", seconds=5)
+        began = time.monotonic()
+        assert command.stop(signal.SIGINT) == 0
+        assert time.monotonic() - began < 5
+        assert gone(list(nodes.values()))
 
 
 def test_nodes_end_with_a_command_that_is_killed(tmp_path: Path) -> None:

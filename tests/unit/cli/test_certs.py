@@ -75,6 +75,7 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         tls += ["--key", str(files.key)]
         shown = fedq("cluster", "status", "--json", "--node", at, *tls)
         plain = fedq("cluster", "status", "--node", at, "--timeout", "2")
+        nameless = fedq("cluster", "status", "--node", at, "--timeout", "2", *tls[:2])
         missing = fedq("cluster", "status", "--node", at, "--ca", str(tmp_path / "nothing"))
         stranger_place = str(tmp_path / "other")
         fedq("certs", "init", "--dir", stranger_place)
@@ -86,7 +87,9 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         LoopThread.run(server.stop(None))
     assert shown.value["node"] == "n1"
     assert plain.exit_code == 3
-    assert "without TLS; does it want --ca?" in plain.sentence
+    assert "it may want TLS: give --ca, --cert and --key" in plain.sentence
+    assert nameless.exit_code == 3
+    assert "it may want a certificate: give --cert and --key" in nameless.sentence
     assert missing.exit_code == 2
     assert missing.sentence.startswith("--ca: ")
     assert stranger.exit_code == 3

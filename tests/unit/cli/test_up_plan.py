@@ -144,6 +144,13 @@ def test_a_configuration_that_cannot_be_watched_is_refused(tmp_path: Path) -> No
     node.config.write_text(text.replace("admin:", "admin: null\nzone: x\nlimits: {}\n#"))
     done = fedq("up", "--data", str(tmp_path / "data"))
     assert done.exit_code == 2
+    open_plan(tmp_path / "two", 2, None)
+    second = tmp_path / "two" / "n2" / "node.yaml"
+    beyond = second.read_text().replace("admin:\n  host: 127.0.0.1", "admin:\n  host: 0.0.0.0")
+    second.write_text(beyond)
+    done = fedq("up", "--data", str(tmp_path / "two"))
+    assert done.exit_code == 2
+    assert "`admin` is beyond this machine" in done.sentence
     node.config.write_text("node: n1\namqp: {listen: [{port: 0}]}\n")
     done = fedq("up", "--data", str(tmp_path / "data"))
     assert done.exit_code == 2

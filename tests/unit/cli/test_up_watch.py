@@ -147,6 +147,20 @@ def test_a_fenced_node_is_not_asked_about_the_cluster() -> None:
     assert (blind.members, blind.leader) == (seen.members, "")
 
 
+def test_when_the_node_asked_about_all_is_lost_another_one_tells() -> None:
+    cluster = a_cluster()
+    with served(cluster) as servers:
+        before = look(servers, ["n1", "n2", "n3"], Picture())
+        # It still answers for itself, and breaks when it is asked about all.
+        whole, cluster["n1"].cluster_overview = cluster["n1"].cluster_overview, None  # type: ignore[assignment]
+        seen = look(servers, ["n1", "n2", "n3"], before)
+        alone = look(servers, ["n1"], before)
+        cluster["n1"].cluster_overview = whole
+    assert seen.leader == alone.leader == "n1"
+    assert seen.members == before.members
+    assert seen.trouble.startswith("n1 failed to answer")
+
+
 def test_a_node_that_fails_to_answer_is_trouble_and_one_that_is_away_is_not() -> None:
     cluster = a_cluster()
     with served(cluster) as servers:
