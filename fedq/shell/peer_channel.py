@@ -46,6 +46,8 @@ CHANNEL_OPTIONS: Options = [
     ("grpc.max_reconnect_backoff_ms", 200),
     # How long one attempt to connect may take, TLS included.
     ("grpc.min_reconnect_backoff_ms", 1_000),
+    # A peer's name may appear in the DNS only when its host starts.
+    ("grpc.dns_min_time_between_resolutions_ms", 500),
     # Peers are direct neighbours; a proxy of the environment must not come between.
     ("grpc.enable_http_proxy", 0),
     # What one channel learned of a dead peer must not slow another one down.

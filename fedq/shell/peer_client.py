@@ -11,6 +11,7 @@ down are discarded (the node's links send them again).
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
@@ -165,7 +166,7 @@ async def refuses_connections(address: str) -> bool:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_PROBE_S):
-            found = await loop.getaddrinfo(host, port, type=1)
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             for place in {info[4][:2]: None for info in found}:
                 if not await _refuses(str(place[0]), int(place[1])):
                     return False

@@ -134,6 +134,12 @@ class PeerStream:
             raise await _ended(call)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
             raise await _ended(call) from error
+        except asyncio.CancelledError as error:
+            # gRPC raises this for a cancelled call, too; then the task itself goes on.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise _StreamFailed("this node broke it off") from error
         finally:
             self._up = False
             self._queue.clear()

@@ -17,11 +17,11 @@ import pytest
 from fedq.core import message as message_encoding
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, Relay
-from fedq.shell import peer_channel
+from fedq.shell import peer_channel, peer_stream
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import CertificateFiles
 from fedq.shell.peer_client import PeerClient, refuses_connections
-from fedq.shell.peer_codec import encode_frame
+from fedq.shell.peer_codec import encode_frame, encode_welcome
 from fedq.shell.peer_server import PeerServer, PeerSink
 from tests.integration.harness import ROOT, environment, free_ports
 from tests.unit.shell.fakes import FakeNode, run, until
@@ -201,6 +201,55 @@ def test_a_link_comes_back_when_the_peer_does() -> None:
             one.client.send(N2, [frame(N1, 2, b"kept")])
             await until(lambda: two.node.of("on_peer"))
             assert two.node.of("on_peer") == [(frame(N1, 2, b"kept"),)]
+
+    run(scenario())
+
+
+def test_a_peer_that_does_not_read_gets_a_new_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_stream, "queue_bytes_max", 1_000_000)
+
+    async def deaf(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        await context.write(encode_welcome(N2))
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        one = End(N1, None)
+        (port,) = free_ports(1)
+        server = grpc.aio.server(options=peer_channel.SERVER_OPTIONS)
+        handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+            "Link": grpc.stream_stream_rpc_method_handler(deaf)
+        }
+        handler = grpc.method_handlers_generic_handler(peer_channel.SERVICE, handlers)
+        server.add_generic_rpc_handlers((handler,))
+        server.add_insecure_port(f"{HOST}:{port}")
+        await server.start()
+        async with ends(one):
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: one.client.is_up(N2))
+            large = frame(N1, 1, bytes(300_000))
+
+            def is_cut() -> bool:
+                one.client.send(N2, [large])
+                return bool(one.node.of("on_link_down"))
+
+            await until(is_cut)
+            await until(lambda: len(one.node.of("on_link_up")) == 2)
+            await server.stop(grace=None)
+
+    run(scenario())
+
+
+def test_peers_may_have_names(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    named = make_node_certificate(tmp_path, N2, ["localhost"])
+
+    async def scenario() -> None:
+        one, two = End(N1, make_node_certificate(tmp_path, N1, [HOST])), End(N2, named)
+        (port,) = free_ports(1)
+        async with ends(one, two):
+            await two.accept(port)
+            one.client.start({N2: f"localhost:{port}"})
+            await until(lambda: one.client.is_up(N2))
 
     run(scenario())
 

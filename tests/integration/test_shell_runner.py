@@ -312,6 +312,25 @@ def test_a_corrupt_journal_refuses_to_start(tmp_path: Path) -> None:
     assert "segment 1" in refusal(file, 1)
 
 
+@pytest.mark.slow
+def test_a_corrupt_raft_log_refuses_to_start(tmp_path: Path) -> None:
+    file, port, _ = alone(tmp_path)
+    with started(file) as (node,), deadline("the map holds something", 30):
+        node.wait_for("ready")
+        connection = connect(port)
+        connection.channel().queue_declare("jobs", durable=True)
+        connection.close()
+        node.process.send_signal(signal.SIGTERM)
+        assert node.ends_with() == 0
+    for one in (tmp_path / "n1-data" / "raft").iterdir():
+        content = bytearray(one.read_bytes())
+        content[: len(content) // 2] = bytes(len(content) // 2)
+        one.write_bytes(content)
+    text = refusal(file, 1)
+    assert "raft" in text
+    assert str(tmp_path) in text, "it names the file"
+
+
 def test_a_certificate_of_another_node_is_told(tmp_path: Path) -> None:
     files = trio(tmp_path)
     content = yaml.safe_load(files[0].read_text("utf-8"))
