@@ -152,7 +152,8 @@ def test_when_the_node_asked_about_all_is_lost_another_one_tells() -> None:
     with served(cluster) as servers:
         before = look(servers, ["n1", "n2", "n3"], Picture())
         # It still answers for itself, and breaks when it is asked about all.
-        whole, cluster["n1"].cluster_overview = cluster["n1"].cluster_overview, None  # type: ignore[assignment]
+        whole = cluster["n1"].cluster_overview
+        cluster["n1"].cluster_overview = None  # type: ignore[assignment]
         seen = look(servers, ["n1", "n2", "n3"], before)
         alone = look(servers, ["n1"], before)
         cluster["n1"].cluster_overview = whole
