@@ -63,6 +63,8 @@ class Attempt:
     #: Refused by the broker (nack), or never answered.
     failed: bool = False
     returned: bool = False
+    #: Published mandatory, and no queue could have taken it.
+    unroutable: bool = False
 
 
 @dataclass(slots=True)
@@ -169,6 +171,7 @@ class Ledger:
         for attempt in self.attempts.values():
             if attempt.confirmed_us is None and hears(attempt.exchange, attempt.key):
                 queue.copies[attempt.number] = Copy(attempt, queue, optional=True)
+                attempt.unroutable = False
 
     def doubtful(self, name: str) -> None:
         """A purge or a delete was asked for, and nobody knows whether it was done."""
@@ -202,6 +205,7 @@ class Ledger:
         number = int(body.split(b":", 1)[0])
         attempt = Attempt(number, source, persistent, body, exchange, key, self.world.now_us)
         self.attempts[number] = attempt
+        attempt.unroutable = not queues and not optional
         for name in queues:
             self.queues[name].copies[number] = Copy(attempt, self.queues[name])
         for name in optional:
@@ -212,6 +216,8 @@ class Ledger:
         """basic.ack for it."""
         if attempt.confirmed_us is not None or attempt.failed:
             self.broken(f"message {attempt.number} was confirmed twice")
+        if attempt.unroutable and not attempt.returned:
+            self.broken(f"message {attempt.number} fits no queue, and was not returned")
         attempt.confirmed_us = self.world.now_us
 
     def nacked(self, attempt: Attempt) -> None:

@@ -105,7 +105,7 @@ class PublisherPlan:
 
 
 class Publisher(Actor):
-    """Publishes in confirm mode; every publish to shared queues is mandatory."""
+    """Publishes in confirm mode, always mandatory: what fits no queue must come back."""
 
     def __init__(
         self,
@@ -174,12 +174,11 @@ class Publisher(Actor):
             attempt = self.ledger.published(
                 self.label, body, persistent, must, may, plan.exchange, key
             )
-            mandatory = any(name in self.topology.queues for name in must)
             properties = make_properties(str(number), persistent)
             self._tag += 1
             self._unconfirmed[self._tag] = attempt
             parts.append(
-                connection.publish(1, plan.exchange, key, mandatory, properties, body)
+                connection.publish(1, plan.exchange, key, True, properties, body)
             )
         if self.world.trace.on:
             self.note(f"publishes {self.numbers.last - count + 1}..{self.numbers.last}")

@@ -90,12 +90,13 @@ def draw(seed: int, lite: bool = False) -> Plan:
     queues = _draw_queues(generator)
     exchanges = _draw_exchanges(generator, queues)
     getters = _draw_getters(generator, queues)
+    safety_us = generator.randint(1_500, 2_500 if lite else 6_000) * MS
     got = [getter.queue for getter in getters if getter.alone]
     return Plan(
         seed=seed,
         nodes=nodes,
         zones=generator.choice((1, 1, 2, 3)),
-        safety_us=generator.randint(1_500, 2_500 if lite else 6_000) * MS,
+        safety_us=safety_us,
         fragment_threshold=generator.choice((5, 20, 1_000, 1_000)),
         replace_backup_ms=generator.choice((500, 2_000, 5_000)),
         segment_bytes=generator.choice((2_000, 20_000, 64 * 1024 * 1024)),
@@ -105,7 +106,7 @@ def draw(seed: int, lite: bool = False) -> Plan:
         faults=faults,
         queues=queues,
         exchanges=exchanges,
-        publishers=_draw_publishers(generator, queues, exchanges, lite),
+        publishers=_draw_publishers(generator, queues, exchanges, lite, safety_us),
         consumers=_draw_consumers(generator, [q for q in queues if q.name not in got], lite),
         getters=getters,
         subscribers=_draw_subscribers(generator, exchanges, lite),
@@ -197,23 +198,33 @@ def _draw_exchanges(
 
 
 def _draw_publishers(
-    generator: Rng, queues: tuple[QueuePlan, ...], exchanges: tuple[ExchangePlan, ...], lite: bool
+    generator: Rng,
+    queues: tuple[QueuePlan, ...],
+    exchanges: tuple[ExchangePlan, ...],
+    lite: bool,
+    safety_us: int,
 ) -> tuple[PublisherPlan, ...]:
     found = []
     for _ in range(generator.randint(1, 3)):
         exchange, keys = "", tuple(queue.name for queue in queues)
         if exchanges and _chance(generator, 0.5):
             exchange, keys = exchanges[0].name, ("k.1", "k.2")
+            if _chance(generator, 0.3):
+                keys = ("k.1", "k.2", "nowhere")
         elif _chance(generator, 0.5):
             keys = (generator.choice(keys),)
         big = _chance(generator, 0.05)
+        messages = generator.randint(1, 8) if big else generator.randint(5, 120)
+        burst = generator.choice((1, 1, 5, 20))
+        # Half of them publish through the whole run, so that every fault meets messages on the way.
+        paced_us = safety_us * burst // messages
         found.append(
             PublisherPlan(
                 exchange=exchange,
                 keys=keys,
-                messages=generator.randint(1, 8) if big else generator.randint(5, 60),
-                burst=generator.choice((1, 1, 5, 20)),
-                gap_us=generator.choice((2, 20, 100)) * MS,
+                messages=messages,
+                burst=burst,
+                gap_us=generator.choice((2 * MS, 20 * MS, paced_us, paced_us)),
                 persistent=generator.choice((0.0, 0.5, 1.0, 1.0)),
                 body_bytes=BIG_BODY_BYTES if big else generator.choice((0, 10, 100, 5_000)),
                 vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
@@ -233,7 +244,7 @@ def _draw_consumers(
             prefetch=generator.choice((0, 1, 1, 3, 50)),
             # A lost connection loses what was sent with no-ack: that is no-ack's meaning.
             no_ack=lite and _chance(generator, 0.2),
-            work_us=generator.choice((1, 5, 30, 200)) * MS,
+            work_us=generator.choice((1, 5, 30, 200, 800)) * MS,
             requeue=generator.choice((0.0, 0.0, 0.2)),
             reject=generator.choice((0.0, 0.0, 0.1)),
             multiple=generator.choice((0.0, 0.3)),
