@@ -101,7 +101,7 @@ class Account:
         table = Table(title="verdict, from the clients' own records", title_justify="left")
         table.add_column("")
         table.add_column("", justify="right")
-        for title, value in verdict_rows(verdict).items():
+        for title, value in verdict_rows(verdict, int(self._started_s * 1000)).items():
             table.add_row(title, value)
         self._console.print(table)
         if verdict.lost:
@@ -123,8 +123,13 @@ def seconds(gap: Gap) -> str:
     return f"{gap.length_ms / 1000:.2f} s"
 
 
-def verdict_rows(verdict: Verdict) -> dict[str, str]:
-    """The verdict as titles and values."""
+def pause(gap: Gap, started_ms: int) -> str:
+    """A pause and the moment of the account at which it began."""
+    return f"{seconds(gap)} (from {(gap.began_ms - started_ms) / 1000:.2f} s)"
+
+
+def verdict_rows(verdict: Verdict, started_ms: int) -> dict[str, str]:
+    """The verdict as titles and values; `started_ms` is when the account began."""
     return {
         "published": f"{verdict.published:,}",
         "confirmed": f"{verdict.confirmed:,}",
@@ -134,6 +139,6 @@ def verdict_rows(verdict: Verdict) -> dict[str, str]:
         "delivered again, not marked": f"{verdict.duplicates_unflagged:,}",
         "sent again by the publisher": f"{verdict.resends:,}",
         "  of these, both sendings arrived": f"{verdict.resends_delivered:,}",
-        "longest pause in confirms": seconds(verdict.confirm_gap),
-        "longest pause in deliveries": seconds(verdict.delivery_gap),
+        "longest pause in confirms": pause(verdict.confirm_gap, started_ms),
+        "longest pause in deliveries": pause(verdict.delivery_gap, started_ms),
     }

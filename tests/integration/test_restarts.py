@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import Connect
 from tests.integration.harness import Cluster, eventually
-from tests.integration.stock import PERSISTENT, BlockingChannel, connect, pika
+from tests.integration.stock import PERSISTENT, BlockingChannel, pika
 from tests.integration.test_plain_consuming import pump
 from tests.integration.test_plain_queues import depth
 from tests.integration.waiting import until
@@ -19,9 +20,9 @@ pytestmark = pytest.mark.slow
 ORDERS = [order for order in permutations("abc") if order[0] != "a"][:3]
 
 
-def fill(cluster: Cluster, node: str) -> None:
+def fill(cluster: Cluster, node: str, open_connection: Connect) -> None:
     """Durable and fleeting queues, bindings and messages."""
-    connection = connect(cluster.nodes[node].amqp)
+    connection = open_connection(cluster.nodes[node].amqp)
     channel = connection.channel()
     channel.confirm_delivery()
     channel.exchange_declare("orders", "topic", durable=True)
@@ -46,26 +47,37 @@ def bodies(channel: BlockingChannel, queue: str) -> list[bytes]:
     return found
 
 
-def check(cluster: Cluster, node: str) -> None:
+def check(cluster: Cluster, node: str, open_connection: Connect) -> None:
     """What must be there after everything stopped, seen from one node."""
-    connection = connect(cluster.nodes[node].amqp)
+    connection = open_connection(cluster.nodes[node].amqp)
     channel = connection.channel()
     channel.confirm_delivery()
     # The routing is there: what is published now arrives as well.
     channel.basic_publish("orders", "new.late", b"late", PERSISTENT, mandatory=True)
     expected = [b"kept %d" % number for number in range(1, 20)] + [b"late"]
     assert bodies(channel, "kept") == expected
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
-        connection.channel().queue_declare("fleeting", passive=True)
-    connection.close()
+
+
+def is_gone(cluster: Cluster, node: str, open_connection: Connect, queue: str) -> bool:
+    """Whether the node no longer knows the queue."""
+    connection = open_connection(cluster.nodes[node].amqp)
+    try:
+        connection.channel().queue_declare(queue, passive=True)
+    except pika.exceptions.ChannelClosedByBroker as error:
+        return bool(error.reply_code == 404)
+    finally:
+        connection.close()
+    return False
 
 
 @pytest.mark.patience(120)
 @pytest.mark.parametrize("order", ORDERS, ids="".join)
-def test_a_total_stop_keeps_what_is_durable(tmp_path: Path, order: tuple[str, ...]) -> None:
+def test_a_total_stop_keeps_what_is_durable(
+    open_connection: Connect, tmp_path: Path, order: tuple[str, ...]
+) -> None:
     """All nodes are killed, then start one after the other in any order."""
     with Cluster(tmp_path) as cluster:
-        fill(cluster, "a")
+        fill(cluster, "a", open_connection)
         cluster.wait_whole("kept")
         for node in cluster.nodes:
             cluster.kill(node)
@@ -73,42 +85,63 @@ def test_a_total_stop_keeps_what_is_durable(tmp_path: Path, order: tuple[str, ..
             cluster.nodes[node].start()
         for node in order:
             cluster.wait_served(node)
-        check(cluster, order[-1])
+        check(cluster, order[-1], open_connection)
 
 
 @pytest.mark.patience(90)
-def test_a_clean_stop_of_all_keeps_what_is_durable(tmp_path: Path) -> None:
+def test_a_clean_stop_of_all_keeps_what_is_durable(
+    open_connection: Connect, tmp_path: Path
+) -> None:
     with Cluster(tmp_path) as cluster:
-        fill(cluster, "b")
+        fill(cluster, "b", open_connection)
         cluster.wait_whole("kept")
         for node in ("c", "a", "b"):
             assert cluster.terminate(node) == 0
         cluster.start_all()
-        check(cluster, "a")
+        check(cluster, "a", open_connection)
+
+
+@pytest.mark.patience(60)
+@pytest.mark.parametrize("names", ["a", "abc"])
+def test_a_total_stop_ends_what_is_not_durable(
+    open_connection: Connect, tmp_path: Path, names: str
+) -> None:
+    """`queue.declare` of the specification: only durable queues remain when a server restarts."""
+    with Cluster(tmp_path, names=names) as cluster:
+        fill(cluster, "a", open_connection)
+        for node in cluster.nodes:
+            cluster.kill(node)
+        cluster.start_all()
+        eventually(
+            "the fleeting queue is gone",
+            lambda: is_gone(cluster, names[-1], open_connection, "fleeting"),
+        )
 
 
 @pytest.mark.patience(60)
 @pytest.mark.parametrize("how", ["kill", "terminate"])
-def test_a_single_node_keeps_what_is_durable(tmp_path: Path, how: str) -> None:
+def test_a_single_node_keeps_what_is_durable(
+    open_connection: Connect, tmp_path: Path, how: str
+) -> None:
     with Cluster(tmp_path, names=("alone",)) as cluster:
-        fill(cluster, "alone")
+        fill(cluster, "alone", open_connection)
         getattr(cluster, how)("alone")
         cluster.restart("alone")
-        check(cluster, "alone")
+        check(cluster, "alone", open_connection)
 
 
 @pytest.mark.patience(120)
-def test_a_killed_node_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_killed_node_is_brought_up_to_date(open_connection: Connect, tmp_path: Path) -> None:
     """And then its copy is as good as the other: the first holder may go for good."""
     with Cluster(tmp_path) as cluster:
-        fill(cluster, "a")
+        fill(cluster, "a", open_connection)
         cluster.wait_whole("kept")
         away = cluster.primary_of("kept")
         survivor = next(name for name in cluster.nodes if name != away)
         cluster.kill(away)
 
         def publish_more() -> bool:
-            connection = connect(cluster.nodes[survivor].amqp)
+            connection = open_connection(cluster.nodes[survivor].amqp)
             channel = connection.channel()
             channel.confirm_delivery()
             channel.basic_publish("", "kept", b"while it was away", PERSISTENT)
@@ -124,13 +157,13 @@ def test_a_killed_node_is_brought_up_to_date(tmp_path: Path) -> None:
         living = cluster.living().amqp
 
         def is_complete() -> bool:
-            connection = connect(living)
+            connection = open_connection(living)
             count = depth(connection.channel(), "kept")
             connection.close()
             return count >= 21
 
         eventually("the copy serves everything", is_complete)
-        connection = connect(living)
+        connection = open_connection(living)
         seen = bodies(connection.channel(), "kept")
         connection.close()
         assert [body for body in seen if body.startswith(b"kept ")] == [
@@ -140,10 +173,10 @@ def test_a_killed_node_is_brought_up_to_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.patience(60)
-def test_a_clean_stop_tells_the_clients(tmp_path: Path) -> None:
+def test_a_clean_stop_tells_the_clients(open_connection: Connect, tmp_path: Path) -> None:
     """connection.close 320 (CONNECTION_FORCED), not a torn connection."""
     with Cluster(tmp_path, names=("alone",)) as cluster:
-        connection = connect(cluster.nodes["alone"].amqp)
+        connection = open_connection(cluster.nodes["alone"].amqp)
         channel = connection.channel()
         process = cluster.nodes["alone"].process
         assert process is not None
