@@ -23,10 +23,8 @@ _CAPABILITIES: Final = (
     "basic.nack",
     "consumer_cancel_notify",
     "connection.blocked",
-    "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
-    "direct_reply_to",
 )
 
 

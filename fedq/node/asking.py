@@ -1,5 +1,7 @@
 """Questions to all fragments of a queue, wherever their primaries are (P5).
 
+A fragment that nobody can serve before its node returns answers nothing: it counts 0 meanwhile.
+
 Changes the open `Calls`; sends calls to peers.
 """
 
@@ -35,7 +37,9 @@ class Asking:
             self.calls.on_reply(request, fragment, *answer)
             return
         primary = self.state.primary_of(fragment)
-        if primary is not None and primary != self.state.me:
+        if primary is None:
+            self.calls.on_reply(request, fragment, 0, 0)
+        elif primary != self.state.me:
             self.state.send(primary, Call(request, fragment, verb))
 
     def on_reply(self, sender: NodeId, message: Reply) -> None:

@@ -52,8 +52,8 @@ class ClientFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_handlers", "_wakes", "answers", "basic", "consuming", "publishing", "queues", "settings",
-        "state",
+        "_fenced", "_handlers", "_wakes", "answers", "basic", "consuming", "publishing", "queues",
+        "settings", "state",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +70,8 @@ class ClientFlow:
         self.basic = basic
         #: (when, connection): when a connection's machine has something to do.
         self._wakes: list[tuple[int, ConnectionId]] = []
+        #: Channels whose requests wait until this node serves.
+        self._fenced: dict[Channel, None] = {}
         self._handlers: dict[type, Handler] = {
             m.QueueDeclare: queues.declare,
             m.QueueBind: queues.bind,
@@ -184,6 +186,12 @@ class ClientFlow:
             self._close(channel.client, violation)
 
     def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
+        if not self.state.serving:
+            # The map may be an old one: nothing is answered from it.
+            channel.waiting = True
+            channel.backlog.appendleft(Request(channel.number, method))
+            self._fenced[channel] = None
+            return
         handler = self._handlers.get(type(method))
         if handler is None:
             if isinstance(method, m.ChannelFlowOk):
@@ -192,6 +200,13 @@ class ClientFlow:
                 NOT_IMPLEMENTED, f"{name_of(method)} is not implemented", *ids_of(method)
             )
         handler(channel, method)
+
+    def on_serving(self) -> None:
+        """The map is current again: requests that waited for it are answered."""
+        fenced, self._fenced = self._fenced, {}
+        for channel in fenced:
+            if not channel.closed:
+                self.resume(channel)
 
     def resume(self, channel: Channel) -> None:
         """The channel's request is answered: what waited behind it follows."""

@@ -12,6 +12,7 @@ from fedq.core.ids import Incarnation, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame
 from fedq.node.proposals import Proposals, Result
 from fedq.node.state import NodeState, Primary
+from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
 from fedq.wiring.failover import FailoverMemory, decide
 from fedq.wiring.lease import Lease
@@ -55,7 +56,10 @@ class ClusterFlow:
         if heartbeat is not None:
             peer = state.peers[frame.sender]
             peer.sent_heard_ms = heartbeat.sent_ms
-            self.lease.on_heartbeat(frame.sender, heartbeat, state.now_ms)
+            if frame.session == peer.link.session[::-1] != NO_SESSION:
+                # Both maps agree on who is up. Otherwise this node may have been declared down
+                # in a map that it has not seen yet: no lease may come of that.
+                self.lease.on_heartbeat(frame.sender, heartbeat, state.now_ms)
 
     def on_link_up(self, node: NodeId) -> None:
         """A stream to the peer is open."""

@@ -34,6 +34,7 @@ class Fencing:
         state = self.state
         if state.serving:
             state.out.story.append("serving")
+            self.clients.on_serving()
             if self._told:
                 self.clients.tell_blocked(None)
             self._since_ms = None

@@ -67,6 +67,14 @@ class FragmentRoles:
         backup.replication = self._backup_replication(info, created=False)
         self.replicas.offer(backup)
 
+    def compare_again(self) -> None:
+        """Copies that did not follow their primaries begin anew."""
+        suspects, self.state.suspect_copies = self.state.suspect_copies, {}
+        for fragment in suspects:
+            backup = self.state.backups.get(fragment)
+            if backup is not None:
+                self.refollow(backup)
+
     def oldest_persistent(self, fragment: FragmentId) -> int | None:
         """The lowest position of a fragment that the journal must keep."""
         state = self.state

@@ -1,6 +1,7 @@
 """basic.get over a queue's fragments: the local ones first, then one remote fragment at a time.
 
-Only when every fragment has said that it is empty is the answer get-empty (P5).
+Only when every fragment has said that it is empty is the answer get-empty (P5); one that nobody can
+serve before its node returns is left out.
 
 Changes channels' unacked windows; sends `Get` to peers.
 """
@@ -75,7 +76,7 @@ class Getting:
     def _ask_next(self, get: Get) -> None:
         while get.to_ask:
             fragment = get.to_ask.popleft()
-            if fragment in self.state.map.fragments:
+            if self.state.primary_of(fragment) is not None:
                 self._last += 1
                 self._open[self._last] = get
                 get.asked = fragment
@@ -108,9 +109,11 @@ class Getting:
             self.resume(get.channel)
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
-        """The fragment has a new primary, or a new link to it: its gets are asked again."""
-        for request, get in self._open.items():
-            if get.asked == fragment:
+        """The fragment has a new primary, or lost it, or has a new link: its gets ask again."""
+        for request in [r for r, get in self._open.items() if get.asked == fragment]:
+            if self.state.primary_of(fragment) is None:
+                self._ask_next(self._open.pop(request))
+            else:
                 self._ask(request, fragment)
 
     def on_fragment_gone(self, fragment: FragmentId) -> None:

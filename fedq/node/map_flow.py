@@ -228,6 +228,8 @@ class MapFlow:
         if node != state.me:
             if node in state.peers:
                 self._refresh_link(node)
+            if not member.up:
+                self._give_up_on(node)
             return
         for fragment in list(state.map.fragments):
             self.roles.reconcile(fragment)
@@ -237,6 +239,13 @@ class MapFlow:
         for info in state.map.fragments.values():
             if info.primary == state.me:
                 self._aim(info)
+
+    def _give_up_on(self, node: NodeId) -> None:
+        """Whoever waits for an answer of this member's fragments gets none before it returns."""
+        for info in self.state.map.fragments.values():
+            if info.primary == node:
+                self.asking.on_fragment_moved(info.id)
+                self.getting.on_fragment_moved(info.id)
 
     def _forget_orphans(self) -> None:
         """Copies on disk of fragments that are no more."""

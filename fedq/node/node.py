@@ -91,7 +91,15 @@ class Node:
         self.stopped = False
         self._started_ms: int | None = None
         self._segments_ms = 0
-        self._on_message: dict[type, Callable[[NodeId, Any], None]] = {
+        self._on_message = self._message_handlers()
+
+    @property
+    def out(self) -> NodeOut:
+        """The lanes to be drained after `end_turn`."""
+        return self.state.out
+
+    def _message_handlers(self) -> dict[type, Callable[[NodeId, Any], None]]:
+        return {
             p.PublishBatch: self.fragments.on_publish_batch,
             p.PublishDone: self.publishing.on_publish_done,
             p.Watch: self.fragments.on_watch,
@@ -116,11 +124,6 @@ class Node:
             p.Call: self.fragments.on_call,
             p.Reply: self.asking.on_reply,
         }
-
-    @property
-    def out(self) -> NodeOut:
-        """The lanes to be drained after `end_turn`."""
-        return self.state.out
 
     # --- turns -------------------------------------------------------------------------------
 
@@ -182,6 +185,7 @@ class Node:
             if primary is not None:
                 self.fragments.serve_takers(primary)
                 self.fragments.finish(primary)
+        self.roles.compare_again()
         backups, state.dirty_backups = state.dirty_backups, {}
         for fragment in backups:
             backup = state.backups.get(fragment)

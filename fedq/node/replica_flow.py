@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaOffer, Replicate
-from fedq.journal.records import encode_keep
+from fedq.journal.records import CorruptRecord, encode_keep
 from fedq.node.state import Backup, NodeState
 
 
@@ -51,7 +51,13 @@ class ReplicaFlow:
 
     def _apply(self, backup: Backup, records: bytes) -> None:
         state, replication = self.state, backup.replication
-        applied = backup.replica.apply(records)
+        try:
+            applied = backup.replica.apply(records)
+        except CorruptRecord as error:
+            # Nothing of it counts: the copy is compared with the primary's once more.
+            state.out.story.append(f"fragment {replication.fragment_id}: bad records: {error}")
+            state.suspect_copies[replication.fragment_id] = None
+            return
         chunk = 0
         if applied.journal:
             number = state.plan.append(

@@ -266,6 +266,8 @@ class NodeState:
         self.dirty_queues: dict[QueueKey, None] = {}
         self.dirty_channels: dict[Channel, None] = {}
         self.dirty_clients: dict[Client, None] = {}
+        #: Copies that did not follow, and have to be compared with their primaries' again.
+        self.suspect_copies: dict[FragmentId, None] = {}
         #: Settlements of remote deliveries, per fragment: (acknowledged, requeued).
         self.settlements: dict[FragmentId, tuple[list[int], list[int]]] = {}
         #: Marks that wait for journal chunks: (chunk, on_synced).
@@ -302,6 +304,8 @@ class NodeState:
         ]
 
     def primary_of(self, fragment: FragmentId) -> NodeId | None:
-        """Who serves a fragment, by the map."""
+        """Who serves a fragment, by the map; None if nobody can before its node returns."""
         info = self.map.fragments.get(fragment)
-        return info.primary if info is not None else None
+        if info is None or not self.map.members[info.primary].up:
+            return None
+        return info.primary

@@ -1,7 +1,5 @@
 """Arguments of wiring methods as the cluster map holds them: one JSON text for one table."""
 
-import datetime
-
 import orjson
 
 from fedq.amqp.values import FieldTable
@@ -10,7 +8,7 @@ from fedq.amqp.values import FieldTable
 def arguments_text(table: FieldTable) -> str:
     """The canonical JSON of a field table; "" for an empty one.
 
-    Types that JSON lacks become what a reader would expect: bytes text, timestamps seconds.
+    Types that JSON lacks become text.
     """
     if not table:
         return ""
@@ -20,6 +18,4 @@ def arguments_text(table: FieldTable) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, bytes | bytearray):
         return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, datetime.datetime):
-        return int(value.timestamp())
     return str(value)

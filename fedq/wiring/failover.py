@@ -17,8 +17,9 @@ in sync, but their process is a newer one: they have on disk what was persistent
 copy remains, one of them leads. If none does, a cold one restarts the fragment from disk. For a
 durable queue this may wait as long as it must: no confirmed persistent message is given up. The
 messages of a queue that is not durable were only ever in the memory of processes that are
-gone: it begins again, empty, on a cold copy or, if none of its nodes returns in time,
-elsewhere. (If every process of its era is gone, the queue itself is: that is the new era.)
+gone: it begins again, empty, on a cold copy. If none of its nodes returns in time the queue gets
+another fragment and serves from that; the lost one waits, for a partition may hide it. (If every
+process of its era is gone, the queue itself is: that is the new era.)
 
 A copy is given up, and a primary chosen, only with a *proven* hot copy at hand (its node was heard
 lately). After a stop of the whole cluster the map still takes for up whoever has not returned yet;

@@ -7,7 +7,7 @@ operations, usually none or one `SetCopies`. The rules are told in `fedq.wiring.
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
-from fedq.wiring.operations import AddFragment, Operation, RetireFragment, SetCopies
+from fedq.wiring.operations import AddFragment, Operation, SetCopies
 from fedq.wiring.placement import choose, fragment_subject
 from fedq.wiring.state import FragmentInfo, Queue
 from fedq.wiring.view import View
@@ -139,13 +139,17 @@ class Repairs:
         return self._begin_again(info, queue)
 
     def _begin_again(self, info: FragmentInfo, queue: Queue) -> list[Operation]:
-        """Replaces a fragment whose messages are gone with the processes that had them."""
-        retire = RetireFragment(info.id, info.epoch)
-        if len(queue.fragments) > 1:
-            return [retire]
-        candidates = self._view.proven(self._view.up)
+        """Another fragment for a queue that has none left that serves.
+
+        The lost one stays: its processes may live behind a partition, with everything confirmed
+        in their memory. If they come back as new processes, it restarts, empty, on one of them.
+        """
+        view = self._view
+        if any(view.hot(view.fragments[other]) for other in queue.fragments if other != info.id):
+            return []
+        candidates = view.proven(view.up)
         if not candidates:
             return []
-        node = self._view.best_leader(info.id, candidates)
-        self._view.leads[node] += 1
-        return [AddFragment(info.queue.vhost, info.queue.name, node), retire]
+        node = view.best_leader(info.id, candidates)
+        view.leads[node] += 1
+        return [AddFragment(info.queue.vhost, info.queue.name, node)]

@@ -15,12 +15,15 @@ from fedq.wiring.state import FragmentInfo
 class View:
     """One look at the cluster; see the module's docstring."""
 
-    __slots__ = ("copies", "era_ends", "leads", "some_absent", "unproven", "up", "zones")
+    __slots__ = (
+        "copies", "era_ends", "fragments", "leads", "some_absent", "unproven", "up", "zones",
+    )  # fmt: skip
 
     def __init__(
         self, cluster: ClusterMap, suspects: Collection[NodeId], unproven: Collection[NodeId]
     ) -> None:
         gone = dict.fromkeys(suspects)
+        self.fragments = cluster.fragments
         #: Nodes of whom it is not known whether they live: they are relied on for nothing new.
         self.unproven = dict.fromkeys(unproven)
         #: The members that are up and not suspected, with their processes.

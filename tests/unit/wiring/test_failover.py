@@ -7,7 +7,6 @@ from fedq.wiring.operations import (
     MemberDown,
     NewEra,
     Operation,
-    RetireFragment,
     SetCopies,
 )
 from fedq.wiring.state import Ok
@@ -191,18 +190,20 @@ def test_after_a_total_stop_a_node_that_did_not_return_is_not_relied_on() -> Non
     assert wired.fragment().in_sync == {"a": 2}
 
 
-def test_a_queue_without_durability_begins_again_when_nobody_remembers_it() -> None:
+def test_a_queue_without_durability_gets_a_fragment_that_serves_and_keeps_the_hidden_one() -> None:
     wired = Wired("a", "b", "c")
     wired.ok(queue("work", "b", durable=False, replicas=1))
     leader = Leader(wired)
     leader.settle(("b",))
     assert wired.fragment().primary == "b"
     leader.now_ms += PATIENCE_MS
-    add, retire = leader.act(("b",))
+    (add,) = leader.act(("b",))
     assert isinstance(add, AddFragment)
-    assert isinstance(retire, RetireFragment)
     assert wired.fragment(2).primary in ("a", "c")
-    assert list(wired.map.fragments) == [2]
+    assert leader.act(("b",)) == []
+    # b was behind a partition: what it had in memory is still there.
+    assert wired.fragment(1).in_sync == {"b": 1}
+    assert list(wired.map.fragments) == [1, 2]
 
 
 def test_a_queue_without_durability_begins_again_on_a_node_that_restarted() -> None:
