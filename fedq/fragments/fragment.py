@@ -160,16 +160,16 @@ class Fragment:
         taker had not attached yet: it counts. One that is with another taker by now does not.
         """
         unacked, messages = self.unacked, self.messages
-        gone = []
+        # A message that was delivered twice may be acknowledged twice in one batch.
+        gone: dict[int, None] = {}
         for position in positions:
             holder = unacked.get(position)
             if holder == taker:
                 del unacked[position]
-                gone.append(position)
+                gone[position] = None
             elif holder is None and position in messages:
-                gone.append(position)
-        gone.sort()
-        self._remove(gone)
+                gone[position] = None
+        self._remove(sorted(gone))
 
     def requeue(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that come back to their old places, marked redelivered."""
