@@ -1,7 +1,8 @@
 """Several Raft logs in one process, over ordered in-memory streams that can be cut."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -21,10 +22,13 @@ DEADLINE_S = 10.0
 
 
 class Machine:
-    """Keeps every command, and what else it was told, in order."""
+    """Keeps every command, and what else it was told, in order; ignores what it has seen."""
 
     def __init__(self) -> None:
         self.commands: list[bytes] = []
+        #: Commands that came again, because their proposer repeated them.
+        self.repeated: list[bytes] = []
+        self._seen: set[bytes] = set()
         self.leaders: list[NodeId | None] = []
         self.snapshots_taken = 0
         self.snapshots_installed = 0
@@ -33,6 +37,10 @@ class Machine:
     def on_committed(self, command: bytes) -> None:
         if command == self.poison:
             raise RuntimeError("this command cannot be applied")
+        if command in self._seen:
+            self.repeated.append(command)
+            return
+        self._seen.add(command)
         self.commands.append(command)
 
     def snapshot(self) -> bytes:
@@ -42,6 +50,10 @@ class Machine:
     def on_snapshot(self, data: bytes) -> None:
         self.snapshots_installed += 1
         self.commands = [bytes.fromhex(command) for command in orjson.loads(data)]
+        self._seen = set(self.commands)
+
+    def lacks(self, commands: Iterable[bytes]) -> list[bytes]:
+        return [command for command in commands if command not in self._seen]
 
     def on_leader(self, leader: NodeId | None) -> None:
         self.leaders.append(leader)
@@ -61,7 +73,7 @@ class Member:
             send=lambda peer, frame: cluster.send(name, peer, frame),
             machine=self.machine,
             failed=self.failures.append,
-            timing=cluster.timing,
+            timing=cluster.timing_of(name),
         )
 
 
@@ -71,6 +83,8 @@ class Cluster:
     def __init__(self, directory: Path, size: int, timing: RaftTiming = FAST) -> None:
         self.directory = directory
         self.timing = timing
+        #: However busy the machine is, the first member stays the leader.
+        self.steady = False
         self.names: Sequence[NodeId] = [NodeId(f"n{number}") for number in range(1, size + 1)]
         self.members: dict[NodeId, Member] = {}
         self.connected: set[tuple[NodeId, NodeId]] = set()
@@ -81,6 +95,11 @@ class Cluster:
 
         #: Sees every frame as it leaves.
         self.on_send: Callable[[NodeId, NodeId, bytes], None] = lambda _, __, ___: None
+
+    def timing_of(self, name: NodeId) -> RaftTiming:
+        if self.steady and name != self.names[0]:
+            return replace(self.timing, election_min_ms=3_000, election_max_ms=4_000)
+        return self.timing
 
     # --- the streams ---
 
@@ -178,20 +197,28 @@ class Cluster:
         return [member for member in self.members.values() if member is not leader]
 
     async def propose(self, member: Member, commands: Sequence[bytes]) -> None:
-        """Proposes each command, waiting when the log is full, and until it is committed."""
-        for command in commands:
-            await self.until(lambda c=command: member.log.propose(c), "room for a proposal")  # type: ignore[misc]
-        await self.until(
-            lambda: set(commands) <= set(member.machine.commands), "own proposals committed"
-        )
+        """Proposes as a node does: repeats what it does not see committed."""
+        waiting = commands
 
-    async def agreed(self, commands: Sequence[bytes]) -> None:
-        """Waits until every member has exactly these commands, in this order."""
-        expected = list(commands)
-        await self.until(
-            lambda: all(m.machine.commands == expected for m in self.members.values()),
-            f"{len(expected)} commands on every member",
-        )
+        def proposed_until_seen() -> bool:
+            nonlocal waiting
+            waiting = member.machine.lacks(waiting)
+            for command in waiting:
+                if not member.log.propose(command):
+                    break
+            return not waiting
+
+        await self.until(proposed_until_seen, "own proposals committed")
+
+    async def agreed(self, commands: Iterable[bytes]) -> None:
+        """Waits until every member has exactly these commands, all in one order."""
+        expected = sorted(commands)
+
+        def all_agree() -> bool:
+            first, *others = [member.machine.commands for member in self.members.values()]
+            return sorted(first) == expected and all(other == first for other in others)
+
+        await self.until(all_agree, f"{len(expected)} commands on every member")
 
 
 def run(
@@ -199,9 +226,13 @@ def run(
     scenario: Callable[[Cluster], Awaitable[None]],
     size: int = 3,
     timing: RaftTiming = FAST,
+    steady: bool = False,
 ) -> None:
     async def main() -> None:
         cluster = Cluster(directory, size, timing)
+        if steady:
+            cluster.steady = True
+            cluster.timing = replace(timing, majority_lost_ms=5_000, proposal_ms=10_000)
         cluster.start()
         try:
             await scenario(cluster)
@@ -216,12 +247,4 @@ def numbered(count: int, name: str = "command") -> list[bytes]:
 
 
 def compacting(entries: int) -> RaftTiming:
-    return RaftTiming(
-        election_min_ms=FAST.election_min_ms,
-        election_max_ms=FAST.election_max_ms,
-        heartbeat_ms=FAST.heartbeat_ms,
-        majority_lost_ms=FAST.majority_lost_ms,
-        leader_lost_ms=FAST.leader_lost_ms,
-        tick_ms=FAST.tick_ms,
-        compact_entries=entries,
-    )
+    return replace(FAST, compact_entries=entries)
