@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fedq.core.ids import NodeId
+from tests.sim import inspect_node
 from tests.sim.checkers import Ledger
 from tests.sim.net import Net
 from tests.sim.node_host import Host
@@ -102,7 +103,7 @@ class Faults:
             if self.is_whole():
                 if len(self.hosts) == 1:
                     self.ledger.memory_lost = True
-                self._down([self._random.choice(alive)])
+                self._down([self._prey(alive)])
         elif kind == "all_stop":
             if len(alive) == len(self.hosts):
                 self.ledger.memory_lost = True
@@ -112,7 +113,13 @@ class Faults:
                 # Who else is alive may not have been let in again: no memory is to be trusted.
                 self.ledger.copies_lost = True
                 self.ledger.memory_lost = True
-            self._down([self._random.choice(alive)])
+            self._down([self._prey(alive)])
+
+    def _prey(self, alive: Sequence[Host]) -> Host:
+        """Half of the time the node whose loss leaves most deliveries in the air."""
+        if self._random.random() < 0.5:
+            return max(alive, key=inspect_node.deliveries_elsewhere)
+        return self._random.choice(alive)
 
     def _down(self, hosts: Sequence[Host]) -> None:
         for host in hosts:

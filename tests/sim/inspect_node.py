@@ -51,6 +51,16 @@ def why_not_whole(hosts: Sequence[Host]) -> str:
     return ""
 
 
+def deliveries_elsewhere(host: Host) -> int:
+    """Messages of this host's fragments that consumers of other nodes hold: losing it matters."""
+    state = state_of(host)
+    return sum(
+        taker != state.me
+        for primary in state.primaries.values()
+        for taker in primary.fragment.unacked.values()
+    )
+
+
 def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
     """At rest: backups equal their primaries, and journals say what memories say."""
     problems: list[str] = []

@@ -240,18 +240,18 @@ def _draw_consumers(
         return ()
     return tuple(
         ConsumerPlan(
-            queue=generator.choice(queues).name,
-            prefetch=generator.choice((0, 1, 1, 3, 50)),
+            queue=(queues[0] if _chance(generator, 0.5) else generator.choice(queues)).name,
+            prefetch=generator.choice((0, 1, 3, 50)),
             # A lost connection loses what was sent with no-ack: that is no-ack's meaning.
             no_ack=lite and _chance(generator, 0.2),
-            work_us=generator.choice((1, 5, 30, 200, 800)) * MS,
+            work_us=generator.choice((1, 5, 30, 200, 800, 3_000)) * MS,
             requeue=generator.choice((0.0, 0.0, 0.2)),
             reject=generator.choice((0.0, 0.0, 0.1)),
             multiple=generator.choice((0.0, 0.3)),
             vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
             cancel=generator.choice((0.0, 0.0, 0.1)),
         )
-        for _ in range(generator.choice((0, 1, 2, 4)))
+        for _ in range(generator.choice((0, 1, 2, 3, 5)))
     )
 
 
