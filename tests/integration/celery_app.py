@@ -7,13 +7,21 @@ import os
 
 from celery import Celery
 
-app = Celery(
-    "strangers", broker=os.environ.get("FEDQ_TEST_WORKER_URL", "amqp://"), backend="rpc://"
+
+def make_app(url: str, queue: str) -> Celery:
+    """An application with its own connections, as each process of its users has one."""
+    made = Celery("strangers", broker=url, backend="rpc://", set_as_current=False)
+    made.conf.task_default_queue = queue
+    made.conf.broker_connection_retry_on_startup = True
+    made.conf.task_acks_late = True
+    made.conf.worker_prefetch_multiplier = 1
+    return made
+
+
+#: What the worker process runs.
+app = make_app(
+    os.environ.get("FEDQ_TEST_WORKER_URL", "amqp://"), os.environ.get("FEDQ_TEST_QUEUE", "celery")
 )
-app.conf.task_default_queue = os.environ.get("FEDQ_TEST_QUEUE", "celery")
-app.conf.broker_connection_retry_on_startup = True
-app.conf.task_acks_late = True
-app.conf.worker_prefetch_multiplier = 1
 
 
 @app.task(name="add")  # type: ignore[untyped-decorator]

@@ -1,5 +1,6 @@
 """Celery as it comes: the worker on one node, the client on another, results over AMQP."""
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.celery_app import app
+from tests.integration.celery_app import make_app
 from tests.integration.conftest import Connect
 from tests.integration.harness import environment
 from tests.integration.stock import Address
@@ -45,19 +46,13 @@ def worker(address: Address, queue: str, directory: Path) -> Iterator[None]:
 def test_tasks_and_results(
     brokers: list[Address], open_connection: Connect, name: str, tmp_path: Path
 ) -> None:
-    with (
-        worker(brokers[-1], name, tmp_path),
-        app.connection_for_write(brokers[0].url) as connection,
-    ):
-        # The result backend uses the application's own connection: it goes to the same node.
-        app.conf.broker_url = brokers[0].url
-        results = [
-            app.send_task("add", (number, 1), queue=name, connection=connection)
-            for number in range(20)
-        ]
+    app = make_app(brokers[0].url, name)
+    with worker(brokers[-1], name, tmp_path):
+        results = [app.send_task("add", (number, 1)) for number in range(20)]
         assert [result.get(timeout=20) for result in results] == list(range(1, 21))
-        loud = app.send_task("shout", ("grüße",), queue=name, connection=connection)
-        assert loud.get(timeout=20) == "GRÜSSE"
-    app.pool.force_close_all()
-    channel = open_connection(brokers[0]).channel()
-    channel.queue_delete(name)
+        assert app.send_task("shout", ("grüße",)).get(timeout=20) == "GRÜSSE"
+    # Celery keeps the connection on which results arrive until its process ends.
+    app.backend.result_consumer.stop()
+    app.close()
+    gc.collect()
+    open_connection(brokers[0]).channel().queue_delete(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import aio_pika
 import pytest
-from aio_pika.abc import AbstractIncomingMessage, AbstractRobustConnection
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractRobustConnection
 
 from tests.integration.stock import Address
 
@@ -35,6 +35,12 @@ async def both_ends(
     return await aio_pika.connect_robust(brokers[0].url), await aio_pika.connect_robust(
         brokers[-1].url
     )
+
+
+async def depth(channel: AbstractChannel, queue: str) -> int:
+    """Ready messages of the queue."""
+    declared = await channel.declare_queue(queue, passive=True)
+    return int(declared.declaration_result.message_count or 0)
 
 
 def test_publish_confirm_consume_ack(brokers: list[Address], name: str) -> None:
@@ -84,6 +90,10 @@ def test_callbacks_prefetch_and_cancel(brokers: list[Address], name: str) -> Non
             await remote.cancel(tag)
             await first.ack()
             await second.reject(requeue=True)
+            # A rejection has no answer: only the queue's count tells when it took effect.
+            probe = await near.channel()
+            while await depth(probe, name) != 3:
+                pass
             bodies: list[bytes] = []
             while len(bodies) < 3:
                 if message := await queue.get(no_ack=True, fail=False):
