@@ -51,6 +51,18 @@ def why_not_whole(hosts: Sequence[Host]) -> str:
     return ""
 
 
+def has_unserved(host: Host, queue: str) -> bool:
+    """Whether a fragment of the queue waits for its node to come back, as this host knows it."""
+    if host.machine is None:
+        return True
+    state = state_of(host)
+    return any(
+        state.primary_of(info.id) is None
+        for info in state.map.fragments.values()
+        if info.queue.name == queue
+    )
+
+
 def deliveries_elsewhere(host: Host) -> int:
     """Messages of this host's fragments that consumers of other nodes hold: losing it matters."""
     state = state_of(host)
