@@ -116,6 +116,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "processor": models[0] if models else platform.processor(),
         "system": platform.platform(),
+        LOAD_BEFORE: round(os.getloadavg()[0], 2),
         "python": platform.python_version(),
     }
 
@@ -137,6 +138,13 @@ def rows(summary: dict[str, dict[str, dict[str, float]]]) -> list[list[str]]:
     return found
 
 
+LOAD_BEFORE = "load average before"
+#: A machine that did more than this already was not ours: its rates are not to be quoted.
+LOAD_QUIET = 0.5
+DISTURBED = (
+    "**Others were using this machine.** The messages per second and their ratio mean nothing; "
+    "those per CPU-second are rough."
+)
 HEADINGS = ("work", "broker", "msg/s", "ratio", "per CPU-second", "ratio", "generator's core")
 
 
@@ -156,6 +164,8 @@ def write_results(report: dict[str, Any], table: list[list[str]]) -> Path:
         "on one core, the generator on another. A ratio is fedq's figure over RabbitMQ's. A "
         "generator near 100 % of its core was the limit itself.",
     ]
+    if report["machine"][LOAD_BEFORE] > LOAD_QUIET:
+        lines[1:1] = ["", DISTURBED]
     path = base.with_suffix(".md")
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -179,12 +189,13 @@ def main() -> int:
             screen.print("RabbitMQ is not installed: fedq is measured alone")
     if not makes:
         return 2
+    where = machine()
     outcomes = run_rounds(makes, options, screen)
     summary = medians(outcomes)
     table = rows(summary)
     report = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": machine(),
+        "machine": where,
         "rounds": options.rounds,
         "seconds": options.seconds,
         "medians": summary,
@@ -195,6 +206,8 @@ def main() -> int:
     for row in table:
         shown.add_row(*row)
     screen.print(shown)
+    if where[LOAD_BEFORE] > LOAD_QUIET:
+        screen.print(DISTURBED.replace("*", ""), style="yellow", soft_wrap=True)
     screen.print(f"written to {path.relative_to(ROOT)} and .json")
     return 0
 
