@@ -203,6 +203,8 @@ class Actor:
         self.connections += 1
         self.note(f"connects to {host.name} as {self.label}")
         self.connection = ClientConnection(self.world, self.random, host, self)
+        life = host.life
+        self.ledger.connected(self.label, lambda: host.alive and host.life == life)
         self._opening = True
         yield PATIENCE_US
         self._opening = False

@@ -115,6 +115,11 @@ class Ledger:
         self.memory_lost = False
         #: Some node was down when not all copies were in sync: only disks are to be trusted.
         self.copies_lost = False
+        #: Only processes die in this run: whoever lives keeps what it holds (P2, to the letter).
+        self.only_kills = False
+        #: Called at each confirm: the best moment for something to go wrong.
+        self.on_confirm: Callable[[], None] | None = None
+        self._alive: dict[str, Callable[[], bool]] = {}
         self._faults: list[tuple[int, int | None]] = []
         self._held: dict[str, dict[tuple[str, int], Copy]] = {}
         #: P4: the last first delivery, by (holder, consumer, source, queue).
@@ -155,6 +160,10 @@ class Ledger:
         """A client gave up waiting for an answer."""
         if not self.fault_between(self.world.now_us - 10 * SECOND, self.world.now_us):
             self.broken(f"{label}: no answer to {request}, and nothing was wrong")
+
+    def connected(self, holder: str, is_alive: Callable[[], bool]) -> None:
+        """A connection is being made; `is_alive` tells whether its node still runs."""
+        self._alive[holder] = is_alive
 
     # --- wiring ----------------------------------------------------------------------------------
 
@@ -219,6 +228,8 @@ class Ledger:
         if attempt.unroutable and not attempt.returned:
             self.broken(f"message {attempt.number} fits no queue, and was not returned")
         attempt.confirmed_us = self.world.now_us
+        if self.on_confirm is not None:
+            self.on_confirm()
 
     def nacked(self, attempt: Attempt) -> None:
         """basic.nack for it."""
@@ -290,8 +301,14 @@ class Ledger:
             self.broken(f"P3: {holder} got a repeat that is not marked: {copy.describe()}")
         if copy.acked_us is not None and not self.fault_between(last.at_us, now_us):
             self.broken(f"P3: {holder} got an acknowledged message: {copy.describe()}")
-        if copy.holder is not None and not self.fault_between(last.at_us, now_us):
+        if copy.holder is not None and not self._may_lose(copy.holder, last.at_us):
             self.broken(f"P2: {holder} got what {copy.holder} still holds: {copy.describe()}")
+
+    def _may_lose(self, holder: str, since_us: int) -> bool:
+        """Whether what the connection holds may be given to another one meanwhile."""
+        if self.only_kills:
+            return not self._alive.get(holder, lambda: True)()
+        return self.fault_between(since_us, self.world.now_us)
 
     def _check_order(self, copy: Copy, holder: str, consumer: str, redelivered: bool) -> None:
         if redelivered or copy.deliveries:

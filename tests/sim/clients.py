@@ -356,8 +356,10 @@ class GetterPlan:
 
     queue: str
     gap_us: int
-    no_ack: bool
     alone: bool
+    #: Nobody else takes from it and it has one fragment: what is given back comes next.
+    in_order: bool
+    requeue: float = 0.0
 
 
 class Getter(Actor):
@@ -377,6 +379,8 @@ class Getter(Actor):
         self.plan = plan
         #: When a get was last lost on its way: its message comes back only a while later.
         self._lost_us = -1 << 60
+        #: What was given back last, and when.
+        self._returned: tuple[Copy, int] | None = None
 
     def script(self) -> Script[None]:
         while not self.topology.ready:
@@ -399,7 +403,7 @@ class Getter(Actor):
 
     def _get(self) -> Script[None]:
         plan, asked_us = self.plan, self.world.now_us
-        get = BasicGet(plan.queue, plan.no_ack)
+        get = BasicGet(plan.queue)
         answer = yield from self.ask(get, BasicGetOk, BasicGetEmpty)
         if isinstance(answer, BasicGetEmpty):
             missed = self.ledger.surely_ready(plan.queue, asked_us)
@@ -416,14 +420,29 @@ class Getter(Actor):
         if not isinstance(method, BasicGetOk):
             super().on_content(method, properties, body)
             return
-        plan = self.plan
-        copy = self.ledger.delivered(
-            plan.queue, self.label, "get", properties, body, method.redelivered, plan.no_ack
-        )
+        plan, connection = self.plan, self.connection
         if self.world.trace.on:
             self.note(f"gets {body[:12]!r} {method}")
-        if not plan.no_ack and self.connection is not None:
-            if copy is not None:
-                self.ledger.acked(copy, self.label)
-            self.connection.send(1, BasicAck(method.delivery_tag, False))
+        copy = self.ledger.delivered(
+            plan.queue, self.label, "get", properties, body, method.redelivered, False
+        )
+        if copy is None or connection is None:
+            return
+        self._check_place(copy)
+        if self.random.random() < plan.requeue and self.goes_on():
+            self._returned = copy, self.world.now_us
+            self.ledger.requeued(copy, self.label)
+            connection.send(1, BasicNack(method.delivery_tag, False, True))
+        else:
+            self.ledger.acked(copy, self.label)
+            connection.send(1, BasicAck(method.delivery_tag, False))
         self.on_method(1, method)
+
+    def _check_place(self, copy: Copy) -> None:
+        """P2: what was given back is at its old place, so it comes before all the rest."""
+        returned, self._returned = self._returned, None
+        if returned is None or not self.plan.in_order or returned[0] is copy:
+            return
+        if not self.ledger.fault_between(returned[1] - 1_000 * MS, self.world.now_us):
+            self.ledger.broken(f"P2: {self.label} gave back {returned[0].describe()}, but next "
+                               f"came {copy.describe()}")  # fmt: skip

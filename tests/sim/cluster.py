@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from fedq.core.ids import Incarnation, NodeId
+from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.recovery import Recovered
 from fedq.journal.segments import SegmentPlan
@@ -50,6 +50,7 @@ class Cluster:
             Host(world, name, Disk(world, plan.disk, name), build, self) for name in self.names
         ]
         self.net = Net(world, plan.net, self.hosts, through_the_codec)
+        self._newest_reign: dict[FragmentId, int] = {}
         self.raft = Raft(world, plan.raft, self.hosts, self.net.reachable)
 
     def _build_node(
@@ -79,6 +80,21 @@ class Cluster:
     def propose(self, proposer: NodeId, command: bytes) -> None:
         """A command for the log."""
         self.raft.propose(proposer, command)
+
+    def turn_ended(self, host: Host) -> None:
+        """P7: who serves a fragment in a reign has not been followed by another reign yet."""
+        if not isinstance(host.machine, Node) or not host.machine.state.serving:
+            return
+        newest = self._newest_reign
+        for fragment, primary in host.machine.state.primaries.items():
+            reign = primary.fragment.reign
+            if reign >= newest.get(fragment, 0):
+                newest[fragment] = reign
+            elif fragment in host.machine.state.map.fragments:
+                self.ledger.broken(
+                    f"P7: {host.name} serves fragment {fragment} in reign {reign}, while reign "
+                    f"{newest[fragment]} has begun"
+                )
 
     def host_started(self, name: NodeId) -> None:
         """A process runs."""

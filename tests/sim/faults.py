@@ -63,6 +63,7 @@ class Faults:
     def heal(self) -> None:
         """The liveness phase begins: everything runs and is reachable from now on."""
         self._active = False
+        self.ledger.on_confirm = None
         self.net.calm()
         for host in self.hosts:
             host.disk.calm()
@@ -99,6 +100,8 @@ class Faults:
         kind, alive = self.plan.kills, [host for host in self.hosts if host.alive]
         if not alive:
             return
+        if self.ledger.on_confirm is not None:
+            return
         if kind == "single":
             if self.is_whole():
                 if len(self.hosts) == 1:
@@ -122,13 +125,28 @@ class Faults:
         return self._random.choice(alive)
 
     def _down(self, hosts: Sequence[Host]) -> None:
+        """Kills these: now, or half of the time at the next confirm, before it can be old news."""
+        lives = [(host, host.life) for host in hosts]
+        spread_us = self._random.choice((0, 200 * MS)) if len(hosts) > 1 else 0
         for host in hosts:
             self.kills += 1
             self._begin(f"down {host.name}")
-            stagger_us = 0
-            if len(hosts) > 1:
-                stagger_us = between(self._random, 0, 200 * MS)
-            self.world.after(stagger_us, partial(self._crash, host, host.life))
+
+        def strike() -> None:
+            self.ledger.on_confirm = None
+            for host, life in lives:
+                delay_us = between(self._random, 0, spread_us)
+                self.world.after(delay_us, partial(self._crash, host, life))
+
+        if self._random.random() < 0.5:
+            strike()
+        else:
+            self.ledger.on_confirm = strike
+            self.world.after(200 * MS, partial(self._strike_at_last, strike))
+
+    def _strike_at_last(self, strike: Callable[[], None]) -> None:
+        if self.ledger.on_confirm is strike:
+            strike()
 
     def _crash(self, host: Host, life: int) -> None:
         if host.life == life and host.alive and self._active:

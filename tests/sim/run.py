@@ -50,6 +50,8 @@ class Run:
         self.world = World(plan.seed, trace)
         self.cluster = Cluster(self.world, plan)
         self.ledger = self.cluster.ledger
+        calm = not (plan.net.loss or plan.net.reorder or plan.net.duplicate)
+        self.ledger.only_kills = plan.faults.only_kills and calm
         self.topology = Topology(plan.queues, plan.exchanges)
         self.numbers = Numbers()
         hosts = self.cluster.hosts

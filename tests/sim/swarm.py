@@ -35,9 +35,9 @@ class FaultPlan:
     disk_fail_every_us: int = 0
 
     @property
-    def any(self) -> bool:
-        """Whether anything at all is planned."""
-        return self.kills != "none" or any(
+    def only_kills(self) -> bool:
+        """Nothing can make a living node look dead."""
+        return not any(
             (
                 self.partition_every_us, self.clog_every_us, self.break_every_us,
                 self.pause_every_us, self.disk_stall_every_us, self.disk_fail_every_us,
@@ -175,7 +175,7 @@ def _draw_queues(generator: Rng) -> tuple[QueuePlan, ...]:
             name=f"q{number}",
             durable=_chance(generator, 0.75),
             replicas=generator.choice((0, 0, 0, 1, 3)),
-            fragments=generator.choice((0, 0, 0, 1, 2, 3)),
+            fragments=generator.choice((0, 0, 1, 1, 2, 3)),
         )
         for number in range(generator.randint(1, 3))
     )
@@ -258,9 +258,17 @@ def _draw_consumers(
 def _draw_getters(generator: Rng, queues: tuple[QueuePlan, ...]) -> tuple[GetterPlan, ...]:
     if not _chance(generator, 0.3):
         return ()
-    queue = queues[-1].name
-    gap_us = generator.choice((5, 50)) * MS
-    return (GetterPlan(queue, gap_us, False, alone=_chance(generator, 0.7)),)
+    queue = queues[-1]
+    alone = _chance(generator, 0.7)
+    return (
+        GetterPlan(
+            queue=queue.name,
+            gap_us=generator.choice((5, 50)) * MS,
+            alone=alone,
+            in_order=alone and queue.fragments == 1,
+            requeue=generator.choice((0.0, 0.2)),
+        ),
+    )
 
 
 def _draw_subscribers(

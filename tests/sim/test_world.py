@@ -132,6 +132,9 @@ class Small:
     def propose(self, proposer: NodeId, command: bytes) -> None:
         self.raft.propose(proposer, command)
 
+    def turn_ended(self, host: Host) -> None:
+        """Nothing to watch."""
+
     def host_started(self, name: NodeId) -> None:
         self.net.on_started(name)
         self.raft.on_started(name)
