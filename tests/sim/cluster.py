@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
@@ -18,7 +19,7 @@ from tests.sim.net import Net
 from tests.sim.node_host import Factory, Host, Machine
 from tests.sim.raft import Raft
 from tests.sim.swarm import Plan
-from tests.sim.world import World
+from tests.sim.world import MS, World
 
 
 def through_the_codec(frame: PeerFrame) -> PeerFrame:
@@ -46,12 +47,17 @@ class Cluster:
         self.ledger = Ledger(world)
         self.names = [NodeId(f"n{number}") for number in range(1, plan.nodes + 1)]
         build = factory if factory is not None else self._build_node
-        self.hosts = [
-            Host(world, name, Disk(world, plan.disk, name), build, self) for name in self.names
-        ]
+        self.hosts = [Host(world, name, self._disk(name), build, self) for name in self.names]
         self.net = Net(world, plan.net, self.hosts, through_the_codec)
         self._newest_reign: dict[FragmentId, int] = {}
         self.raft = Raft(world, plan.raft, self.hosts, self.net.reachable)
+
+    def _disk(self, name: NodeId) -> Disk:
+        """Disks differ: what one has long written, another still holds in its cache."""
+        options = self.plan.disk
+        if self.world.generator(f"speed/{name}").random() < 0.3:
+            options = replace(options, sync_us_min=10 * MS, sync_us_max=80 * MS)
+        return Disk(self.world, options, name)
 
     def _build_node(
         self, name: NodeId, incarnation: Incarnation, recovered: Recovered

@@ -228,6 +228,8 @@ class Host:
         self._drain_clients(out)
         for command in out.proposals:
             self._around.propose(self.name, command)
+        if out.again:
+            self.submit(_nothing)
         out.clear()
 
     def _drain_clients(self, out: NodeOut) -> None:

@@ -122,13 +122,17 @@ def _draw_faults(generator: Rng, nodes: int) -> FaultPlan:
     if _chance(generator, 0.15):
         return FaultPlan()
     kills = generator.choice(("none", "single", "single", "all_stop", "reckless"))
+    kill_every_us = generator.randint(300, 1_800) * MS
+    if kills != "none" and _chance(generator, 0.4):
+        # Nothing but kills: then the ledger excuses least.
+        return FaultPlan(kills=kills, kill_every_us=kill_every_us)
 
     def every(probability: float, low: int, high: int) -> int:
         return generator.randint(low, high) * MS if _chance(generator, probability) else 0
 
     return FaultPlan(
         kills=kills,
-        kill_every_us=generator.randint(500, 2_500) * MS,
+        kill_every_us=kill_every_us,
         partition_every_us=every(0.3, 800, 3_000) if nodes > 1 else 0,
         one_way=generator.choice((0.0, 0.3)),
         clog_every_us=every(0.15, 300, 2_000) if nodes > 1 else 0,
