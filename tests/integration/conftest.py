@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.integration.harness import Cluster, logs_of, running
+from tests.integration.harness import Cluster, logs_of, watched
 from tests.integration.stock import Address, BlockingChannel, BlockingConnection, connect, pika
 from tests.integration.waiting import deadline
 
@@ -37,7 +37,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         used = [*values.get("brokers", []), *values.get("nodes", {}).values()]
         mine = [
             cluster
-            for cluster in running
+            for cluster in watched
             if cluster not in shared or any(address in used for address in cluster.addresses())
         ]
         report.sections.extend(logs_of(mine))
@@ -50,6 +50,7 @@ def _bounded(request: pytest.FixtureRequest) -> Iterator[None]:
     seconds = float(patience.args[0]) if patience else TEST_S
     with deadline(f"{request.node.name} ends", seconds):
         yield
+    watched[:] = shared
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -29,8 +29,8 @@ LOOPBACK = "127.0.0.1"
 PORTS = range(20_000, 32_000)
 LOG_LINES_SHOWN = 40
 START_S = 30.0
-#: Clusters that have not been stopped, for the report of a failed test.
-running: list["Cluster"] = []
+#: Clusters whose logs belong into the report of a failed test, until somebody takes them out.
+watched: list["Cluster"] = []
 
 
 def free_ports(count: int) -> list[int]:
@@ -156,7 +156,7 @@ class Cluster:
     # --- life -------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        running.append(self)
+        watched.append(self)
         try:
             self.start_all()
         except BaseException:
@@ -180,8 +180,6 @@ class Cluster:
 
     def stop(self) -> None:
         """Ends every process at once; data stays."""
-        if self in running:
-            running.remove(self)
         for node in self.nodes.values():
             if node.process is not None:
                 node.process.kill()
