@@ -46,6 +46,8 @@ publish_window_bytes_max: Final = 16 * MIB
 credit_window_max: Final = 1_000
 #: What one turn hands to one consumer without a prefetch limit, in messages.
 delivery_batch_max: Final = 500
+#: What one turn writes to one connection in deliveries; the rest waits for the next turn.
+delivery_bytes_per_turn_max: Final = MIB
 copy_chunk_bytes_max: Final = 256 * KIB
 copy_chunks_in_flight_max: Final = 4
 node_memory_bytes_max: Final = 4 * 1024 * MIB

@@ -47,6 +47,8 @@ class Watch(NamedTuple):
     fragment: FragmentId
     reign: int
     consumers: int
+    #: Its consumer is the only one the queue may have.
+    exclusive: bool
 
 
 class Offer(NamedTuple):
@@ -120,6 +122,7 @@ class Attach(NamedTuple):
     fragment: FragmentId
     reign: int
     consumers: int
+    exclusive: bool
     held: list[Range]
 
 
@@ -252,6 +255,9 @@ class Reply(NamedTuple):
 
 CALL_COUNT = 1
 CALL_PURGE = 2
+#: May the sender add a consumer, or an exclusive one? `ready` of the answer is 1 for no.
+CALL_CONSUME = 3
+CALL_CONSUME_ALONE = 4
 
 PeerMessage: TypeAlias = (
     PublishBatch

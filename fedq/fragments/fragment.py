@@ -133,6 +133,7 @@ class Fragment:
         bodies: list[bytes] = []
         seen: list[int] = []
         ready, returned, seen_through = self.ready, self.returned, self.seen_through
+        newest = 0
         while len(positions) < amount:
             if returned and (not ready or returned[0] < ready[0]):
                 position = heapq.heappop(returned)
@@ -141,8 +142,10 @@ class Fragment:
             else:
                 break
             message = messages.get(position)
-            if message is None or position in self.unacked:
+            # What was attached while it was ready, and came back since, is listed twice.
+            if message is None or position in self.unacked or position == newest:
                 continue
+            newest = position
             positions.append(position)
             bodies.append(message)
             if position <= seen_through or position in redelivered:

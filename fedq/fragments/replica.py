@@ -28,7 +28,7 @@ class Applied(NamedTuple):
 class Replica:
     """A backup's copy of one fragment."""
 
-    __slots__ = ("durable", "fragment_id", "messages", "origins", "sorted")
+    __slots__ = ("_ahead", "durable", "fragment_id", "messages", "origins", "sorted")
 
     def __init__(
         self,
@@ -41,7 +41,10 @@ class Replica:
         self.fragment_id = fragment_id
         self.durable = durable
         self.messages: dict[int, bytes] = dict(messages or {})
+        #: Highest publish number of each origin up to which this copy surely has everything.
         self.origins: dict[Origin, int] = dict(origins or {})
+        #: While a copy is under way: what the origins will be when it is complete.
+        self._ahead: dict[Origin, int] | None = None
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
 
@@ -68,10 +71,24 @@ class Replica:
         return Applied(self.durable and (journal or sync), self.durable and sync, top)
 
     def start_copy(self, dropped: list[Range], origins: bytes) -> None:
-        """Drops what the primary does not have, and believes what it says of the origins."""
+        """Drops what the primary does not have, and learns what it knows of the origins.
+
+        Until the copy is complete only that counts which both knew: were this copy to lead before,
+        it must rather take a publish twice than believe that it has one whose message is missing.
+        """
         self._forget(dropped)
-        self.origins = {}
+        self._ahead = {}
         self.apply(origins)
+        self.origins = {
+            origin: min(number, self._ahead.get(origin, 0))
+            for origin, number in self.origins.items()
+            if origin in self._ahead
+        }
+
+    def finish_copy(self) -> None:
+        """The last chunk is applied: this copy has what the primary has."""
+        if self._ahead is not None:
+            self.origins, self._ahead = self._ahead, None
 
     def held(self) -> list[Range]:
         """The positions of this copy."""
@@ -101,8 +118,9 @@ class Replica:
         return persistent
 
     def _saw(self, origin: Origin, number: int) -> None:
-        if number > self.origins.get(origin, 0):
-            self.origins[origin] = number
+        origins = self.origins if self._ahead is None else self._ahead
+        if number > origins.get(origin, 0):
+            origins[origin] = number
 
     def _sort(self) -> None:
         if not self.sorted:

@@ -17,10 +17,12 @@ from fedq.core.ids import NodeId
 class Takers:
     """The watchers of one fragment and their credit."""
 
-    __slots__ = ("consumers", "credit", "had_consumers", "offered", "once", "turn")
+    __slots__ = ("alone", "consumers", "credit", "had_consumers", "offered", "once", "turn")
 
     def __init__(self) -> None:
         self.consumers: dict[NodeId, int] = {}
+        #: The node whose consumer is the only one the queue may have (basic.consume exclusive).
+        self.alone: NodeId | None = None
         self.credit: dict[NodeId, int] = {}
         #: Nodes whose credit is to be given back when the fragment is empty.
         self.once: dict[NodeId, None] = {}
@@ -29,8 +31,22 @@ class Takers:
         self.had_consumers = False
         self.turn = 0
 
-    def watch(self, node: NodeId, consumers: int) -> None:
+    def admit(self, node: NodeId, alone: bool) -> bool:
+        """Whether `node` may add a consumer, or one that is to be alone; counts it at once."""
+        if self.alone is not None or (alone and self.consumers):
+            return False
+        self.consumers[node] = self.consumers.get(node, 0) + 1
+        self.had_consumers = True
+        if alone:
+            self.alone = node
+        return True
+
+    def watch(self, node: NodeId, consumers: int, alone: bool = False) -> None:
         """`node` has this many consumers; without any, its credit is void."""
+        if alone:
+            self.alone = node
+        elif self.alone == node:
+            self.alone = None
         if consumers:
             self.consumers[node] = consumers
             self.had_consumers = True
@@ -39,6 +55,8 @@ class Takers:
 
     def forget(self, node: NodeId) -> None:
         """The node is gone, or consumes no more."""
+        if self.alone == node:
+            self.alone = None
         self.consumers.pop(node, None)
         self.credit.pop(node, None)
         self.once.pop(node, None)
@@ -58,6 +76,8 @@ class Takers:
             return []
         self.turn = (self.turn + 1) % len(wanting)
         wanting = wanting[self.turn :] + wanting[: self.turn]
+        # The modest first: what they leave of their parts, the others can take.
+        wanting.sort(key=self.credit.__getitem__)
         shares: list[tuple[NodeId, int]] = []
         for index, node in enumerate(wanting):
             fair = -(-ready // (len(wanting) - index))

@@ -14,14 +14,12 @@ from fedq.node.state import Channel, Client, NodeState
 
 
 class Answers:
-    """Replies, failures, and waiting; the node sets `resume` and `fail` before its first turn."""
+    """Replies, failures, and waiting; the node sets `fail` before its first turn."""
 
-    __slots__ = ("fail", "resume", "state")
+    __slots__ = ("fail", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
-        #: Works off a channel's backlog.
-        self.resume: Callable[[Channel], None] = _unset
         #: Closes a channel for what its client did, and frees its state.
         self.fail: Callable[[Channel, ChannelViolation], None] = _unset
 
@@ -41,7 +39,7 @@ class Answers:
             return
         if method is not None:
             self.reply(channel, method)
-        self.resume(channel)
+        self.state.answered[channel] = None
 
     def refuse(self, channel: Channel, refused: Refused, request: Method) -> None:
         """The request failed: the channel closes with the reason."""

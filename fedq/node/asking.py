@@ -32,7 +32,7 @@ class Asking:
             self._ask_one(request, verb, fragment)
 
     def _ask_one(self, request: int, verb: int, fragment: FragmentId) -> None:
-        answer = self.fragments.answer(fragment, verb)
+        answer = self.fragments.answer(self.state.me, fragment, verb)
         if answer is not None:
             self.calls.on_reply(request, fragment, *answer)
             return

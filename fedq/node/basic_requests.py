@@ -19,17 +19,22 @@ from fedq.amqp.method_types import (
 from fedq.core.errors import (
     ACCESS_REFUSED,
     NOT_ALLOWED,
+    NOT_FOUND,
     NOT_IMPLEMENTED,
     RESOURCE_ERROR,
     ConnectionViolation,
     Refused,
 )
+from fedq.core.ids import QueueKey
 from fedq.core.limits import consumers_per_channel_max
+from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE
 from fedq.node.answers import Answers
+from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.getting import Getting
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import Channel, Consumer, NodeState
+from fedq.proxy.calls import Totals
 from fedq.sessions.confirms import ConfirmWindow
 
 BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
@@ -38,17 +43,18 @@ BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
 class BasicRequests:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "consuming", "getting", "queues", "state")
+    __slots__ = ("answers", "asking", "consuming", "getting", "queues", "state")
 
     def __init__(
         self, state: NodeState, answers: Answers, queues: QueueRequests, consuming: ConsumeFlow,
-        getting: Getting,
+        getting: Getting, asking: Asking,
     ) -> None:  # fmt: skip
         self.state = state
         self.answers = answers
         self.queues = queues
         self.consuming = consuming
         self.getting = getting
+        self.asking = asking
 
     def qos(self, channel: Channel, request: BasicQos) -> None:
         """basic.qos in RabbitMQ's meaning: per new consumer, or (`global`) per channel."""
@@ -79,15 +85,46 @@ class BasicRequests:
             text = f"a channel has at most {consumers_per_channel_max} consumers: use another one"
             self.answers.refuse(channel, Refused(RESOURCE_ERROR, text), request)
             return
-        hub = self.consuming.hub_of(found)
-        if hub.consumers and (request.exclusive or hub.consumers[0].exclusive):
-            text = f"queue '{found.name}' in vhost '{found.vhost}' in exclusive use"
-            self.answers.refuse(channel, Refused(ACCESS_REFUSED, text), request)
-            return
         consumer = Consumer(channel, tag, found, request.no_ack, channel.prefetch)
-        consumer.exclusive = request.exclusive
+        if found in self.state.private:
+            hub = self.consuming.hub_of(found)
+            if hub.consumers and (request.exclusive or hub.alone):
+                self.answers.refuse(channel, _in_exclusive_use(found), request)
+                return
+            hub.alone = request.exclusive
+            self._begin(consumer, request)
+        else:
+            self._ask_admission(consumer, request)
+
+    def _ask_admission(self, consumer: Consumer, request: BasicConsume) -> None:
+        """The queue's first fragment knows the consumers of all nodes."""
+        channel, queue = consumer.channel, consumer.queue
+        hub = self.consuming.hub_of(queue)
+
+        def on_totals(totals: Totals) -> None:
+            hub.asked -= 1
+            if totals.ready or channel.closed or queue not in self.state.map.queues:
+                hub.alone = hub.alone and bool(hub.consumers)
+                self.consuming.tell_consumers(queue)
+                if totals.ready:
+                    self.answers.refuse(channel, _in_exclusive_use(queue), request)
+                elif not channel.closed:
+                    text = f"no queue '{queue.name}' in vhost '{queue.vhost}'"
+                    self.answers.refuse(channel, Refused(NOT_FOUND, text), request)
+                return
+            self._begin(consumer, request)
+            self.answers.finish(channel, None)
+
+        hub.asked += 1
+        if request.exclusive and not hub.consumers:
+            hub.alone = True
+        verb = CALL_CONSUME_ALONE if request.exclusive else CALL_CONSUME
+        self.answers.wait(channel)
+        self.asking.ask(verb, self.state.map.queues[queue].fragments[:1], on_totals)
+
+    def _begin(self, consumer: Consumer, request: BasicConsume) -> None:
         if not request.no_wait:
-            self.answers.reply(channel, BasicConsumeOk(tag))
+            self.answers.reply(consumer.channel, BasicConsumeOk(consumer.tag))
         self.consuming.add(consumer)
 
     def _make_tag(self, channel: Channel) -> str:
@@ -145,3 +182,9 @@ class BasicRequests:
             channel.confirms = ConfirmWindow(channel)
         if not request.no_wait:
             self.answers.reply(channel, ConfirmSelectOk())
+
+
+def _in_exclusive_use(queue: QueueKey) -> Refused:
+    return Refused(
+        ACCESS_REFUSED, f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use"
+    )

@@ -91,7 +91,6 @@ class ClientFlow:
             m.ChannelFlow: basic.flow,
             m.ConfirmSelect: basic.confirm_select,
         }
-        answers.resume = self.resume
         answers.fail = self.fail
 
     # --- sockets -----------------------------------------------------------------------------
@@ -102,7 +101,7 @@ class ClientFlow:
         client = self.state.clients[connection] = Client(connection, machine, address)
         if not self.state.joined:
             self.state.hold_reading(client, JOINING)
-        self._arm(connection, machine)
+        self._arm(client)
 
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
         """Bytes of a client, in pieces of any size."""
@@ -152,6 +151,7 @@ class ClientFlow:
         match command:
             case Opened():
                 client.vhost, client.user = command.vhost, command.user
+                self._arm(client)
             case Closed():
                 self._end(client)
             case ChannelOpened():
@@ -205,11 +205,20 @@ class ClientFlow:
         """The map is current again: requests that waited for it are answered."""
         fenced, self._fenced = self._fenced, {}
         for channel in fenced:
-            if not channel.closed:
-                self.resume(channel)
+            self.state.answered[channel] = None
 
-    def resume(self, channel: Channel) -> None:
-        """The channel's request is answered: what waited behind it follows."""
+    def resume_answered(self) -> bool:
+        """Works off what waited behind answered requests; false when there was nothing.
+
+        Not at the moment of the answer: that may be in the middle of a map change.
+        """
+        answered, self.state.answered = self.state.answered, {}
+        for channel in answered:
+            if not channel.closed:
+                self._resume(channel)
+        return bool(answered)
+
+    def _resume(self, channel: Channel) -> None:
         channel.waiting = False
         while channel.backlog and not channel.waiting and not channel.closed:
             self._perform(channel, channel.backlog.popleft())
@@ -226,7 +235,7 @@ class ClientFlow:
 
     def _close(self, client: Client, violation: ConnectionViolation) -> None:
         client.machine.close(violation)
-        self._arm(client.connection, client.machine)
+        self._arm(client)
         self.state.dirty_clients[client] = None
         self._end(client)
 
@@ -273,21 +282,23 @@ class ClientFlow:
         """Heartbeats and deadlines of the connections that are due."""
         state, wakes = self.state, self._wakes
         while wakes and wakes[0][0] <= state.now_ms:
-            _, connection = heapq.heappop(wakes)
+            wake_ms, connection = heapq.heappop(wakes)
             client = state.clients.get(connection)
-            if client is None:
+            if client is None or client.wake_ms != wake_ms:
                 continue
             if client.held:
                 client.machine.excuse_silence(state.now_ms)
             for command in client.machine.tick(state.now_ms):
                 self._on_command(client, command)
             state.dirty_clients[client] = None
-            self._arm(connection, client.machine)
+            self._arm(client)
 
-    def _arm(self, connection: ConnectionId, machine: Connection) -> None:
-        wake = machine.wake_ms
+    def _arm(self, client: Client) -> None:
+        """The connection's machine is due then; what it was armed for before is void."""
+        wake = client.machine.wake_ms
         if wake is not None:
-            heapq.heappush(self._wakes, (max(wake, self.state.now_ms + 1), connection))
+            client.wake_ms = max(wake, self.state.now_ms + 1)
+            heapq.heappush(self._wakes, (client.wake_ms, client.connection))
 
     def flush_confirms(self, channel: Channel) -> None:
         """One cumulative basic.ack for all publishes that became safe."""
@@ -301,14 +312,19 @@ class ClientFlow:
             channel.client.machine.parts.append(frame)
             self.state.dirty_clients[channel.client] = None
 
-    def drain(self) -> None:
-        """Every connection's bytes of this turn, as one write each."""
+    def drain(self) -> bool:
+        """Every connection's bytes of this turn, as one write each; true if more is to come."""
         state = self.state
         clients, state.dirty_clients = state.dirty_clients, {}
         for client in clients:
             machine = client.machine
+            client.delivered_bytes = 0
             if machine.parts:
                 state.out.writes[client.connection] = machine.parts
                 machine.parts = []
             if machine.closed:
                 state.out.closes.append(client.connection)
+        state.dirty_queues.update(state.sated_queues)
+        more = bool(state.sated_queues)
+        state.sated_queues = {}
+        return more

@@ -10,7 +10,7 @@ commit. The primary alone lets backups into the in-sync set and removes stalled 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame
-from fedq.node.proposals import Proposals, Result
+from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
@@ -174,11 +174,9 @@ class ClusterFlow:
         stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms)
         if stalled:
             in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
-            if len(in_sync) < len(info.in_sync):
-                state.out.story.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
-                self._propose(primary, info, in_sync)
-            for node in stalled:
-                primary.replication.end_joining(node)
+            # If only a joining one stalls, the same set at a new epoch voids its joining.
+            state.out.story.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
+            self._propose(primary, info, in_sync)
             return
         for node in primary.replication.may_join():
             member = state.map.members.get(node)
@@ -192,7 +190,7 @@ class ClusterFlow:
     ) -> None:
         def on_result(result: Result) -> None:
             self._changing.pop(info.id, None)
-            if isinstance(result, Refused):
+            if isinstance(result, Refused) and result is not GAVE_UP:
                 for node in list(primary.replication.joining):
                     primary.replication.end_joining(node)
                 self.state.dirty_primaries[info.id] = None
@@ -216,4 +214,8 @@ class ClusterFlow:
             and state.serving
         ):
             takers.had_consumers = False
-            self.proposals.ask(DeleteQueue(*info.queue))
+
+            def on_result(result: Result) -> None:
+                takers.had_consumers = result is GAVE_UP or takers.had_consumers
+
+            self.proposals.ask(DeleteQueue(*info.queue), on_result)

@@ -11,6 +11,7 @@ from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.method_types import BasicCancel
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.limits import delivery_bytes_per_turn_max
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Settle, Watch
 from fedq.core.ranges import to_ranges
 from fedq.fragments.fragment import Fragment, Taken
@@ -53,7 +54,7 @@ class ConsumeFlow:
         private = self.state.private.get(consumer.queue)
         if private is not None:
             private.had_consumers = True
-        self._tell_consumers(consumer.queue)
+        self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
 
     def remove(self, consumer: Consumer) -> None:
@@ -64,23 +65,23 @@ class ConsumeFlow:
         if not hub.consumers:
             for parked in hub.take_parked(len(hub.parked)):
                 self.settle(parked.fragment, [], [parked.position])
-        self._tell_consumers(consumer.queue)
+        self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
 
-    def _tell_consumers(self, queue: QueueKey) -> None:
+    def tell_consumers(self, queue: QueueKey) -> None:
         state = self.state
         info = state.map.queues.get(queue)
         if queue in state.private or info is None:
             return
-        count = len(state.hubs[queue].consumers)
+        hub = state.hubs[queue]
         for fragment in info.fragments:
             placed = state.map.fragments[fragment]
             primary = state.primaries.get(fragment)
             if primary is not None:
-                primary.takers.watch(state.me, count)
+                primary.takers.watch(state.me, hub.count, hub.alone)
                 state.dirty_primaries[fragment] = None
             elif placed.primary != state.me:
-                state.send(placed.primary, Watch(fragment, placed.reign, count))
+                state.send(placed.primary, Watch(fragment, placed.reign, hub.count, hub.alone))
 
     def aim(self, queue: QueueKey) -> None:
         """The queue's fragments have changed: the hub draws from those that other nodes serve."""
@@ -100,15 +101,15 @@ class ConsumeFlow:
             hub.forget_source(fragment)
             hub.drop_parked(fragment)
             self.aim(info.queue)
-        count = len(hub.consumers) if hub is not None else 0
+        count, alone = (hub.count, hub.alone) if hub is not None else (0, False)
         held = to_ranges(sorted(self._held(fragment)))
         primary = state.primaries.get(fragment)
         if primary is not None:
             primary.fragment.attach(state.me, (p for r in held for p in range(r[0], r[1] + 1)))
-            primary.takers.watch(state.me, count)
+            primary.takers.watch(state.me, count, alone)
             state.dirty_primaries[fragment] = None
         elif info.primary != state.me:
-            state.send(info.primary, Attach(fragment, info.reign, count, held))
+            state.send(info.primary, Attach(fragment, info.reign, count, alone, held))
         self.getting.on_fragment_moved(fragment)
 
     def _held(self, fragment: FragmentId) -> list[int]:
@@ -233,7 +234,15 @@ class ConsumeFlow:
             machine.parts, channel.number, consumer.tag, first_tag, taken.messages, seen,
             machine.frame_bytes_max,
         )  # fmt: skip
-        self.state.dirty_clients[channel.client] = None
+        client = channel.client
+        client.delivered_bytes += len(machine.parts[-1])
+        if client.delivered_bytes >= delivery_bytes_per_turn_max:
+            self.state.sated_queues.update(
+                (other.queue, None)
+                for each in client.channels.values()
+                for other in each.consumers.values()
+            )
+        self.state.dirty_clients[client] = None
 
     # --- settlements -------------------------------------------------------------------------
 

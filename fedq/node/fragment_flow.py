@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.peer_messages import (
+    CALL_CONSUME,
+    CALL_CONSUME_ALONE,
     CALL_PURGE,
     Attach,
     Call,
@@ -78,14 +80,14 @@ class FragmentFlow:
         if primary is not None:
             primary.fragment.attach(sender, from_ranges(message.held))
             primary.takers.forget(sender)
-            primary.takers.watch(sender, message.consumers)
+            primary.takers.watch(sender, message.consumers, message.exclusive)
             self._touch(primary)
 
     def on_watch(self, sender: NodeId, message: Watch) -> None:
         """How many consumers a node has for this queue."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            primary.takers.watch(sender, message.consumers)
+            primary.takers.watch(sender, message.consumers, message.exclusive)
             self._touch(primary)
 
     def on_credit(self, sender: NodeId, message: Credit) -> None:
@@ -112,16 +114,19 @@ class FragmentFlow:
 
     def on_call(self, sender: NodeId, message: Call) -> None:
         """A question from another node; a stale one is asked again of the right primary."""
-        answer = self.answer(message.fragment, message.verb)
+        answer = self.answer(sender, message.fragment, message.verb)
         if answer is not None:
             ready, consumers = answer
             self.state.send(sender, Reply(message.request, message.fragment, ready, consumers))
 
-    def answer(self, fragment: FragmentId, verb: int) -> tuple[int, int] | None:
-        """(ready or purged, consumers); None if this node does not serve the fragment."""
+    def answer(self, asker: NodeId, fragment: FragmentId, verb: int) -> tuple[int, int] | None:
+        """(ready or purged or refused, consumers); None if this node does not serve it."""
         primary = self.state.primaries.get(fragment)
         if primary is None:
             return None
+        if verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
+            admitted = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
+            return 0 if admitted else 1, 0
         consumers = sum(primary.takers.consumers.values())
         if verb == CALL_PURGE:
             purged = primary.fragment.purge()
@@ -238,7 +243,7 @@ class FragmentFlow:
         for origin, through in done.items():
             if origin == state.origin:
                 on_publishes_done(state, fragment.fragment_id, through)
-            elif origin.node in state.peers:
+            elif origin.node in state.peers and state.map.is_up(*origin):
                 state.send(origin.node, PublishDone(fragment.fragment_id, fragment.reign, through))
 
     def _current(self, fragment: FragmentId, reign: int) -> Primary | None:

@@ -100,8 +100,9 @@ class FragmentRoles:
         self.fragments.drain_records(primary)
         primary.fragment.recording = primary.fragment.durable or bool(info.backups)
         primary.replication.set_copies(
-            info.backups, others, primary.fragment.last, begins and created, state.now_ms
-        )
+            info.backups, others, info.epoch, primary.fragment.last, begins and created,
+            state.now_ms,
+        )  # fmt: skip
         state.dirty_primaries[info.id] = None
         state.dirty_queues[info.queue] = None
         return begins
@@ -138,7 +139,9 @@ class FragmentRoles:
             return backup.replica.in_order(), backup.replica.origins
         recovered = state.recovered.pop(fragment, None)
         if recovered is not None:
-            return recovered.messages, recovered.origins
+            # Of the origins it knows nothing: transient publishes that it has seen are not on the
+            # disk. One that is sent again is taken again, and marked redelivered.
+            return recovered.messages, {}
         return {}, {}
 
     # --- backup ------------------------------------------------------------------------------

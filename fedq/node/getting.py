@@ -18,7 +18,6 @@ from fedq.fragments.fragment import Fragment
 from fedq.node.state import Channel, NodeState
 
 Settle = Callable[[FragmentId, list[int], list[int]], None]
-Resume = Callable[[Channel], None]
 
 
 class Get:
@@ -37,16 +36,15 @@ class Get:
 
 
 class Getting:
-    """See the module's docstring; the node sets `settle` and `resume` before its first turn."""
+    """See the module's docstring; the node sets `settle` before its first turn."""
 
-    __slots__ = ("_last", "_open", "resume", "settle", "state")
+    __slots__ = ("_last", "_open", "settle", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
         self._last = 0
         self._open: dict[int, Get] = {}
         self.settle: Settle = _unset
-        self.resume: Resume = _unset
 
     def get_private(self, channel: Channel, fragment: Fragment, no_ack: bool) -> None:
         """From a queue of this node alone: answered at once."""
@@ -84,7 +82,7 @@ class Getting:
                 return
         if not get.channel.closed:
             self._answer_empty(get.channel)
-            self.resume(get.channel)
+            self.state.answered[get.channel] = None
 
     def _ask(self, request: int, fragment: FragmentId) -> None:
         """A fragment of this very node is looked at again by `tick`, until it serves."""
@@ -106,7 +104,7 @@ class Getting:
             )  # fmt: skip
             if get.no_ack:
                 self.settle(message.fragment, message.positions, [])
-            self.resume(get.channel)
+            self.state.answered[get.channel] = None
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
         """The fragment has a new primary, or lost it, or has a new link: its gets ask again."""
@@ -127,7 +125,7 @@ class Getting:
             if get.asked is not None and self._serves(get.asked):
                 del self._open[request]
                 if not get.channel.closed and self.get(get.channel, get.queue, get.no_ack):
-                    self.resume(get.channel)
+                    self.state.answered[get.channel] = None
 
     def _answer_from(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
         taken = fragment.take(self.state.me, 1, no_ack)

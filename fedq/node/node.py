@@ -38,6 +38,7 @@ from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
+from fedq.node.registrations import Registrations
 from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.settings import NodeSettings
 from fedq.node.state import NodeState
@@ -59,16 +60,20 @@ class Node:
         self.proposals = Proposals(state)
         self.fragments = FragmentFlow(state)
         self.replicas = ReplicaFlow(state)
-        self.private = PrivateFlow(state)
+        self.registrations = Registrations(state, self.proposals)
+        self.private = PrivateFlow(state, self.registrations)
         self.asking = Asking(state, self.fragments)
         self.getting = Getting(state)
         self.consuming = ConsumeFlow(state, self.getting)
         self.publishing = PublishFlow(state, self._propose_fragment)
         self.getting.settle = self.consuming.settle
         queues = QueueRequests(
-            state, self.answers, self.proposals, self.private, self.asking, self.consuming
+            state, self.answers, self.proposals, self.private, self.asking, self.consuming,
+            self.registrations,
+        )  # fmt: skip
+        basic = BasicRequests(
+            state, self.answers, queues, self.consuming, self.getting, self.asking
         )
-        basic = BasicRequests(state, self.answers, queues, self.consuming, self.getting)
         access = Access(settings)
         connections = ConnectionSettings(
             node=settings.node,
@@ -79,7 +84,6 @@ class Node:
             state, connections, self.answers, self.publishing, self.consuming, queues,
             ExchangeRequests(state, self.answers, self.proposals), basic,
         )  # fmt: skip
-        self.getting.resume = self.clients.resume
         self.roles = FragmentRoles(state, self.fragments, self.replicas)
         self.map = MapFlow(
             state, fragments=self.fragments, roles=self.roles, publishing=self.publishing,
@@ -159,13 +163,14 @@ class Node:
             if frames:
                 state.out.peers[node] = frames
         self.cluster.beat_due = False
-        self.clients.drain()
+        state.out.again = self.clients.drain()
 
     def _work_off(self) -> bool:
         """One pass over what is marked; false when there was nothing."""
         state = self.state
         self.map.release_waiting()
         self.private.release_waiting()
+        resumed = self.clients.resume_answered()
         publishers, state.dirty_publishers = state.dirty_publishers, {}
         for fragment in publishers:
             if fragment in state.publishers:
@@ -194,7 +199,7 @@ class Node:
         channels, state.dirty_channels = state.dirty_channels, {}
         for channel in channels:
             self.clients.flush_confirms(channel)
-        return bool(publishers or queues or primaries or backups or channels)
+        return bool(resumed or publishers or queues or primaries or backups or channels)
 
     # --- clients -----------------------------------------------------------------------------
 
@@ -296,6 +301,7 @@ class Node:
         self.proposals.tick()
         self.clients.tick()
         self.getting.tick()
+        self.registrations.tick()
         self.fencing.tick()
         if state.now_ms - self._segments_ms >= SEGMENTS_EVERY_MS:
             self._segments_ms = state.now_ms

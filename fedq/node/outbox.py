@@ -8,7 +8,7 @@ turn the driver
    run in parallel: what must wait for the disk is not in `peers` yet);
 3. writes the parts of `writes`, one write per connection, then closes those in `closes`;
 4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log;
-5. empties every lane (`clear`).
+5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not.
 
 When a journal chunk with `sync` and all before it are on disk, the driver calls
 `node.on_synced(number)` in a later turn. Order inside a lane is total. Nothing in `writes`
@@ -24,8 +24,8 @@ class NodeOut:
     """The lanes of one node. Data only."""
 
     __slots__ = (
-        "closes", "drop_segments", "fatal", "journal", "peers", "proposals", "reading", "story",
-        "writes",
+        "again", "closes", "drop_segments", "fatal", "journal", "peers", "proposals", "reading",
+        "story", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -45,6 +45,8 @@ class NodeOut:
         self.story: list[str] = []
         #: Set when the node cannot go on (see `NodeFailure`): stop the process.
         self.fatal: str | None = None
+        #: There is more to do that this turn did not take on: run another one soon.
+        self.again = False
 
     def clear(self) -> None:
         """Empties the lanes after the driver has taken everything."""
@@ -56,3 +58,4 @@ class NodeOut:
         self.drop_segments = []
         self.proposals = []
         self.story = []
+        self.again = False

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import Interest, InterestDone, InterestItem
 from fedq.fragments.fragment import Fragment
+from fedq.node.registrations import Registrations
 from fedq.node.state import Client, NodeState, PrivateQueue
 from fedq.wiring.operations import arguments_of
 
@@ -20,10 +21,11 @@ Binding = tuple[QueueKey, str, str]
 class PrivateFlow:
     """See the module's docstring."""
 
-    __slots__ = ("_everything_of", "_interest_of", "state")
+    __slots__ = ("_everything_of", "_interest_of", "registrations", "state")
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: NodeState, registrations: Registrations) -> None:
         self.state = state
+        self.registrations = registrations
         #: What each peer's private queues want, as it told; to be taken back when it goes.
         self._interest_of: dict[NodeId, dict[InterestItem, None]] = {}
         self._everything_of: dict[NodeId, dict[QueueKey, None]] = {}
@@ -63,6 +65,7 @@ class PrivateFlow:
             exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
         )
         self.state.interest.add(InterestItem(*binding))
+        self.registrations.on_bound(exchange)
 
     def unbind(self, private: PrivateQueue, binding: Binding) -> None:
         """The queue hears it no longer; an unknown binding changes nothing."""
@@ -74,6 +77,7 @@ class PrivateFlow:
             exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
         )
         self.state.interest.remove(InterestItem(*binding))
+        self.registrations.on_unbound(exchange)
 
     def on_exchange_removed(self, exchange: QueueKey) -> None:
         """The bindings to a deleted exchange are gone."""
@@ -81,11 +85,13 @@ class PrivateFlow:
             for binding in [b for b in private.bindings if b[0] == exchange]:
                 self.unbind(private, binding)
 
-    def when_heard(self, action: Callable[[], None]) -> None:
-        """Runs the action when every live peer has this node's interest as it is now."""
+    def when_bound(self, exchange: QueueKey, action: Callable[[], None]) -> None:
+        """Runs the action when the cluster knows: the map that the exchange is in use here, every
+        live peer what this node wants to hear now."""
         book = self.state.interest
         number = book.number + 1 if book.changed else book.number
-        self.state.after_interest.append((number, action))
+        heard = (number, action)
+        self.registrations.when_marked(exchange, lambda: self.state.after_interest.append(heard))
 
     # --- interest ----------------------------------------------------------------------------
 

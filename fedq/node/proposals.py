@@ -22,6 +22,8 @@ Answer: TypeAlias = Callable[[Result], None]
 
 NO_QUORUM = "the cluster has no quorum, or is too busy, to change its wiring now; try again later"
 TOO_LARGE = "the names and arguments are too large for the cluster map: use shorter ones"
+#: The answer when time is up. The operation may still take effect later.
+GAVE_UP = Refused(RESOURCE_ERROR, NO_QUORUM)
 
 
 class _Sent:
@@ -50,7 +52,7 @@ class Proposals:
     def ask(self, operation: Operation, answer: Answer | None = None) -> None:
         """Proposes one operation; `answer` hears its result, exactly once."""
         if answer is not None and len(self._sent) >= commands_in_flight_max:
-            answer(Refused(RESOURCE_ERROR, NO_QUORUM))
+            answer(GAVE_UP)
             return
         if answer is not None and not fitting([operation]):
             answer(
@@ -98,7 +100,7 @@ class Proposals:
                 del self._sent[request]
                 for answer in sent.answers:
                     if answer is not None:
-                        answer(Refused(RESOURCE_ERROR, NO_QUORUM))
+                        answer(GAVE_UP)
             elif state.now_ms - sent.sent_ms >= state.settings.proposal_retry_ms:
                 sent.sent_ms = state.now_ms
                 state.out.proposals.append(sent.command)

@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping
 
 from fedq.amqp.content import headers_of
 from fedq.amqp.deliveries import return_frames
-from fedq.core.errors import NO_ROUTE, NOT_FOUND, ChannelViolation
+from fedq.core.errors import (
+    NO_ROUTE,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    ChannelViolation,
+    ConnectionViolation,
+)
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.message import route_of, split, split_route
 from fedq.core.peer_messages import PublishBatch, PublishDone, Relay, RelayDone
@@ -27,7 +33,7 @@ from fedq.proxy.links import NO_SESSION
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.wiring.routes import Route
 
-MANDATORY = 1
+MANDATORY, IMMEDIATE = 1, 2
 BASIC, PUBLISH = 60, 40
 
 Batch = list[tuple[bytes, bytes, int]]
@@ -49,6 +55,8 @@ class PublishFlow:
         start, end = 0, len(batch)
         while start < end:
             message, route, bits = batch[start]
+            if bits & IMMEDIATE:
+                raise ConnectionViolation(NOT_IMPLEMENTED, "immediate=true", BASIC, PUBLISH)
             targets = router.route(vhost, route, _headers(message))
             if targets is None:
                 exchange, _ = split_route(route)

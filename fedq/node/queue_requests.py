@@ -35,6 +35,7 @@ from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
+from fedq.node.registrations import Registrations
 from fedq.node.state import Channel, NodeState, PrivateQueue
 from fedq.node.tables import arguments_text
 from fedq.proxy.calls import Finish, Totals
@@ -42,10 +43,8 @@ from fedq.wiring import declarations
 from fedq.wiring.names import server_name
 from fedq.wiring.operations import (
     Bind,
-    ClaimName,
     DeclareQueue,
     DeleteQueue,
-    ReleaseName,
     Unbind,
 )
 from fedq.wiring.state import Binding
@@ -56,14 +55,16 @@ SALT_BITS = 64
 class QueueRequests:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "asking", "consuming", "private", "proposals", "state")
+    __slots__ = ("answers", "asking", "consuming", "private", "proposals", "registrations", "state")
 
     def __init__(
         self, state: NodeState, answers: Answers, proposals: Proposals, private: PrivateFlow,
-        asking: Asking, consuming: ConsumeFlow,
+        asking: Asking, consuming: ConsumeFlow, registrations: Registrations,
     ) -> None:  # fmt: skip
         self.state = state
         self.consuming = consuming
+        self.registrations = registrations
+        registrations.drop = lambda private: self.drop_private([private])
         self.answers = answers
         self.proposals = proposals
         self.private = private
@@ -117,35 +118,40 @@ class QueueRequests:
         salt = self.state.rng.getrandbits(SALT_BITS)
         return server_name(self.state.me, self.state.private_made + 1, salt)
 
-    def _create_private(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
+    def _create_private(
+        self, channel: Channel, request: QueueDeclare, key: QueueKey, claimed: bool = False
+    ) -> None:
         owner = channel.client if request.exclusive else None
         private = self.private.create(key, owner)
+        private.claimed = claimed
         private.auto_delete = request.auto_delete
         private.durable = request.durable
         private.arguments = arguments_text(request.arguments)
-        self._answer_declare(channel, request, key, Totals(0, 0))
 
-    def _claim(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
-        settings = self.state.settings
-
-        def on_result(result: Result) -> None:
-            if isinstance(result, Refused):
-                self.answers.refuse(channel, result, request)
-            else:
-                self.answers.when_everywhere(claimed)
-
-        def claimed() -> None:
-            if channel.closed:
-                self._release(key)
-                return
-            self._create_private(channel, request, key)
-            self.state.private[key].claimed = True
+        def answer() -> None:
+            self._answer_declare(channel, request, key, Totals(0, 0))
             self.answers.finish(channel, None)
 
+        if claimed:
+            self.answers.when_everywhere(answer)
+        else:
+            self._answer_declare(channel, request, key, Totals(0, 0))
+
+    def _claim(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
+        def on_result(result: Result) -> None:
+            if channel.closed:
+                return
+            if isinstance(result, Refused):
+                self.answers.refuse(channel, result, request)
+            elif key in self.state.private:
+                # Another channel of this node was first; the map cannot tell the two apart.
+                self.answers.finish(channel, None)
+                self.declare(channel, request)
+            else:
+                self._create_private(channel, request, key, claimed=True)
+
         self.answers.wait(channel)
-        self.proposals.ask(
-            ClaimName(key.vhost, key.name, self.state.me, settings.incarnation), on_result
-        )
+        self.registrations.claim(key, on_result)
 
     def _declare_shared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         operation = self._declaration(channel, request, key)
@@ -234,7 +240,7 @@ class QueueRequests:
         if private is not None:
             self.private.bind(private, (exchange, request.routing_key, arguments))
             self.answers.wait(channel)
-            self.private.when_heard(lambda: self.answers.finish(channel, answer))
+            self.private.when_bound(exchange, lambda: self.answers.finish(channel, answer))
             return
         binding = Binding(
             key.vhost, exchange.name, "queue", key.name, request.routing_key, arguments
@@ -355,16 +361,10 @@ class QueueRequests:
             self.answers.reply(channel, QueueDeleteOk(totals.ready))
 
     def drop_private(self, queues: Iterable[PrivateQueue]) -> None:
-        """Private queues end; claimed names are given back to the cluster."""
+        """Private queues end; the map learns of it by `Registrations`."""
         for private in queues:
             self.consuming.cancel_all(private.hub)
             self.private.delete(private)
-            if private.claimed:
-                self._release(private.key)
-
-    def _release(self, key: QueueKey) -> None:
-        incarnation = self.state.settings.incarnation
-        self.proposals.ask(ReleaseName(key.vhost, key.name, self.state.me, incarnation))
 
 
 def _locked(key: QueueKey) -> Refused:

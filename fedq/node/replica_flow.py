@@ -35,13 +35,15 @@ class ReplicaFlow:
         backup.replica.start_copy(message.dropped, message.origins)
         if backup.replica.durable:
             keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
-            self.state.plan.append(message.fragment, 0, keep + message.origins, False)
+            self.state.plan.append(message.fragment, 0, keep, False)
 
     def on_copy_chunk(self, sender: NodeId, message: CopyChunk) -> None:
         """Old messages, newest first."""
         backup = self._current(message.fragment, sender)
         if backup is not None and backup.replication.on_chunk(message):
             self._apply(backup, message.records)
+            if message.done:
+                backup.replica.finish_copy()
 
     def on_replicate(self, sender: NodeId, message: Replicate) -> None:
         """Live records."""

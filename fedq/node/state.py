@@ -10,6 +10,7 @@ from typing import Final
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
 from fedq.core.ids import ConnectionId, FragmentId, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.limits import delivery_bytes_per_turn_max
 from fedq.core.peer_messages import PeerMessage
 from fedq.core.seeds import Rng, derive
 from fedq.fragments.fragment import Fragment
@@ -37,7 +38,7 @@ NO_LIMIT: Final = 1 << 40
 class Consumer:
     """One basic.consume."""
 
-    __slots__ = ("channel", "exclusive", "limit", "no_ack", "queue", "tag", "unacked")
+    __slots__ = ("channel", "limit", "no_ack", "queue", "tag", "unacked")
 
     def __init__(
         self, channel: "Channel", tag: str, queue: QueueKey, no_ack: bool, limit: int
@@ -48,13 +49,20 @@ class Consumer:
         self.no_ack = no_ack
         #: Prefetch count in force when it began; 0: none (RabbitMQ's per-consumer meaning).
         self.limit = limit
-        self.exclusive = False
         self.unacked = 0
+
+    @property
+    def group(self) -> "Channel | None":
+        """Consumers that share one allowance: those of a channel with a global prefetch."""
+        return self.channel if self.channel.prefetch_global else None
 
     def free(self) -> int:
         """How many more messages it takes now."""
         channel = self.channel
-        if not channel.client.writable or not channel.flow:
+        client = channel.client
+        if not client.writable or not channel.flow:
+            return 0
+        if client.delivered_bytes >= delivery_bytes_per_turn_max:
             return 0
         if self.no_ack:
             return NO_LIMIT
@@ -100,6 +108,7 @@ class Client:
         "address",
         "channels",
         "connection",
+        "delivered_bytes",
         "early",
         "gone",
         "held",
@@ -107,6 +116,7 @@ class Client:
         "private",
         "user",
         "vhost",
+        "wake_ms",
         "writable",
     )  # fmt: skip
 
@@ -125,6 +135,10 @@ class Client:
         self.private: dict[QueueKey, None] = {}
         self.writable = True
         self.gone = False
+        #: When its machine is due.
+        self.wake_ms = 0
+        #: Bytes of deliveries in this turn.
+        self.delivered_bytes = 0
 
 
 class PrivateQueue:
@@ -266,6 +280,10 @@ class NodeState:
         self.dirty_queues: dict[QueueKey, None] = {}
         self.dirty_channels: dict[Channel, None] = {}
         self.dirty_clients: dict[Client, None] = {}
+        #: Queues whose consumers took as much as one turn gives: they go on in the next one.
+        self.sated_queues: dict[QueueKey, None] = {}
+        #: Channels whose request is answered: what waited behind it is worked off.
+        self.answered: dict[Channel, None] = {}
         #: Copies that did not follow, and have to be compared with their primaries' again.
         self.suspect_copies: dict[FragmentId, None] = {}
         #: Settlements of remote deliveries, per fragment: (acknowledged, requeued).

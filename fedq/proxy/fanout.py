@@ -87,6 +87,7 @@ class InterestBook:
             self._everything[item.exchange] = None
             self._now_everything[item.exchange] = None
             self._now_selective.pop(item.exchange, None)
+            self._forget_changes(item.exchange)
         elif item in self._removed:
             del self._removed[item]
         else:
@@ -110,10 +111,16 @@ class InterestBook:
             del self._counts[item.exchange]
 
     def _become_selective(self, exchange: QueueKey) -> None:
+        """The peers hear all items anew. If they have not heard "everything" yet they still do,
+        just before: it makes them forget the items that they had."""
         del self._everything[exchange]
-        self._now_everything.pop(exchange, None)
         self._now_selective[exchange] = None
         self._added.update(dict.fromkeys(self._counts[exchange]))
+
+    def _forget_changes(self, exchange: QueueKey) -> None:
+        """Items of an exchange matter no more: "everything" includes them."""
+        self._added = {item: None for item in self._added if item.exchange != exchange}
+        self._removed = {item: None for item in self._removed if item.exchange != exchange}
 
     @property
     def changed(self) -> bool:

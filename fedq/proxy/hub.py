@@ -27,6 +27,10 @@ class Taker(Protocol):
 
     no_ack: bool
 
+    @property
+    def group(self) -> object | None:
+        """What it shares its allowance with, or None: each of a group sees all of it."""
+
     def free(self) -> int:
         """How many more messages it takes now."""
 
@@ -78,13 +82,22 @@ class Hand(NamedTuple, Generic[C]):
 class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
-    __slots__ = ("_next", "consumers", "parked", "sources")
+    __slots__ = ("_next", "alone", "asked", "consumers", "parked", "sources")
 
     def __init__(self) -> None:
         self.consumers: list[C] = []
         self.sources: dict[FragmentId, Source] = {}
         self.parked: deque[Parked] = deque()
+        #: Consumers that the queue's first fragment has been asked to admit.
+        self.asked = 0
+        #: Whether the one consumer here, or asked for, is exclusive.
+        self.alone = False
         self._next = 0
+
+    @property
+    def count(self) -> int:
+        """Consumers for the fragments to count: those here, and those being admitted."""
+        return len(self.consumers) + self.asked
 
     def add(self, consumer: C) -> None:
         """A consumer joins the turn."""
@@ -94,6 +107,7 @@ class Hub(Generic[C]):
         """A consumer leaves; without any, all credit is void (the node says so to the sources)."""
         self.consumers.remove(consumer)
         if not self.consumers:
+            self.alone = self.alone and self.asked > 0
             for source in self.sources.values():
                 source.granted = 0
                 source.once = False
@@ -120,7 +134,7 @@ class Hub(Generic[C]):
             return [consumers[0]] if consumers[0].free() > 0 else []
         start = self._next % len(consumers) if consumers else 0
         turn = consumers[start:] + consumers[:start]
-        return [consumer for consumer in turn if consumer.free() > 0]
+        return _one_of_each_group([consumer for consumer in turn if consumer.free() > 0])
 
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""
@@ -136,7 +150,8 @@ class Hub(Generic[C]):
 
     def appetite(self) -> int:
         """What the consumers would take now, less what is on its way or parked."""
-        free = sum(min(consumer.free(), credit_window_max) for consumer in self.consumers)
+        takers = _one_of_each_group(self.consumers)
+        free = sum(min(consumer.free(), credit_window_max) for consumer in takers)
         return free - len(self.parked) - self.reserved()
 
     def reserved(self) -> int:
@@ -226,3 +241,18 @@ class Hub(Generic[C]):
         if gone:
             self.parked = deque(p for p in self.parked if p.fragment != fragment)
         return gone
+
+
+def _one_of_each_group(consumers: list[C]) -> list[C]:
+    """The first consumer of every group, and all that are in none."""
+    if all(consumer.group is None for consumer in consumers):
+        return consumers
+    groups: dict[object, None] = {}
+    chosen: list[C] = []
+    for consumer in consumers:
+        if consumer.group is not None:
+            if consumer.group in groups:
+                continue
+            groups[consumer.group] = None
+        chosen.append(consumer)
+    return chosen

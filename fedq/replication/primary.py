@@ -69,15 +69,18 @@ class Progress:
 class PrimaryReplication:
     """The replication of one fragment in one reign. See the module's docstring."""
 
-    __slots__ = ("backups", "commit", "fragment_id", "in_sync", "joining", "local", "reign",
-                 "sends")  # fmt: skip
+    __slots__ = ("backups", "commit", "epoch", "fragment_id", "in_sync", "joining", "local",
+                 "reign", "sends")  # fmt: skip
 
     def __init__(self, fragment_id: FragmentId, reign: int, base: int) -> None:
         self.fragment_id = fragment_id
         self.reign = reign
         self.backups: dict[NodeId, Progress] = {}
         self.in_sync: dict[NodeId, None] = {}
-        #: Backups whose entry into the in-sync set has been proposed.
+        #: The epoch of `in_sync`.
+        self.epoch = 0
+        #: Backups whose entry into the in-sync set has been proposed at this epoch, and may have
+        #: been decided. They are required until the epoch changes, which voids the proposal.
         self.joining: dict[NodeId, None] = {}
         self.local = base
         #: Nothing is known to be committed before every required backup has said what it holds.
@@ -89,13 +92,16 @@ class PrimaryReplication:
         self,
         backups: Iterable[NodeId],
         in_sync: Iterable[NodeId],
+        epoch: int,
         last: int,
         new: bool,
         now_ms: int,
     ) -> None:
         """The map's word on the backups; `new`: the fragment was just created, all are empty."""
         self.in_sync = dict.fromkeys(in_sync)
-        self.joining = {node: None for node in self.joining if node not in self.in_sync}
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.joining = {}
         wanted = dict.fromkeys(backups)
         for node in list(self.backups):
             if node not in wanted:
@@ -109,7 +115,6 @@ class PrimaryReplication:
     def reset(self, node: NodeId, now_ms: int) -> None:
         """The link to the backup starts anew: it has to say again what it holds."""
         if node in self.backups:
-            self.joining.pop(node, None)
             self.sends.pop(node, None)
             self.backups[node] = Progress(WAITING, 0, now_ms)
 
@@ -183,7 +188,6 @@ class PrimaryReplication:
             for node, progress in self.backups.items()
             if progress.state == STREAMING
             and node not in self.in_sync
-            and node not in self.joining
             and progress.acked >= self.commit
         ]
 
@@ -192,7 +196,7 @@ class PrimaryReplication:
         self.joining[node] = None
 
     def end_joining(self, node: NodeId) -> None:
-        """The map refused, for good: the backup is no longer needed for commits."""
+        """The map refused: the backup is not needed for commits."""
         self.joining.pop(node, None)
         self._raise_commit()
 
@@ -235,7 +239,6 @@ class PrimaryReplication:
 
     def _forget(self, node: NodeId) -> None:
         del self.backups[node]
-        self.joining.pop(node, None)
         self.sends.pop(node, None)
 
     def _send(self, node: NodeId, message: Send) -> None:

@@ -109,13 +109,16 @@ class Turn:
         if self._stopped:
             return
         try:
-            if not self._open:
-                self._open = True
-                self._node.begin_turn(self._now_ms())
-                self._loop.call_soon(self._finish)
+            self._begin()
             method(*args, **kwargs)
         except Exception as error:
             self._fail_on(error)
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._open = True
+            self._node.begin_turn(self._now_ms())
+            self._loop.call_soon(self._finish)
 
     def fail(self, reason: str) -> None:
         """Cuts the node off from the world for good and reports why."""
@@ -154,6 +157,7 @@ class Turn:
         # The lanes are taken first, so that an outlet that leads to an input cannot lose it.
         journal, drops, peers = out.journal, out.drop_segments, out.peers
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
+        again = out.again
         out.clear()
         outlets = self._outlets
         if journal:
@@ -171,6 +175,8 @@ class Turn:
             outlets.set_reading(connection, wanted)
         for command in proposals:
             outlets.propose(command)
+        if again:
+            self._begin()
 
     # --- writes, in passes ---
 

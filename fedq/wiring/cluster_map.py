@@ -22,6 +22,7 @@ from fedq.wiring import copies, declarations, membership, snapshot
 from fedq.wiring.operations import (
     AddFragment,
     CommandError,
+    JoinEra,
     MemberDown,
     MemberUp,
     NewEra,
@@ -101,7 +102,7 @@ class ClusterMap(MapState):
         self.members_version = self.fragments_version = self.version
 
     def _apply(self, operation: Operation) -> Result:
-        if isinstance(operation, MemberUp | MemberDown | NewEra):
+        if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra):
             return membership.apply(self, operation)
         if isinstance(operation, AddFragment | RetireFragment | SetCopies):
             return copies.apply(self, operation)

@@ -4,7 +4,7 @@ Input: the cluster map, the suspects and the unproven nodes (`fedq.wiring.detect
 the leader's own memory of shortages. Output: the operations of one command, in this order:
 
 1. members that are suspected go down;
-2. a new era begins if no process of the old one is left;
+2. a new era begins if no process of the old one is left; while one lives, the others join it;
 3. each fragment is repaired by at most one `SetCopies`: primary, in-sync set and backups at once,
    taking for granted what 1 and 2 will have done;
 4. if there was nothing else to do, backups move from busy nodes to idle ones, few at a time.
@@ -32,7 +32,7 @@ from typing import Final
 from fedq.core.ids import NodeId
 from fedq.wiring.balance import balance
 from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import MemberDown, NewEra, Operation, fitting
+from fedq.wiring.operations import JoinEra, MemberDown, NewEra, Operation, fitting
 from fedq.wiring.repairs import Repairs, Shortages
 from fedq.wiring.view import View
 
@@ -139,6 +139,7 @@ def _plan(
     ]
     if view.era_ends:
         operations.append(NewEra())
+    operations += [JoinEra(node, incarnation) for node, incarnation in view.era_joins]
     repairs = Repairs(view, memory.shortages, memory.replace_backup_ms, now_ms)
     for info in cluster.fragments.values():
         queue = cluster.queues[info.queue]

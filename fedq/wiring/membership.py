@@ -8,7 +8,8 @@ change of a fragment has an epoch. What a gone *process* held alone (claimed nam
 exchanges with private bindings) goes with it.
 
 An *era* lasts as long as at least one process lives that knew it: non-durable exchanges and queues
-last as long as their era. A process that comes up joins the era while a member of it is up.
+last as long as their era. The leader lets a process that came up join the era (`JoinEra`) once it
+has heard a process of the era: after a stop of all nodes the map still takes them for up.
 """
 
 from typing import assert_never
@@ -16,7 +17,13 @@ from typing import assert_never
 from fedq.core.errors import PRECONDITION_FAILED, Refused
 from fedq.core.ids import NodeId, QueueKey
 from fedq.wiring.bindings import remove_bindings, remove_exchange, remove_queue
-from fedq.wiring.operations import MemberDown, MemberOperation, MemberUp, NewEra
+from fedq.wiring.operations import (
+    JoinEra,
+    MemberDown,
+    MemberOperation,
+    MemberUp,
+    NewEra,
+)
 from fedq.wiring.state import (
     ClaimReleased,
     EraChanged,
@@ -34,6 +41,8 @@ def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
             return _member_up(state, operation)
         case MemberDown():
             return _member_down(state, operation)
+        case JoinEra():
+            return _join_era(state, operation)
         case NewEra():
             return _new_era(state)
         case _:
@@ -54,10 +63,6 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     stays = known is not None and known.up and known.incarnation == incarnation
     if known is not None and known.incarnation < incarnation:
         _forget_process(state, node)
-    # By others only: neither its own coming nor its own earlier process keeps an era alive.
-    joins = not state.era or any(
-        other != node and state.is_up(other, process) for other, process in state.era.items()
-    )
     member = Member(
         incarnation,
         True,
@@ -73,8 +78,20 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     if not state.era:
         state.era_number = 1
         state.changes.append(EraChanged(state.era_number))
-    if joins:
         state.era[node] = incarnation
+    return Ok(1)
+
+
+def _join_era(state: MapState, operation: JoinEra) -> Ok | Refused:
+    node, incarnation = operation.node, operation.incarnation
+    if not state.is_up(node, incarnation):
+        return Refused(PRECONDITION_FAILED, f"process {incarnation} of node '{node}' is not up")
+    if not state.era_is_alive():
+        return Refused(PRECONDITION_FAILED, "the era is over: none of its processes is up")
+    if state.era.get(node) == incarnation:
+        return Ok()
+    state.era[node] = incarnation
+    state.changes.append(MemberChanged(node))
     return Ok(1)
 
 

@@ -52,6 +52,14 @@ class MemberDown:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinEra:
+    """The process has heard of the non-durable objects from one that knew them."""
+
+    node: NodeId
+    incarnation: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
 class NewEra:
     """Every process that knew the non-durable objects is gone: forget them."""
 
@@ -186,7 +194,7 @@ class SetCopies:
     restart: bool
 
 
-MemberOperation: TypeAlias = MemberUp | MemberDown | NewEra
+MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra
 FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies
 WiringOperation: TypeAlias = (
     DeclareExchange
@@ -333,6 +341,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, _Check]]]] = {
         },
     ),
     "member_down": (MemberDown, {"node": _node, "incarnation": _number}),
+    "join_era": (JoinEra, {"node": _node, "incarnation": _number}),
     "new_era": (NewEra, {}),
     "declare_exchange": (
         DeclareExchange,

@@ -16,7 +16,8 @@ class View:
     """One look at the cluster; see the module's docstring."""
 
     __slots__ = (
-        "copies", "era_ends", "fragments", "leads", "some_absent", "unproven", "up", "zones",
+        "copies", "era_ends", "era_joins", "fragments", "leads", "some_absent", "unproven", "up",
+        "zones",
     )  # fmt: skip
 
     def __init__(
@@ -39,6 +40,16 @@ class View:
         self.era_ends = bool(self.up) and not any(
             self.up.get(node) == incarnation for node, incarnation in cluster.era.items()
         )
+        #: Processes that may join the era: one that knew it was heard, so it lives.
+        lives = any(
+            node not in self.unproven and self.up.get(node) == incarnation
+            for node, incarnation in cluster.era.items()
+        )
+        self.era_joins = [
+            (node, incarnation)
+            for node, incarnation in self.up.items()
+            if lives and cluster.era.get(node) != incarnation
+        ]
         #: How many fragments each node leads, and how many copies it holds in all.
         self.leads = dict.fromkeys(cluster.members, 0)
         self.copies = dict.fromkeys(cluster.members, 0)

@@ -36,6 +36,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "messages": st.lists(CONTENTS, max_size=4),
     "resent": st.booleans(),
     "once": st.booleans(),
+    "exclusive": st.booleans(),
     "done": st.booleans(),
     "positions": NUMBERS,
     "redelivered": NUMBERS,

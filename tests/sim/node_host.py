@@ -268,6 +268,10 @@ class Host:
             note(self.name, f"proposes {shorten(repr(command), 600)}")
 
 
+def _nothing(_: Machine) -> None:
+    """No input: the machine only goes on with what it has."""
+
+
 def _disconnected(connection: ConnectionId, machine: Machine) -> None:
     machine.on_disconnected(connection)
 

@@ -155,14 +155,16 @@ class PublishDone(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ...) -> None: ...
 
 class Watch(_message.Message):
-    __slots__ = ("fragment", "reign", "consumers")
+    __slots__ = ("fragment", "reign", "consumers", "exclusive")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     consumers: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...
+    exclusive: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., exclusive: _Optional[bool] = ...) -> None: ...
 
 class Offer(_message.Message):
     __slots__ = ("fragment", "reign")
@@ -231,16 +233,18 @@ class Settle(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Attach(_message.Message):
-    __slots__ = ("fragment", "reign", "consumers", "held")
+    __slots__ = ("fragment", "reign", "consumers", "held", "exclusive")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     consumers: int
     held: Ranges
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
+    exclusive: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
 
 class ReplicaOffer(_message.Message):
     __slots__ = ("fragment", "reign", "held")
