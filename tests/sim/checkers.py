@@ -115,7 +115,8 @@ class Ledger:
         self.memory_lost = False
         #: Some node was down when not all copies were in sync: only disks are to be trusted.
         self.copies_lost = False
-        #: Only processes die in this run: whoever lives keeps what it holds (P2, to the letter).
+        #: Only single processes die in this run: whoever lives keeps what it holds (P2, to the
+        #: letter), if the queue has a second copy that knows of it.
         self.only_kills = False
         #: Called at each confirm: the best moment for something to go wrong.
         self.on_confirm: Callable[[], None] | None = None
@@ -301,14 +302,19 @@ class Ledger:
             self.broken(f"P3: {holder} got a repeat that is not marked: {copy.describe()}")
         if copy.acked_us is not None and not self.fault_between(last.at_us, now_us):
             self.broken(f"P3: {holder} got an acknowledged message: {copy.describe()}")
-        if copy.holder is not None and not self._may_lose(copy.holder, last.at_us):
+        if copy.holder is not None and not self._may_lose(copy, copy.holder):
             self.broken(f"P2: {holder} got what {copy.holder} still holds: {copy.describe()}")
 
-    def _may_lose(self, holder: str, since_us: int) -> bool:
+    def _may_lose(self, copy: Copy, holder: str) -> bool:
         """Whether what the connection holds may be given to another one meanwhile."""
-        if self.only_kills:
+        if self.only_kills and not self._from_disk(copy.queue):
             return not self._alive.get(holder, lambda: True)()
-        return self.fault_between(since_us, self.world.now_us)
+        return self.fault_between(copy.deliveries[-1].at_us, self.world.now_us)
+
+    def _from_disk(self, queue: Queue) -> bool:
+        """Whether a fragment may have begun anew from a disk, which does not know every publish
+        that was taken: publishes sent to it again may be there twice, marked redelivered."""
+        return self.memory_lost or self.copies_lost or queue.replicas < 2
 
     def _check_order(self, copy: Copy, holder: str, consumer: str, redelivered: bool) -> None:
         if redelivered or copy.deliveries:
@@ -394,6 +400,7 @@ class Ledger:
         else:
             # An acknowledgement may have been lost with the node that had it.
             most = sum(not copy.dropped for copy in copies)
+            most *= 2 if self._from_disk(self.queues[name]) else 1
         return least, most
 
     def finish(self) -> None:

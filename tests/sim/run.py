@@ -51,7 +51,9 @@ class Run:
         self.cluster = Cluster(self.world, plan)
         self.ledger = self.cluster.ledger
         calm = not (plan.net.loss or plan.net.reorder or plan.net.duplicate)
-        self.ledger.only_kills = plan.faults.only_kills and calm
+        self.ledger.only_kills = (
+            plan.faults.only_kills and plan.faults.kills in ("none", "single") and calm
+        )
         self.topology = Topology(plan.queues, plan.exchanges)
         self.numbers = Numbers()
         hosts = self.cluster.hosts
