@@ -403,12 +403,13 @@ class Getter(Actor):
 
     def _get(self) -> Script[None]:
         plan, asked_us = self.plan, self.world.now_us
+        short = self._is_short()
         get = BasicGet(plan.queue)
         answer = yield from self.ask(get, BasicGetOk, BasicGetEmpty)
         if isinstance(answer, BasicGetEmpty):
             missed = self.ledger.surely_ready(plan.queue, asked_us)
             excused = not plan.alone or asked_us - self._lost_us < 3_000 * MS
-            if missed and not excused and not self._is_short():
+            if missed and not (excused or short or self._is_short()):
                 self.ledger.broken(f"P5: {self.label} got empty: {missed[0].describe()}")
 
     def _is_short(self) -> bool:

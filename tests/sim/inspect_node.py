@@ -58,6 +58,7 @@ def has_unserved(host: Host, queue: str) -> bool:
     state = state_of(host)
     return any(
         state.primary_of(info.id) is None
+        or info.in_sync[info.primary] != state.map.members[info.primary].incarnation
         for info in state.map.fragments.values()
         if info.queue.name == queue
     )
