@@ -23,6 +23,7 @@ class Asking:
         self.state = state
         self.fragments = fragments
         self.calls = Calls()
+        fragments.on_local_reply = self.calls.on_reply
 
     def ask(self, verb: int, fragments: Iterable[FragmentId], finish: Finish) -> None:
         """Asks; `finish` hears the totals, perhaps at once."""
@@ -32,9 +33,7 @@ class Asking:
             self._ask_one(request, verb, fragment)
 
     def _ask_one(self, request: int, verb: int, fragment: FragmentId) -> None:
-        answer = self.fragments.answer(self.state.me, fragment, verb)
-        if answer is not None:
-            self.calls.on_reply(request, fragment, *answer)
+        if self.fragments.ask(self.state.me, request, fragment, verb):
             return
         primary = self.state.primary_of(fragment)
         if primary is None:

@@ -102,8 +102,11 @@ class ClusterFlow:
             )  # fmt: skip
             if operations:
                 self.proposals.ask_together(operations)
-        for primary in state.primaries.values():
-            self._look_after(primary)
+        looked_after, state.looked_after = state.looked_after, {}
+        for fragment in looked_after:
+            primary = state.primaries.get(fragment)
+            if primary is not None and self._look_after(primary):
+                state.looked_after[fragment] = None
 
     def heartbeat_for(self, node: NodeId) -> Heartbeat | None:
         """The heartbeat to a peer in this turn's frames, if one is due."""
@@ -165,25 +168,29 @@ class ClusterFlow:
 
     # --- the copies of a fragment this node leads --------------------------------------------
 
-    def _look_after(self, primary: Primary) -> None:
+    def _look_after(self, primary: Primary) -> bool:
+        """Whether the fragment has to be looked at again without anything having touched it."""
         state, fragment = self.state, primary.fragment
         info = state.map.fragments[fragment.fragment_id]
         self._delete_if_abandoned(primary, info)
-        if info.id in self._changing or info.reign != fragment.reign:
-            return
+        if info.reign != fragment.reign:
+            return False
+        if info.id in self._changing:
+            return True
         stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms)
         if stalled:
             in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
             # If only a joining one stalls, the same set at a new epoch voids its joining.
             state.out.story.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
             self._propose(primary, info, in_sync)
-            return
+            return True
         for node in primary.replication.may_join():
             member = state.map.members.get(node)
             if member is not None and member.up:
                 primary.replication.propose_joining(node)
                 self._propose(primary, info, {**info.in_sync, node: member.incarnation})
-                return
+                return True
+        return not primary.replication.settled
 
     def _propose(
         self, primary: Primary, info: FragmentInfo, in_sync: dict[NodeId, Incarnation]

@@ -9,6 +9,7 @@ Changes `primaries`, `sync_waits`; sends to peers.
 from collections import deque
 from collections.abc import Callable
 
+from fedq.core.batches import cut
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.peer_messages import (
     CALL_CONSUME,
@@ -38,10 +39,12 @@ from fedq.node.state import NodeState, Primary
 class FragmentFlow:
     """See the module's docstring."""
 
-    __slots__ = ("state",)
+    __slots__ = ("on_local_reply", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
+        #: Hears answers to this node's own questions; set by the node before its first turn.
+        self.on_local_reply: Callable[[int, FragmentId, int, int], None] = _unset
 
     # --- what peers say to a primary ---------------------------------------------------------
 
@@ -114,25 +117,42 @@ class FragmentFlow:
 
     def on_call(self, sender: NodeId, message: Call) -> None:
         """A question from another node; a stale one is asked again of the right primary."""
-        answer = self.answer(sender, message.fragment, message.verb)
-        if answer is not None:
-            ready, consumers = answer
-            self.state.send(sender, Reply(message.request, message.fragment, ready, consumers))
+        self.ask(sender, message.request, message.fragment, message.verb)
 
-    def answer(self, asker: NodeId, fragment: FragmentId, verb: int) -> tuple[int, int] | None:
-        """(ready or purged or refused, consumers); None if this node does not serve it."""
+    def ask(self, asker: NodeId, request: int, fragment: FragmentId, verb: int) -> bool:
+        """A question of this or another node; false if this node does not serve the fragment.
+
+        A purge is answered when it is committed: it must not be undone by a failover. Before this
+        node may serve, and knows what consumers of an earlier reign hold, it waits.
+        """
         primary = self.state.primaries.get(fragment)
         if primary is None:
-            return None
-        if verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
-            admitted = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
-            return 0 if admitted else 1, 0
-        consumers = sum(primary.takers.consumers.values())
+            return False
         if verb == CALL_PURGE:
-            purged = primary.fragment.purge()
+            primary.purges.append((asker, request))
             self._touch(primary)
-            return purged, consumers
-        return primary.fragment.ready_count, consumers
+        elif verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
+            admitted = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
+            self._reply(asker, request, fragment, 0 if admitted else 1, 0)
+        else:
+            consumers = sum(primary.takers.consumers.values())
+            self._reply(asker, request, fragment, primary.fragment.ready_count, consumers)
+        return True
+
+    def _reply(
+        self, asker: NodeId, request: int, fragment: FragmentId, ready: int, consumers: int
+    ) -> None:
+        if asker == self.state.me:
+            self.on_local_reply(request, fragment, ready, consumers)
+        else:
+            self.state.send(asker, Reply(request, fragment, ready, consumers))
+
+    def _purge(self, primary: Primary) -> None:
+        """Carries out the purges that were asked for; their answers wait for the commit."""
+        purges, primary.purges = primary.purges, []
+        for asker, request in purges:
+            count = primary.fragment.purge()
+            primary.purged.append((primary.fragment.last, asker, request, count))
 
     def on_member_gone(self, node: NodeId) -> None:
         """A member went down: what its consumers had returns; it is waited for no more."""
@@ -146,11 +166,14 @@ class FragmentFlow:
 
     def on_peer_applied(self, node: NodeId, version: int) -> None:
         """A peer has said everything about earlier reigns up to this map version."""
-        for primary in self.state.primaries.values():
-            wanted = primary.attaching.get(node)
-            if wanted is not None and version >= wanted:
+        attaching = self.state.attaching
+        for fragment in list(attaching):
+            primary = self.state.primaries.get(fragment)
+            if primary is not None and version >= primary.attaching.get(node, version + 1):
                 del primary.attaching[node]
                 self._touch(primary)
+            if primary is None or not primary.attaching:
+                del attaching[fragment]
 
     # --- the end of a turn -------------------------------------------------------------------
 
@@ -159,6 +182,8 @@ class FragmentFlow:
         fragment, takers = primary.fragment, primary.takers
         if primary.attaching or not self.state.serving:
             return
+        if primary.purges:
+            self._purge(primary)
         ids = (fragment.fragment_id, fragment.reign)
         while primary.gets:
             node, request = primary.gets.popleft()
@@ -172,7 +197,11 @@ class FragmentFlow:
             )  # fmt: skip
         for node, share in takers.shares(fragment.ready_count):
             taken = fragment.take(node, share)
-            self.state.send(node, Deliver(*ids, taken.positions, taken.redelivered, taken.messages))
+            seen = dict.fromkeys(taken.redelivered)
+            for piece in cut(taken.messages):
+                positions = taken.positions[piece]
+                again = [position for position in positions if position in seen]
+                self.state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
         if fragment.ready_count:
             for node in takers.offers():
                 if node == self.state.me:
@@ -220,6 +249,7 @@ class FragmentFlow:
     def finish(self, primary: Primary) -> None:
         """Sends what is to be sent, and says what is committed by now."""
         state, fragment, replication = self.state, primary.fragment, primary.replication
+        state.looked_after[fragment.fragment_id] = None
         self.drain_records(primary)
         replication.pump_copies(fragment.messages, state.now_ms)
         if replication.sends:
@@ -239,6 +269,9 @@ class FragmentFlow:
         while owed and owed[0][0] <= commit:
             _, origin, through = owed.popleft()
             done[origin] = through
+        while primary.purged and primary.purged[0][0] <= commit:
+            _, asker, request, count = primary.purged.popleft()
+            self._reply(asker, request, primary.fragment.fragment_id, count, 0)
         state, fragment = self.state, primary.fragment
         for origin, through in done.items():
             if origin == state.origin:
@@ -255,3 +288,7 @@ class FragmentFlow:
 
     def _touch(self, primary: Primary) -> None:
         self.state.dirty_primaries[primary.fragment.fragment_id] = None
+
+
+def _unset(*_: object) -> None:
+    raise AssertionError("the node wires this before its first turn")

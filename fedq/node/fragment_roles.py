@@ -125,6 +125,9 @@ class FragmentRoles:
             replication.local = primary.mark.safe
         if info.reign != info.created:
             primary.attaching = dict.fromkeys(state.live_peers(), state.map.version)
+            state.attaching[info.id] = None
+            # Its consumers may all have died with the old primary: the queue goes with them.
+            primary.takers.had_consumers = True
         state.primaries[info.id] = primary
         return primary
 

@@ -317,5 +317,6 @@ class Node:
         info = self.state.map.queues.get(queue)
         if info is None or "x-fedq-fragments" in info.arguments:
             return
-        if len(info.fragments) < len(self.state.live_peers()) + 1:
+        primaries = [self.state.map.fragments[fragment].primary for fragment in info.fragments]
+        if self.state.me not in primaries and len(primaries) <= len(self.state.live_peers()):
             self.proposals.ask(AddFragment(*queue, self.state.me))

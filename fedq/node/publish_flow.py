@@ -148,14 +148,17 @@ class PublishFlow:
         """What was added to a publisher in this turn goes to the fragment's primary."""
         state, publisher = self.state, self.state.publishers[fragment]
         info = state.map.fragments.get(fragment)
-        batch = publisher.take()
-        if batch is None or info is None:
+        batches = publisher.take()
+        if info is None:
             return
         primary = state.primaries.get(fragment)
-        if primary is not None:
-            primary.fragment.publish(state.origin, batch.first, batch.messages)
-            state.dirty_primaries[fragment] = None
-        elif info.primary != state.me:
+        for batch in batches:
+            if primary is not None:
+                primary.fragment.publish(state.origin, batch.first, batch.messages)
+                state.dirty_primaries[fragment] = None
+                continue
+            if info.primary == state.me:
+                continue
             self._send_batch(info.primary, fragment, info.reign, batch.first, batch.messages, False)
             publisher.remote_publishes += len(batch.messages)
             if publisher.remote_publishes >= state.settings.fragment_threshold:
@@ -221,8 +224,7 @@ class PublishFlow:
 
     def flush_relays(self, node: NodeId) -> None:
         """This turn's relays to one node, as one message."""
-        batch = self.state.peers[node].relays.take()
-        if batch is not None:
+        for batch in self.state.peers[node].relays.take():
             self.state.send(node, Relay(*batch))
 
     def on_relay(self, sender: NodeId, message: Relay) -> None:

@@ -167,7 +167,10 @@ class PrivateQueue:
 class Primary:
     """A shared fragment that this node serves."""
 
-    __slots__ = ("attaching", "fragment", "gets", "mark", "queue", "replication", "takers")
+    __slots__ = (
+        "attaching", "fragment", "gets", "mark", "purged", "purges", "queue", "replication",
+        "takers",
+    )  # fmt: skip
 
     def __init__(
         self, queue: QueueKey, fragment: Fragment, replication: PrimaryReplication
@@ -178,6 +181,9 @@ class Primary:
         self.takers = Takers()
         #: basic.get of other nodes, as (node, request), that wait until this node may serve.
         self.gets: deque[tuple[NodeId, int]] = deque()
+        #: Purges asked for, as (node, request), and those done: (event, node, request, count).
+        self.purges: list[tuple[NodeId, int]] = []
+        self.purged: deque[tuple[int, NodeId, int, int]] = deque()
         #: This node's own disk.
         self.mark = DurableMark(fragment.last)
         #: Members that may hold deliveries of an earlier reign and have not said so yet, with
@@ -284,6 +290,10 @@ class NodeState:
         self.sated_queues: dict[QueueKey, None] = {}
         #: Channels whose request is answered: what waited behind it is worked off.
         self.answered: dict[Channel, None] = {}
+        #: Fragments whose copies, or consumers, may call for a change of the map.
+        self.looked_after: dict[FragmentId, None] = {}
+        #: Fragments that wait for peers to say what they hold of an earlier reign.
+        self.attaching: dict[FragmentId, None] = {}
         #: Copies that did not follow, and have to be compared with their primaries' again.
         self.suspect_copies: dict[FragmentId, None] = {}
         #: Settlements of remote deliveries, per fragment: (acknowledged, requeued).

@@ -9,6 +9,7 @@ of this node want, per exchange and key, and says to the peers only what is new 
 from collections import deque
 from typing import Generic, TypeVar
 
+from fedq.core.batches import cut
 from fedq.core.ids import QueueKey
 from fedq.core.limits import interest_keys_per_exchange_max
 from fedq.core.peer_messages import Interest, InterestItem
@@ -39,12 +40,13 @@ class Relays(Generic[Waiter]):
             self._waiting.append((self.last, waiter))
         return True
 
-    def take(self) -> tuple[int, str, list[bytes]] | None:
-        """(first number, vhost, messages) since the last take."""
+    def take(self) -> list[tuple[int, str, list[bytes]]]:
+        """(first number, vhost, messages) since the last take, in pieces that can travel."""
         if not self._pending:
-            return None
+            return []
         vhost, messages = self._pending.popitem()
-        return self.last - len(messages) + 1, vhost, messages
+        first = self.last - len(messages) + 1
+        return [(first + piece.start, vhost, messages[piece]) for piece in cut(messages)]
 
     def on_done(self, through: int) -> list[tuple[int, Waiter]]:
         """Relays up to `through` arrived; (last number, waiter) of those that end with them."""

@@ -13,6 +13,7 @@ publishers lose nothing either.
 from collections import deque
 from typing import Generic, NamedTuple, TypeVar
 
+from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
 from fedq.core.limits import publish_window_bytes_max
 from fedq.sessions.confirms import ConfirmGroup
@@ -66,16 +67,20 @@ class FragmentPublisher(Generic[Owner]):
         if group is not None:
             self._waiting.append((self.last, group))
 
-    def take(self) -> Numbered | None:
-        """What was added since the last take; kept until it is done."""
+    def take(self) -> list[Numbered]:
+        """What was added since the last take, in pieces that can travel; kept until it is done."""
         messages = self._pending
         if not messages:
-            return None
+            return []
         self._pending = []
-        batch = Numbered(self.last - len(messages) + 1, messages, sum(map(len, messages)))
-        self.bytes_unconfirmed += batch.size
-        self._unconfirmed.append(batch)
-        return batch
+        first = self.last - len(messages) + 1
+        batches = []
+        for piece in cut(messages):
+            part = messages[piece]
+            batches.append(Numbered(first + piece.start, part, sum(map(len, part))))
+            self.bytes_unconfirmed += batches[-1].size
+        self._unconfirmed += batches
+        return batches
 
     def unconfirmed(self) -> list[Numbered]:
         """Everything taken and not done, in order: what a new primary must be told again."""

@@ -22,6 +22,7 @@ from this copy, and `CopyStart` makes it the same (docs/adr/0005).
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from fedq.core.batches import cut
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.limits import copy_chunk_bytes_max, copy_chunks_in_flight_max
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
@@ -119,16 +120,19 @@ class PrimaryReplication:
             self.backups[node] = Progress(WAITING, 0, now_ms)
 
     def on_records(self, records: Sequence[Records], now_ms: int) -> None:
-        """New events of this turn, in order: one message to each backup that follows."""
-        data = b"".join([record.data for record in records])
-        last = records[-1].last
+        """New events of this turn, in order: as few messages as can be to each backup."""
+        encoded = [record.data for record in records]
+        pieces = [
+            (records[piece.stop - 1].last, b"".join(encoded[piece])) for piece in cut(encoded)
+        ]
         for node, progress in self.backups.items():
             if progress.state == WAITING:
                 continue
             if progress.acked >= progress.sent:
                 progress.moved_ms = now_ms
-            self._send(node, Replicate(self.fragment_id, self.reign, progress.sent, last, data))
-            progress.sent = last
+            for last, data in pieces:
+                self._send(node, Replicate(self.fragment_id, self.reign, progress.sent, last, data))
+                progress.sent = last
 
     def on_local(self, through: int) -> None:
         """This node holds everything up to `through`, on disk where that is asked for."""
@@ -199,6 +203,14 @@ class PrimaryReplication:
         """The map refused: the backup is not needed for commits."""
         self.joining.pop(node, None)
         self._raise_commit()
+
+    @property
+    def settled(self) -> bool:
+        """Every backup is in sync and owes nothing."""
+        return all(
+            node in self.in_sync and progress.acked >= progress.sent
+            for node, progress in self.backups.items()
+        )
 
     def stalled(self, now_ms: int, stall_ms: int) -> list[NodeId]:
         """Required backups that owe something and have not moved for `stall_ms`."""
