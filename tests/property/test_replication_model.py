@@ -1,0 +1,328 @@
+"""Primary and backups through copies, evictions, joins and failovers: nothing confirmed is lost.
+
+Links deliver in order, disks sync late, the cluster map decides late, and the primary hears of its
+decisions later still. The model knows which publishes were confirmed and which were settled; what
+is left of those must be on every copy that the map counts on, and, if persistent, on its disk.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from fedq.core import limits
+from fedq.core.ids import Incarnation, NodeId, Origin
+from fedq.core.message import is_persistent
+from fedq.fragments.replica import Replica
+from fedq.replication import primary as primary_module
+from fedq.replication.primary import STREAMING
+from tests.property.replicated import FRAGMENT, Copies, Leader, Member
+from tests.unit.journal.samples import message
+
+
+class Proposal(NamedTuple):
+    """A change of the in-sync set, as proposed at an epoch."""
+
+    epoch: int
+    in_sync: list[NodeId]
+
+
+NAMES = [NodeId("ann"), NodeId("ben"), NodeId("cat"), NodeId("dan")]
+CLIENT = Origin(NodeId("eve"), Incarnation(1))
+TAKER = NodeId("eve")
+STALL_MS = 1_000
+
+names = st.sampled_from(NAMES)
+
+
+class ReplicationMachine(RuleBasedStateMachine):
+    """One fragment, four nodes, and a map that is agreed on somewhere else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Two messages fill a chunk, so that copies take many.
+        setattr(primary_module, "copy_chunk_bytes_max", 80)  # noqa: B010
+        self.members = {name: Member(name) for name in NAMES}
+        self.now_ms = 0
+        self.last_number = 0
+        self.confirmed = 0
+        #: Publishes a primary has heard of, by number: what a failover makes the client resend.
+        self.bodies: dict[int, bytes] = {}
+        self.settled: dict[bytes, None] = {}
+
+    def teardown(self) -> None:
+        setattr(  # noqa: B010
+            primary_module, "copy_chunk_bytes_max", limits.copy_chunk_bytes_max
+        )
+        self.come_to_rest()
+
+    @initialize(backups=st.lists(names, unique=True, max_size=3))
+    def create(self, backups: list[NodeId]) -> None:
+        primary = next(name for name in [*NAMES, NAMES[0]] if name not in backups or backups == [])
+        self.primary = primary
+        others = [name for name in backups if name != primary]
+        #: What the map says; what the primary has heard of it comes later.
+        self.copies = Copies(1, others, [primary, *others])
+        #: Commands that the log may commit, in order, and whether their proposer still waits.
+        self.log: list[Proposal] = []
+        #: The map's news on their way to the primary; None: its proposal was refused.
+        self.news: deque[Copies | None] = deque()
+        self.waiting: Proposal | None = None
+        self.leader = Leader(self.members[primary], 1, created=True)
+        for name in others:
+            self.members[name].follow(1, primary, created=True)
+        self.leader.set_copies(self.copies, self.now_ms)
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    @rule(kinds=st.lists(st.booleans(), min_size=1, max_size=5))
+    def publish(self, kinds: list[bool]) -> None:
+        first = self.last_number + 1
+        for persistent in kinds:
+            self.last_number += 1
+            self.bodies[self.last_number] = message(str(self.last_number), persistent)
+        batch = [self.bodies[number] for number in range(first, self.last_number + 1)]
+        self.leader.fragment.publish(CLIENT, first, batch)
+
+    @rule(amount=st.integers(1, 4))
+    def consume(self, amount: int) -> None:
+        taken = self.leader.fragment.take(TAKER, amount)
+        self.leader.fragment.settle(TAKER, taken.positions)
+        self.settled.update(dict.fromkeys(taken.messages))
+
+    # --- time passes -----------------------------------------------------------------------------
+
+    @rule()
+    def turn(self) -> None:
+        done = self.leader.end_turn(self.members, self.now_ms)
+        self.confirmed = max(self.confirmed, done.get(CLIENT, 0))
+        assert self.confirmed <= self.last_number
+
+    @rule(kinds=st.lists(st.booleans(), min_size=1, max_size=3))
+    def publish_and_sync(self, kinds: list[bool]) -> None:
+        """The primary's own disk is the fastest."""
+        self.publish(kinds)
+        self.turn()
+        self.disk_syncs(self.primary, 1_000)
+        self.turn()
+
+    @rule(name=names, amount=st.integers(1, 10))
+    def backup_receives(self, name: NodeId, amount: int) -> None:
+        self.members[name].receive(amount)
+
+    @rule(name=names, amount=st.integers(1, 10))
+    def primary_receives(self, name: NodeId, amount: int) -> None:
+        outbox = self.members[name].outbox
+        for _ in range(min(amount, len(outbox))):
+            self.leader.hear(name, outbox.popleft(), self.now_ms)
+
+    @rule(name=names, chunks=st.integers(1, 5))
+    def disk_syncs(self, name: NodeId, chunks: int) -> None:
+        self.members[name].sync(chunks)
+
+    @rule(
+        who=st.lists(names, unique=True, min_size=1),
+        rounds=st.integers(1, 8),
+        amount=st.sampled_from([1, 2, 1_000]),
+    )
+    def exchange(self, who: list[NodeId], rounds: int, amount: int = 1_000) -> None:
+        """Some of the nodes have a good time together."""
+        for _ in range(rounds):
+            self.turn()
+            for name in who:
+                self.backup_receives(name, amount)
+                self.disk_syncs(name, 1_000)
+                self.primary_receives(name, amount)
+        self.turn()
+
+    @rule(name=names)
+    def link_starts_anew(self, name: NodeId) -> None:
+        """As when the backup's process is declared down and comes back with its memory."""
+        if name in self.copies.backups:
+            self.leader.replication.reset(name, self.now_ms)
+            self.members[name].follow(self.leader.reign, self.primary, created=False)
+
+    # --- the map ---------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.waiting is None)
+    @rule(catch_up=st.booleans())
+    def propose_joining(self, catch_up: bool) -> None:
+        if catch_up:
+            self.exchange(self.copies.backups, 8)
+        replication = self.leader.replication
+        for name in replication.may_join():
+            replication.propose_joining(name)
+            self.propose([*self.known_in_sync(), name])
+            return
+
+    @precondition(lambda self: self.waiting is None)
+    @rule()
+    def propose_eviction(self) -> None:
+        """If only a joining copy stalls, the same set at a new epoch voids its joining."""
+        self.now_ms += STALL_MS
+        stalled = self.leader.replication.stalled(self.now_ms, STALL_MS)
+        if stalled:
+            self.propose([name for name in self.known_in_sync() if name not in stalled])
+
+    def propose(self, in_sync: list[NodeId]) -> None:
+        self.waiting = Proposal(self.leader.replication.epoch, in_sync)
+        self.log.append(self.waiting)
+
+    def known_in_sync(self) -> list[NodeId]:
+        return [self.primary, *self.leader.replication.in_sync]
+
+    @precondition(lambda self: self.waiting is not None)
+    @rule()
+    def give_up(self) -> None:
+        """No answer came in time: the command may still be committed, or never."""
+        self.waiting = None
+
+    @precondition(lambda self: self.log)
+    @rule(lost=st.booleans())
+    def commit(self, lost: bool) -> None:
+        """The next command takes effect, if its epoch is still that of the map."""
+        proposal = self.log.pop(0)
+        if proposal is self.waiting:
+            lost = False  # it would be asked for again
+        if not lost and proposal.epoch == self.copies.epoch:
+            self.copies = self.copies._replace(
+                epoch=proposal.epoch + 1, in_sync=list(proposal.in_sync)
+            )
+            self.news.append(self.copies)
+        elif proposal is self.waiting:
+            self.news.append(None)
+
+    @precondition(lambda self: self.news)
+    @rule()
+    def primary_hears_the_map(self) -> None:
+        copies = self.news.popleft()
+        replication = self.leader.replication
+        if copies is not None:
+            self.leader.set_copies(copies, self.now_ms)
+        else:
+            for name in list(replication.joining):
+                replication.end_joining(name)
+        answered = all(proposal is not self.waiting for proposal in self.log)
+        if answered and not self.news:
+            self.waiting = None
+
+    @precondition(lambda self: not self.news)
+    @rule(name=names)
+    def replace_a_copy(self, name: NodeId) -> None:
+        """A copy that is not counted on goes, or a node without one gets one."""
+        epoch, backups, in_sync = self.copies
+        if name == self.primary or name in in_sync:
+            return
+        if name in backups:
+            backups = [other for other in backups if other != name]
+            self.members[name] = Member(name)
+        else:
+            backups = [*backups, name]
+            self.members[name].follow(self.leader.reign, self.primary, created=False)
+        self.copies = Copies(epoch + 1, backups, in_sync)
+        self.leader.set_copies(self.copies, self.now_ms)
+
+    @rule(name=names, deposed_lives=st.booleans())
+    def fail_over(self, name: NodeId, deposed_lives: bool) -> None:
+        """The map makes another in-sync copy the primary; the old one may follow it."""
+        epoch, backups, in_sync = self.copies
+        if name not in in_sync or name == self.primary:
+            return
+        old, reign = self.leader, self.leader.reign + 1
+        if deposed_lives:
+            old.member.replica = Replica(
+                FRAGMENT, durable=True,
+                messages=old.fragment.messages, origins=old.fragment.origins,
+            )  # fmt: skip
+        else:
+            self.members[self.primary] = Member(self.primary)
+        backups = [each for each in [*backups, self.primary] if each != name]
+        self.copies = Copies(epoch + 1, backups, [n for n in in_sync if n != self.primary])
+        self.news.clear()
+        self.waiting = None
+        self.primary = name
+        self.leader = Leader(self.members[name], reign, created=False)
+        for backup in backups:
+            self.members[backup].follow(reign, name, created=False)
+        self.leader.set_copies(self.copies, self.now_ms)
+        # The publisher sends again what was not confirmed; what came through counts once.
+        first = self.confirmed + 1
+        if first <= self.last_number:
+            batch = [self.bodies[number] for number in range(first, self.last_number + 1)]
+            self.leader.fragment.publish(CLIENT, first, batch, resent=True)
+
+    # --- what must hold --------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_confirmed_is_lost(self) -> None:
+        if not self.confirmed:
+            return
+        wanted = [
+            body
+            for number, body in self.bodies.items()
+            if number <= self.confirmed and body not in self.settled
+        ]
+        for name in self.copies.in_sync:
+            member = self.members[name]
+            if name == self.primary:
+                held = self.leader.fragment.messages.values()
+                origins = self.leader.fragment.origins
+            else:
+                held = member.replica.messages.values()
+                origins = member.replica.origins
+            there = dict.fromkeys(held)
+            assert all(body in there for body in wanted), f"{name} lacks a confirmed message"
+            assert origins.get(CLIENT, 0) >= self.confirmed, f"{name} would take it twice"
+            kept = dict.fromkeys(member.disk.after_power_cut().messages.values())
+            for body in wanted:
+                assert body in kept or not is_persistent(body), f"{name} has it in memory only"
+
+    @invariant()
+    def nothing_is_there_twice(self) -> None:
+        bodies = list(self.leader.fragment.messages.values())
+        assert len(bodies) == len(dict.fromkeys(bodies))
+        self.leader.fragment.check()
+
+    @invariant()
+    def commit_waits_for_every_required_copy(self) -> None:
+        replication = self.leader.replication
+        for name in (*replication.in_sync, *replication.joining):
+            progress = replication.backups[name]
+            following = self.members[name].following
+            assert following is not None
+            if progress.state == STREAMING:
+                assert replication.commit <= progress.acked <= following.safe_through
+
+    def come_to_rest(self) -> None:
+        """With everything delivered and synced, all is confirmed and all copies are alike."""
+        while self.news:
+            self.primary_hears_the_map()
+        for _ in range(60):
+            self.turn()
+            for name in self.copies.backups:
+                self.members[name].receive(1_000)
+            for member in self.members.values():
+                member.sync(1_000)
+            for name in self.copies.backups:
+                self.primary_receives(name, 1_000)
+        self.turn()
+        assert self.confirmed == self.last_number
+        self.nothing_confirmed_is_lost()
+        fragment = self.leader.fragment
+        for name in self.copies.backups:
+            replica = self.members[name].replica
+            assert replica.in_order() == fragment.messages, f"{name} differs"
+            assert replica.origins == fragment.origins
+            assert list(replica.in_order()) == list(fragment.messages)
+
+
+TestReplication = ReplicationMachine.TestCase
+TestReplication.settings = settings(max_examples=250, stateful_step_count=40)
