@@ -18,6 +18,11 @@ body_bytes_max: Final = 128 * MIB
 consumers_per_channel_max: Final = 10_000
 name_bytes_max: Final = 255
 table_depth_max: Final = 32
+#: After so many bytes of one connection in one turn, it is read again only after that turn. What
+#: one read brings (with uvloop up to 250 KiB) may come on top.
+read_bytes_per_turn_max: Final = 256 * KIB
+#: After so many bytes of all connections together, a turn ends at once. One read on top, too.
+turn_bytes_max: Final = MIB
 
 # --- the journal -----------------------------------------------------------------------------
 segment_bytes_max: Final = 64 * MIB
@@ -54,5 +59,6 @@ node_memory_bytes_max: Final = 4 * 1024 * MIB
 
 assert handshake_frame_bytes_max <= frame_bytes_max
 assert frame_bytes_max < peer_frame_bytes_max
+assert read_bytes_per_turn_max <= turn_bytes_max
 assert body_bytes_max < record_bytes_max
 assert copy_chunk_bytes_max < peer_frame_bytes_max <= peer_window_bytes_max

@@ -137,6 +137,13 @@ class ReplicaOffer(NamedTuple):
     held: list[Range]
 
 
+class ReplicaWanted(NamedTuple):
+    """To a backup that fell behind: nothing more is sent to it until it offers its copy again."""
+
+    fragment: FragmentId
+    reign: int
+
+
 class CopyStart(NamedTuple):
     """The copy begins: forget `dropped`; live records follow from after `base`.
 
@@ -204,6 +211,8 @@ class Interest(NamedTuple):
     """What the sender's private queues newly want and no longer want to hear."""
 
     number: int
+    #: This is all there is: what the receiver believed before is void.
+    whole: bool
     added: list[InterestItem]
     removed: list[InterestItem]
     #: Exchanges with too many keys to name: send everything.
@@ -270,6 +279,7 @@ PeerMessage: TypeAlias = (
     | Settle
     | Attach
     | ReplicaOffer
+    | ReplicaWanted
     | CopyStart
     | CopyChunk
     | Replicate

@@ -4,7 +4,7 @@ Inputs: the primary's journal records. What consumers do meanwhile shows as sett
 map makes this node the primary, the replica's messages become a `Fragment` of the new reign.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin
@@ -28,7 +28,7 @@ class Applied(NamedTuple):
 class Replica:
     """A backup's copy of one fragment."""
 
-    __slots__ = ("_ahead", "durable", "fragment_id", "messages", "origins", "sorted")
+    __slots__ = ("_ahead", "bytes_held", "durable", "fragment_id", "messages", "origins", "sorted")
 
     def __init__(
         self,
@@ -41,6 +41,8 @@ class Replica:
         self.fragment_id = fragment_id
         self.durable = durable
         self.messages: dict[int, bytes] = dict(messages or {})
+        #: What the messages take.
+        self.bytes_held = sum(map(len, self.messages.values()))
         #: Highest publish number of each origin up to which this copy surely has everything.
         self.origins: dict[Origin, int] = dict(origins or {})
         #: While a copy is under way: what the origins will be when it is complete.
@@ -55,12 +57,12 @@ class Replica:
         for record in decode(records):
             if isinstance(record, Enqueue):
                 first = record.first_position
-                self.messages.update(enumerate(record.messages, first))
+                self._add(range(first, first + len(record.messages)), record.messages)
                 top = max(top, first + len(record.messages) - 1)
                 self._saw(record.origin, record.first_number + len(record.messages) - 1)
                 sync = sync or any(m[0] & FLAG_PERSISTENT for m in record.messages)
             elif isinstance(record, Copy):
-                self.messages.update(zip(record.positions, record.messages, strict=True))
+                self._add(record.positions, record.messages)
                 self.sorted = False
                 top = max(top, max(record.positions, default=0))
                 for origin, number in record.origins.items():
@@ -99,11 +101,6 @@ class Replica:
         """The lowest live position that the journal must keep."""
         return oldest_persistent(self.in_order()) if self.durable else None
 
-    @property
-    def bytes_held(self) -> int:
-        """What the messages take; walks over them."""
-        return sum(map(len, self.messages.values()))
-
     def in_order(self) -> dict[int, bytes]:
         """The messages by ascending position."""
         self._sort()
@@ -114,8 +111,16 @@ class Replica:
         for position in from_ranges(ranges):
             message = self.messages.pop(position, None)
             if message is not None:
+                self.bytes_held -= len(message)
                 persistent = persistent or message[0] & FLAG_PERSISTENT != 0
         return persistent
+
+    def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> None:
+        """A position that is known already keeps its message: it is the same one."""
+        for position, message in zip(positions, messages, strict=True):
+            if position not in self.messages:
+                self.messages[position] = message
+                self.bytes_held += len(message)
 
     def _saw(self, origin: Origin, number: int) -> None:
         origins = self.origins if self._ahead is None else self._ahead

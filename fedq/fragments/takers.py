@@ -32,7 +32,12 @@ class Takers:
         self.turn = 0
 
     def admit(self, node: NodeId, alone: bool) -> bool:
-        """Whether `node` may add a consumer, or one that is to be alone; counts it at once."""
+        """Whether `node` may add a consumer, or one that is to be alone; counts it at once.
+
+        Asked again, after a failover, the answer is the same: a node asks for one at a time.
+        """
+        if alone and self.alone == node:
+            return True
         if self.alone is not None or (alone and self.consumers):
             return False
         self.consumers[node] = self.consumers.get(node, 0) + 1

@@ -25,13 +25,14 @@ class Answers:
 
     def reply(self, channel: Channel, method: Method) -> None:
         """Sends a method on an open channel."""
-        if not channel.closed:
+        if not channel.closed and not channel.leaving:
             channel.client.machine.send(channel.number, method)
             self.state.dirty_clients[channel.client] = None
 
     def wait(self, channel: Channel) -> None:
         """The channel's next requests wait."""
         channel.waiting = True
+        self.state.waiting[channel] = self.state.now_ms
 
     def finish(self, channel: Channel, method: Method | None) -> None:
         """The request that made the channel wait is answered (None: the client wants no answer)."""

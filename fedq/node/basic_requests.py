@@ -100,6 +100,9 @@ class BasicRequests:
         """The queue's first fragment knows the consumers of all nodes."""
         channel, queue = consumer.channel, consumer.queue
         hub = self.consuming.hub_of(queue)
+        if hub.count and (request.exclusive or hub.alone):
+            self.answers.refuse(channel, _in_exclusive_use(queue), request)
+            return
 
         def on_totals(totals: Totals) -> None:
             hub.asked -= 1
@@ -116,8 +119,7 @@ class BasicRequests:
             self.answers.finish(channel, None)
 
         hub.asked += 1
-        if request.exclusive and not hub.consumers:
-            hub.alone = True
+        hub.alone = request.exclusive
         verb = CALL_CONSUME_ALONE if request.exclusive else CALL_CONSUME
         self.answers.wait(channel)
         self.asking.ask(verb, self.state.map.queues[queue].fragments[:1], on_totals)

@@ -28,6 +28,7 @@ from fedq.amqp.methods import ids_of, name_of
 from fedq.core.errors import (
     CONNECTION_FORCED,
     NOT_IMPLEMENTED,
+    RESOURCE_ERROR,
     ChannelViolation,
     ConnectionViolation,
 )
@@ -45,6 +46,10 @@ BACKLOG_MAX = 64
 #: Why clients are not read while the node has not joined the cluster.
 JOINING = "joining"
 
+NO_ANSWER = "the cluster has not answered in time; the request may still take effect: ask again"
+#: Requests that mean nothing once the channel's client has left it.
+_FOR_PRESENT_CLIENTS = (m.BasicConsume, m.BasicGet, m.BasicQos, m.BasicCancel)
+
 Handler = Callable[[Channel, Any], None]
 
 
@@ -52,8 +57,8 @@ class ClientFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_fenced", "_handlers", "_wakes", "answers", "basic", "consuming", "publishing", "queues",
-        "settings", "state",
+        "_blocked", "_fenced", "_handlers", "_wakes", "answers", "basic", "consuming",
+        "publishing", "queues", "settings", "state",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +77,8 @@ class ClientFlow:
         self._wakes: list[tuple[int, ConnectionId]] = []
         #: Channels whose requests wait until this node serves.
         self._fenced: dict[Channel, None] = {}
+        #: What new connections hear at once: why this node is blocked.
+        self._blocked: dict[str, str] = {}
         self._handlers: dict[type, Handler] = {
             m.QueueDeclare: queues.declare,
             m.QueueBind: queues.bind,
@@ -152,6 +159,9 @@ class ClientFlow:
             case Opened():
                 client.vhost, client.user = command.vhost, command.user
                 self._arm(client)
+                for reason in self._blocked.values():
+                    self._tell(client, m.ConnectionBlocked(reason))
+                    break
             case Closed():
                 self._end(client)
             case ChannelOpened():
@@ -159,7 +169,7 @@ class ClientFlow:
             case ChannelClosed():
                 channel = client.channels.get(command.channel)
                 if channel is not None:
-                    self._drop_channel(channel)
+                    self._leave(channel)
             case _:
                 channel = client.channels.get(command.channel)
                 if channel is None:
@@ -173,6 +183,12 @@ class ClientFlow:
 
     def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
         """The one place where violations are caught."""
+        if not self.state.serving and not isinstance(command, Settles):
+            # The map may be an old one: nothing is answered from it, or routed by it.
+            self.answers.wait(channel)
+            channel.backlog.appendleft(command)
+            self._fenced[channel] = None
+            return
         try:
             if isinstance(command, Publishes):
                 self.publishing.on_publishes(channel, command.batch)
@@ -186,11 +202,7 @@ class ClientFlow:
             self._close(channel.client, violation)
 
     def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
-        if not self.state.serving:
-            # The map may be an old one: nothing is answered from it.
-            channel.waiting = True
-            channel.backlog.appendleft(Request(channel.number, method))
-            self._fenced[channel] = None
+        if channel.leaving and isinstance(method, _FOR_PRESENT_CLIENTS):
             return
         handler = self._handlers.get(type(method))
         if handler is None:
@@ -224,31 +236,55 @@ class ClientFlow:
             self._perform(channel, channel.backlog.popleft())
         if not channel.backlog:
             self.state.release_reading(channel.client, "backlog")
+            if channel.leaving and not channel.waiting:
+                self._drop_channel(channel)
+
+    def _leave(self, channel: Channel) -> None:
+        """The client is done with the channel; what it sent before still takes effect."""
+        if not channel.waiting:
+            self._drop_channel(channel)
+            return
+        channel.leaving = True
+        self._forget_number(channel)
+        self._remove_consumers(channel)
 
     def fail(self, channel: Channel, violation: ChannelViolation) -> None:
         """Closes a channel for what its client did."""
         if channel.closed:
             return
-        channel.client.machine.close_channel(channel.number, violation)
-        self.state.dirty_clients[channel.client] = None
+        if not channel.leaving:
+            self.flush_confirms(channel)
+            channel.client.machine.close_channel(channel.number, violation)
+            self.state.dirty_clients[channel.client] = None
         self._drop_channel(channel)
 
     def _close(self, client: Client, violation: ConnectionViolation) -> None:
+        for channel in client.channels.values():
+            self.flush_confirms(channel)
         client.machine.close(violation)
         self._arm(client)
         self.state.dirty_clients[client] = None
+        for channel in list(client.channels.values()):
+            self._drop_channel(channel)
         self._end(client)
 
     def _drop_channel(self, channel: Channel) -> None:
         """The channel's consumers end, and what they held returns to its queues."""
-        self.flush_confirms(channel)
         channel.closed = True
-        channel.client.channels.pop(channel.number, None)
+        self._forget_number(channel)
         self.consuming.requeue_all(channel)
-        for consumer in list(channel.consumers.values()):
-            self.basic.remove_consumer(consumer)
+        self._remove_consumers(channel)
         channel.backlog.clear()
         self.state.release_reading(channel.client, "backlog")
+
+    def _forget_number(self, channel: Channel) -> None:
+        """The number is free for another channel."""
+        if channel.client.channels.get(channel.number) is channel:
+            del channel.client.channels[channel.number]
+
+    def _remove_consumers(self, channel: Channel) -> None:
+        for consumer in list(channel.consumers.values()):
+            self.basic.remove_consumer(consumer)
 
     def _end(self, client: Client) -> None:
         """All state of a connection goes; its machine may still have bytes to write."""
@@ -256,7 +292,7 @@ class ClientFlow:
             return
         client.gone = True
         for channel in list(client.channels.values()):
-            self._drop_channel(channel)
+            self._leave(channel)
         self.queues.drop_private([self.state.private[key] for key in client.private])
 
     # --- what every client hears -------------------------------------------------------------
@@ -267,19 +303,34 @@ class ClientFlow:
             if not client.gone:
                 self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
 
-    def tell_blocked(self, reason: str | None) -> None:
-        """connection.blocked with a reason, or unblocked (None), to those that can hear it."""
-        method: m.Method
-        method = m.ConnectionUnblocked() if reason is None else m.ConnectionBlocked(reason)
+    def set_blocked(self, cause: str, reason: str | None) -> None:
+        """There is a reason to block publishers, or (None) there is none of that cause any more.
+
+        Those that can hear it get connection.blocked once, and unblocked when no cause is left.
+        """
+        before = bool(self._blocked)
+        if reason is None:
+            self._blocked.pop(cause, None)
+        else:
+            self._blocked[cause] = reason
+        if bool(self._blocked) == before:
+            return
+        method: m.Method = m.ConnectionUnblocked()
+        if reason is not None:
+            method = m.ConnectionBlocked(reason)
         for client in self.state.clients.values():
-            if client.vhost and not client.gone and capability(client, "connection.blocked"):
-                client.machine.send(0, method)
-                self.state.dirty_clients[client] = None
+            self._tell(client, method)
+
+    def _tell(self, client: Client, method: m.Method) -> None:
+        if client.vhost and not client.gone and capability(client, "connection.blocked"):
+            client.machine.send(0, method)
+            self.state.dirty_clients[client] = None
 
     # --- time, and the end of a turn ---------------------------------------------------------
 
     def tick(self) -> None:
         """Heartbeats and deadlines of the connections that are due."""
+        self._give_up_waiting()
         state, wakes = self.state, self._wakes
         while wakes and wakes[0][0] <= state.now_ms:
             wake_ms, connection = heapq.heappop(wakes)
@@ -293,6 +344,15 @@ class ClientFlow:
             state.dirty_clients[client] = None
             self._arm(client)
 
+    def _give_up_waiting(self) -> None:
+        """Requests that the cluster has not answered in time are refused."""
+        state = self.state
+        for channel in [c for c in state.waiting if not c.waiting or c.closed]:
+            del state.waiting[channel]
+        for channel, since_ms in list(state.waiting.items()):
+            if state.now_ms - since_ms >= state.settings.request_timeout_ms:
+                self.fail(channel, ChannelViolation(RESOURCE_ERROR, NO_ANSWER))
+
     def _arm(self, client: Client) -> None:
         """The connection's machine is due then; what it was armed for before is void."""
         wake = client.machine.wake_ms
@@ -303,7 +363,7 @@ class ClientFlow:
     def flush_confirms(self, channel: Channel) -> None:
         """One cumulative basic.ack for all publishes that became safe."""
         window = channel.confirms
-        if window is None or channel.closed:
+        if window is None or channel.closed or channel.leaving or channel.client.gone:
             return
         before = window.confirmed
         tag = window.flush()

@@ -9,7 +9,7 @@ commit. The primary alone lets backups into the in-sync set and removes stalled 
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, NodeId
-from fedq.core.peer_messages import Heartbeat, PeerFrame
+from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
@@ -24,8 +24,8 @@ class ClusterFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked_up_ms", "_beat_ms", "_changing", "_memory", "beat_due", "detector", "lease",
-        "proposals", "state",
+        "_asked_up_ms", "_beat_ms", "_changing", "_memory", "_newer", "_up_versions", "beat_due",
+        "detector", "lease", "proposals", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
@@ -37,6 +37,10 @@ class ClusterFlow:
         self._memory = FailoverMemory(settings.replace_backup_ms)
         self._beat_ms = -settings.heartbeat_ms
         self._asked_up_ms = -settings.proposal_retry_ms
+        #: Peers that were heard as newer processes than the map knows.
+        self._newer: dict[NodeId, Incarnation] = {}
+        #: When each peer last came up, as this node has seen it in the map.
+        self._up_versions: dict[NodeId, int] = {}
         #: Fragments whose next copies are proposed and not decided.
         self._changing: dict[int, None] = {}
         #: Whether this turn's frames carry a heartbeat.
@@ -49,7 +53,7 @@ class ClusterFlow:
         state = self.state
         member = state.map.members.get(frame.sender)
         if member is not None and frame.incarnation > member.incarnation:
-            self.detector.refused(frame.sender)
+            self._newer[frame.sender] = frame.incarnation
         else:
             self.detector.heard(frame.sender, state.now_ms)
         heartbeat = frame.heartbeat
@@ -95,7 +99,8 @@ class ClusterFlow:
             self._beat_ms = state.now_ms
             self.beat_due = True
         self._come_up()
-        if state.leader == state.me:
+        self._judge_processes()
+        if state.leader == state.me and state.map.is_up(state.me, state.settings.incarnation):
             operations = decide(
                 state.map, self.detector.suspects(state.now_ms), state.now_ms, self._memory,
                 self.detector.unproven(state.now_ms),
@@ -107,6 +112,24 @@ class ClusterFlow:
             primary = state.primaries.get(fragment)
             if primary is not None and self._look_after(primary):
                 state.looked_after[fragment] = None
+
+    def _judge_processes(self) -> None:
+        """What is known of a process says nothing about the one that came up after it."""
+        state = self.state
+        for node in state.peers:
+            member = state.map.members.get(node)
+            if member is None:
+                continue
+            if self._up_versions.get(node) != member.up_version:
+                self._up_versions[node] = member.up_version
+                self.detector.heard(node, state.now_ms)
+            newer = self._newer.get(node)
+            if newer is None:
+                continue
+            if newer > member.incarnation:
+                self.detector.refused(node)
+            else:
+                del self._newer[node]
 
     def heartbeat_for(self, node: NodeId) -> Heartbeat | None:
         """The heartbeat to a peer in this turn's frames, if one is due."""
@@ -182,6 +205,10 @@ class ClusterFlow:
             in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
             # If only a joining one stalls, the same set at a new epoch voids its joining.
             state.out.story.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
+            for node in stalled:
+                # What it has been sent waits on its link; no more is added to that.
+                primary.replication.reset(node, state.now_ms)
+                state.send(node, ReplicaWanted(info.id, info.reign))
             self._propose(primary, info, in_sync)
             return True
         for node in primary.replication.may_join():
@@ -224,5 +251,6 @@ class ClusterFlow:
 
             def on_result(result: Result) -> None:
                 takers.had_consumers = result is GAVE_UP or takers.had_consumers
+                state.looked_after[info.id] = None
 
             self.proposals.ask(DeleteQueue(*info.queue), on_result)

@@ -28,11 +28,12 @@ ACK, NACK = 80, 120
 class ConsumeFlow:
     """See the module's docstring."""
 
-    __slots__ = ("getting", "state")
+    __slots__ = ("_held_now", "getting", "state")
 
     def __init__(self, state: NodeState, getting: Getting) -> None:
         self.state = state
         self.getting = getting
+        self._held_now: dict[FragmentId, list[int]] | None = None
 
     # --- consumers come and go ---------------------------------------------------------------
 
@@ -102,7 +103,7 @@ class ConsumeFlow:
             hub.drop_parked(fragment)
             self.aim(info.queue)
         count, alone = (hub.count, hub.alone) if hub is not None else (0, False)
-        held = to_ranges(sorted(self._held(fragment)))
+        held = to_ranges(self._held().get(fragment, ()))
         primary = state.primaries.get(fragment)
         if primary is not None:
             primary.fragment.attach(state.me, (p for r in held for p in range(r[0], r[1] + 1)))
@@ -112,14 +113,21 @@ class ConsumeFlow:
             state.send(info.primary, Attach(fragment, info.reign, count, alone, held))
         self.getting.on_fragment_moved(fragment)
 
-    def _held(self, fragment: FragmentId) -> list[int]:
-        return [
-            delivery.position
-            for client in self.state.clients.values()
-            for channel in client.channels.values()
-            for delivery in channel.unacked.deliveries()
-            if delivery.fragment == fragment
-        ]
+    def begin_map_change(self) -> None:
+        """What consumers hold has to be looked up anew, once for all that changes now."""
+        self._held_now = None
+
+    def _held(self) -> dict[FragmentId, list[int]]:
+        """What this node's consumers hold, per fragment, ascending. One walk per map change."""
+        if self._held_now is None:
+            self._held_now = {}
+            for client in self.state.clients.values():
+                for channel in client.channels.values():
+                    for delivery in channel.unacked.deliveries():
+                        self._held_now.setdefault(delivery.fragment, []).append(delivery.position)
+            for positions in self._held_now.values():
+                positions.sort()
+        return self._held_now
 
     # --- deliveries --------------------------------------------------------------------------
 

@@ -57,8 +57,8 @@ class ExchangeRequests:
             same = declarations.apply(self.state.map, operation)
             if isinstance(same, Refused):
                 self.answers.refuse(channel, same, request)
-            elif answer is not None:
-                self.answers.reply(channel, answer)
+            else:
+                self._answer_when_everywhere(channel, answer)
             return
         self._propose(channel, request, operation, answer)
 
@@ -72,8 +72,7 @@ class ExchangeRequests:
         binding = self._binding(channel, request)
         answer = None if request.no_wait else ExchangeBindOk()
         if binding in self.state.map.bindings:
-            if answer is not None:
-                self.answers.reply(channel, answer)
+            self._answer_when_everywhere(channel, answer)
             return
         self._propose(channel, request, Bind(*binding), answer)
 
@@ -98,7 +97,11 @@ class ExchangeRequests:
             if isinstance(result, Refused):
                 self.answers.refuse(channel, result, request)
             else:
-                self.answers.when_everywhere(lambda: self.answers.finish(channel, answer))
+                self._answer_when_everywhere(channel, answer)
 
         self.answers.wait(channel)
         self.proposals.ask(operation, on_result)
+
+    def _answer_when_everywhere(self, channel: Channel, answer: Method | None) -> None:
+        self.answers.wait(channel)
+        self.answers.when_everywhere(lambda: self.answers.finish(channel, answer))

@@ -259,7 +259,7 @@ class FragmentFlow:
                     state.send(node, message)
         if primary.mark.safe > replication.local or replication.commit < replication.local:
             replication.on_local(primary.mark.safe)
-        if state.serving:
+        if state.serving and not state.memory_full:
             self._pay_owed(primary)
 
     def _pay_owed(self, primary: Primary) -> None:

@@ -81,7 +81,8 @@ class Getting:
                 self._ask(self._last, fragment)
                 return
         if not get.channel.closed:
-            self._answer_empty(get.channel)
+            if not get.channel.leaving:
+                self._answer_empty(get.channel)
             self.state.answered[get.channel] = None
 
     def _ask(self, request: int, fragment: FragmentId) -> None:
@@ -93,7 +94,7 @@ class Getting:
     def on_got(self, sender: NodeId, message: Got) -> None:
         """A remote fragment has answered."""
         get = self._open.pop(message.request, None)
-        if get is None or get.channel.closed:
+        if get is None or get.channel.closed or get.channel.leaving:
             self.settle(message.fragment, [], message.positions)
         elif not message.positions:
             self._ask_next(get)

@@ -80,6 +80,7 @@ class MapFlow:
 
     def on_committed(self, command: bytes) -> None:
         """The next command of the log."""
+        self.consuming.begin_map_change()
         applied = self.state.map.apply(command)
         for change in applied.changes:
             self._on_change(change)
@@ -88,17 +89,19 @@ class MapFlow:
     def on_snapshot(self, data: bytes) -> None:
         """The whole map is replaced: everything in memory is compared with it."""
         state = self.state
-        before = [FragmentRemoved(info.id, info) for info in state.map.fragments.values()]
+        self.consuming.begin_map_change()
+        before = dict(state.map.fragments)
         queues = list(state.map.queues)
         state.map.restore(data)
         self._load(queues)
         for node in [state.me, *state.peers]:
             self._on_member(node)
-        for removed in before:
-            if removed.id not in state.map.fragments:
-                self._on_change(removed)
-        for fragment in list(state.map.fragments):
-            self._on_fragment(fragment, True)
+        for fragment, info in before.items():
+            if fragment not in state.map.fragments:
+                self._on_change(FragmentRemoved(fragment, info))
+        for fragment, info in list(state.map.fragments.items()):
+            known = before.get(fragment)
+            self._on_fragment(fragment, known is None or known.reign != info.reign)
 
     def _load(self, before: Iterable[QueueKey]) -> None:
         """A new router that says what the map says; `before`: the queues there were."""
@@ -106,6 +109,9 @@ class MapFlow:
         for key in before:
             if key not in state.map.queues:
                 self._on_change(QueueRemoved(key, ()))
+        for bound in self.private.bound_exchanges():
+            if bound not in state.map.exchanges:
+                self.private.on_exchange_removed(bound)
         router = state.router = Router(state.me)
         for key, exchange in state.map.exchanges.items():
             if key.name:
@@ -126,7 +132,9 @@ class MapFlow:
             case MemberChanged():
                 self._on_member(change.node)
             case FragmentAdded():
-                self._on_fragment(change.id, True)
+                # Nobody holds anything of it yet; consumers of its queue may be here.
+                info = self.state.map.fragments.get(change.id)
+                self._on_fragment(change.id, info is not None and info.queue in self.state.hubs)
             case FragmentChanged():
                 self._tell_story(change)
                 self._on_fragment(change.id, change.before.reign != change.after.reign)
@@ -268,8 +276,11 @@ class MapFlow:
         peer.applied = state.map.version if not begins else MapVersion(0)
         if before != NO_SESSION:
             self.fragments.on_member_gone(node)
-            self.publishing.on_peer_gone(node)
-            self.private.on_peer_gone(node)
+            if before[1] != theirs_up:
+                self.publishing.on_peer_gone(node)
+                self.private.on_peer_gone(node)
+            # Otherwise it was only this node that counted as down: what the peer wants to hear
+            # stands, and what it has not answered goes again.
         if begins:
             self._introduce(node)
 
@@ -283,6 +294,7 @@ class MapFlow:
         """A session with a peer begins: it hears all that it should know of us."""
         state = self.state
         self.private.introduce(node)
+        self.publishing.resend_relays(node)
         for info in state.map.fragments.values():
             if info.primary == node:
                 self._aim(info)

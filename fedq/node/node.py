@@ -33,6 +33,7 @@ from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.fragment_roles import FragmentRoles
 from fedq.node.getting import Getting
 from fedq.node.map_flow import MapFlow
+from fedq.node.memory import Memory
 from fedq.node.outbox import NodeOut
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals
@@ -41,7 +42,7 @@ from fedq.node.queue_requests import QueueRequests
 from fedq.node.registrations import Registrations
 from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.settings import NodeSettings
-from fedq.node.state import NodeState
+from fedq.node.state import Channel, NodeState
 from fedq.wiring.operations import AddFragment
 
 __all__ = ["Node", "NodeSettings"]
@@ -92,6 +93,7 @@ class Node:
         )  # fmt: skip
         self.cluster = ClusterFlow(state, self.proposals)
         self.fencing = Fencing(state, self.clients)
+        self.memory = Memory(state, self.clients)
         self.stopped = False
         self._started_ms: int | None = None
         self._segments_ms = 0
@@ -116,6 +118,7 @@ class Node:
             p.Settle: self.fragments.on_settle,
             p.Attach: self.fragments.on_attach,
             p.ReplicaOffer: self.fragments.on_replica_offer,
+            p.ReplicaWanted: self.replicas.on_wanted,
             p.CopyStart: self.replicas.on_copy_start,
             p.CopyChunk: self.replicas.on_copy_chunk,
             p.Replicate: self.replicas.on_replicate,
@@ -196,9 +199,11 @@ class Node:
             backup = state.backups.get(fragment)
             if backup is not None:
                 self.replicas.finish(backup)
-        channels, state.dirty_channels = state.dirty_channels, {}
-        for channel in channels:
-            self.clients.flush_confirms(channel)
+        channels: dict[Channel, None] = {}
+        if state.serving:
+            channels, state.dirty_channels = state.dirty_channels, {}
+            for channel in channels:
+                self.clients.flush_confirms(channel)
         return bool(resumed or publishers or queues or primaries or backups or channels)
 
     # --- clients -----------------------------------------------------------------------------
@@ -303,6 +308,7 @@ class Node:
         self.getting.tick()
         self.registrations.tick()
         self.fencing.tick()
+        self.memory.tick()
         if state.now_ms - self._segments_ms >= SEGMENTS_EVERY_MS:
             self._segments_ms = state.now_ms
             state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)

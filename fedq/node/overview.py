@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from fedq.core.ids import FragmentId, Incarnation, QueueKey
+from fedq.node.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.overview_types import (
     ClusterOverview,
@@ -48,17 +49,10 @@ class NodeView:
             channels=sum(len(client.channels) for client in clients),
             consumers=sum(map(_consumers_of, clients)),
             private_queues=len(state.private),
-            memory_bytes=self._memory_bytes(),
+            memory_bytes=held_bytes(state),
             journal_bytes=state.plan.bytes_held,
             journal_segments=len(state.plan.segments),
         )
-
-    def _memory_bytes(self) -> int:
-        state = self._state
-        fragments = [primary.fragment.bytes_held for primary in state.primaries.values()]
-        private = [queue.fragment.bytes_held for queue in state.private.values()]
-        replicas = [backup.replica.bytes_held for backup in state.backups.values()]
-        return sum(fragments) + sum(private) + sum(replicas)
 
     def cluster(self) -> ClusterOverview:
         """Members and totals."""

@@ -79,6 +79,11 @@ class PrivateFlow:
         self.state.interest.remove(InterestItem(*binding))
         self.registrations.on_unbound(exchange)
 
+    def bound_exchanges(self) -> list[QueueKey]:
+        """The exchanges that private queues of this node are bound to."""
+        found = {b[0]: None for private in self.state.private.values() for b in private.bindings}
+        return list(found)
+
     def on_exchange_removed(self, exchange: QueueKey) -> None:
         """The bindings to a deleted exchange are gone."""
         for private in list(self.state.private.values()):
@@ -112,6 +117,8 @@ class PrivateFlow:
         """What a peer newly wants, or no longer wants."""
         router = self.state.router
         self.state.peers[sender].introduced = True
+        if message.whole:
+            self._forget_interest(sender)
         wanted = self._interest_of.setdefault(sender, {})
         for exchange in message.everything:
             for item in [item for item in wanted if item.exchange == exchange]:
@@ -138,9 +145,15 @@ class PrivateFlow:
     def on_peer_gone(self, node: NodeId) -> None:
         """A peer went down: its private queues are gone."""
         self.state.peers[node].introduced = False
-        self._interest_of.pop(node, None)
-        self._everything_of.pop(node, None)
+        self._forget_interest(node)
         self.state.router.forget_node(node)
+
+    def _forget_interest(self, node: NodeId) -> None:
+        for item in list(self._interest_of.get(node, ())):
+            self._drop(node, item)
+        self._interest_of.pop(node, None)
+        for exchange in self._everything_of.pop(node, {}):
+            self.state.router.set_everything(exchange, node, False)
 
     def route_again(self) -> None:
         """The router is new: it learns of the private queues and of the peers' interest."""

@@ -52,6 +52,9 @@ class PublishFlow:
     def on_publishes(self, channel: Channel, batch: Batch) -> None:
         """A run of publishes of one channel; raises `ChannelViolation` 404 for no exchange."""
         vhost, router = channel.client.vhost, self.state.router
+        channel.client.publishes = True
+        if self.state.memory_full:
+            self.state.hold_reading(channel.client, "memory")
         start, end = 0, len(batch)
         while start < end:
             message, route, bits = batch[start]
@@ -221,6 +224,9 @@ class PublishFlow:
             if not relays.add(vhost, messages, wanted):
                 self.flush_relays(node)
                 relays.add(vhost, messages, wanted)
+            if relays.full:
+                self.state.hold_reading(channel.client, f"relays to {node}")
+                relays.paused[channel.client.connection] = None
 
     def flush_relays(self, node: NodeId) -> None:
         """This turn's relays to one node, as one message."""
@@ -228,7 +234,16 @@ class PublishFlow:
             self.state.send(node, Relay(*batch))
 
     def on_relay(self, sender: NodeId, message: Relay) -> None:
-        """Publishes for the private queues of this node."""
+        """Publishes for the private queues of this node; those sent again are known."""
+        peer = self.state.peers[sender]
+        member = self.state.map.members[sender]
+        known = peer.relayed.get(member.incarnation, 0)
+        through = message.first + len(message.messages) - 1
+        peer.relayed = {member.incarnation: max(known, through)}
+        if known >= message.first:
+            message = message._replace(
+                first=known + 1, messages=message.messages[known + 1 - message.first :]
+            )
         unmatched: list[int] = []
         for index, body in enumerate(message.messages):
             route = self.state.router.route(message.vhost, route_of(body), _headers(body))
@@ -239,19 +254,41 @@ class PublishFlow:
                 private = self.state.private_by_id[number]
                 private.fragment.publish_private([body])
                 self.state.dirty_queues[private.key] = None
-        through = message.first + len(message.messages) - 1
-        self.state.send(sender, RelayDone(through, unmatched))
+        done = RelayDone(through, unmatched)
+        if self.state.memory_full:
+            self.state.relays_done.append((sender, done))
+        else:
+            self.state.send(sender, done)
+
+    def resend_relays(self, node: NodeId) -> None:
+        """A new session with a peer that stayed up: what it has not answered goes again."""
+        self.flush_relays(node)
+        for batch in self.state.peers[node].relays.unanswered():
+            self.state.send(node, Relay(*batch))
 
     def on_relay_done(self, sender: NodeId, message: RelayDone) -> None:
         """Relayed publishes are in their queues, or had none there."""
         done = self.state.peers[sender].relays.on_done(message.through)
         self._finish_relays(done, dict.fromkeys(message.unmatched))
+        self._release_relays(sender)
+
+    def _release_relays(self, node: NodeId) -> None:
+        """Connections that waited for a slow peer are read again."""
+        relays = self.state.peers[node].relays
+        if not relays.paused or not relays.relaxed:
+            return
+        paused, relays.paused = relays.paused, {}
+        for connection in paused:
+            client = self.state.clients.get(connection)
+            if client is not None:
+                self.state.release_reading(client, f"relays to {node}")
 
     def on_peer_gone(self, node: NodeId) -> None:
         """The peer's private queues died with it: nothing is owed to them."""
         done = self.state.peers[node].relays.abandon()
         missed = {last - back: None for last, waiter in done for back in range(waiter.size)}
         self._finish_relays(done, missed)
+        self._release_relays(node)
 
     def _finish_relays(
         self, done: list[tuple[int, RelayWaiter]], unmatched: dict[int, None]

@@ -40,6 +40,7 @@ from fedq.node.state import Channel, NodeState, PrivateQueue
 from fedq.node.tables import arguments_text
 from fedq.proxy.calls import Finish, Totals
 from fedq.wiring import declarations
+from fedq.wiring.headers import refuse_arguments
 from fedq.wiring.names import server_name
 from fedq.wiring.operations import (
     Bind,
@@ -84,14 +85,15 @@ class QueueRequests:
             return key
         if key in self.state.map.claims:
             return _locked(key)
-        return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
+        return _missing(key)
 
     # --- declare -----------------------------------------------------------------------------
 
     def declare(self, channel: Channel, request: QueueDeclare) -> None:
         """queue.declare."""
         key = QueueKey(channel.client.vhost, request.queue or self._name_for(request, channel))
-        if request.passive or key in self.state.private or key in self.state.map.claims:
+        claimed = key in self.state.map.claims and not self.registrations.is_ours(key)
+        if request.passive or key in self.state.private or claimed:
             found = self.find(channel, request.queue)
             if isinstance(found, Refused):
                 self.answers.refuse(channel, found, request)
@@ -166,7 +168,8 @@ class QueueRequests:
             if isinstance(same, Refused):
                 self.answers.refuse(channel, same, request)
             else:
-                self._declared(channel, request, key)
+                self.answers.wait(channel)
+                self.answers.when_everywhere(lambda: self._declared(channel, request, key))
             return
 
         def on_result(result: Result) -> None:
@@ -198,6 +201,9 @@ class QueueRequests:
 
     def _declared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         """The queue exists: answer with its counts."""
+        if channel.closed or (key not in self.state.map.queues and key not in self.state.private):
+            self.answers.refuse(channel, _missing(key), request)
+            return
         channel.last_queue = key.name
 
         def on_totals(totals: Totals) -> None:
@@ -238,6 +244,10 @@ class QueueRequests:
         arguments = arguments_text(request.arguments)
         private = self.state.private.get(key)
         if private is not None:
+            refused = refuse_arguments(request.arguments)
+            if refused is not None and self.state.map.exchanges[exchange].type == "headers":
+                self.answers.refuse(channel, refused, request)
+                return
             self.private.bind(private, (exchange, request.routing_key, arguments))
             self.answers.wait(channel)
             self.private.when_bound(exchange, lambda: self.answers.finish(channel, answer))
@@ -246,8 +256,8 @@ class QueueRequests:
             key.vhost, exchange.name, "queue", key.name, request.routing_key, arguments
         )
         if binding in self.state.map.bindings:
-            if answer is not None:
-                self.answers.reply(channel, answer)
+            self.answers.wait(channel)
+            self.answers.when_everywhere(lambda: self.answers.finish(channel, answer))
             return
         self.propose(channel, request, Bind(*binding), answer)
 
@@ -365,6 +375,12 @@ class QueueRequests:
         for private in queues:
             self.consuming.cancel_all(private.hub)
             self.private.delete(private)
+            if private.claimed:
+                self.registrations.release(private.key)
+
+
+def _missing(key: QueueKey) -> Refused:
+    return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
 
 
 def _locked(key: QueueKey) -> Refused:

@@ -54,6 +54,17 @@ class Registrations:
     def _claim(self, key: QueueKey) -> ClaimName:
         return ClaimName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)
 
+    def release(self, key: QueueKey) -> None:
+        """A queue with a claimed name is gone; should this get lost, the comparison repeats it."""
+        self.proposals.ask(
+            ReleaseName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)
+        )
+
+    def is_ours(self, key: QueueKey) -> bool:
+        """Whether this very process holds the name in the map."""
+        claim = self.state.map.claims.get(key)
+        return claim == (self.state.me, self.state.settings.incarnation)
+
     # --- marks -------------------------------------------------------------------------------
 
     def on_bound(self, exchange: QueueKey) -> None:

@@ -6,7 +6,13 @@ Changes `backups`, `sync_waits`; sends to primaries.
 from collections.abc import Callable
 
 from fedq.core.ids import FragmentId, NodeId
-from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaOffer, Replicate
+from fedq.core.peer_messages import (
+    CopyChunk,
+    CopyStart,
+    ReplicaOffer,
+    Replicate,
+    ReplicaWanted,
+)
 from fedq.journal.records import CorruptRecord, encode_keep
 from fedq.node.state import Backup, NodeState
 
@@ -26,6 +32,12 @@ class ReplicaFlow:
             replication.primary,
             ReplicaOffer(replication.fragment_id, replication.reign, backup.replica.held()),
         )
+
+    def on_wanted(self, sender: NodeId, message: ReplicaWanted) -> None:
+        """The primary has stopped sending: this copy fell too far behind."""
+        backup = self._current(message.fragment, sender)
+        if backup is not None and backup.replication.reign == message.reign:
+            self.state.suspect_copies[message.fragment] = None
 
     def on_copy_start(self, sender: NodeId, message: CopyStart) -> None:
         """The copy begins: what the primary does not have is forgotten, on disk too."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from fedq.core.ids import Incarnation, NodeId
+from fedq.core.limits import node_memory_bytes_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class NodeSettings:
     replace_backup_ms: int = 5_000
     #: Publishes of this node to a remote fragment before it asks for a fragment of its own.
     fragment_threshold: int = 1_000
+    #: Messages in memory, primaries, copies and private queues together.
+    memory_bytes_max: int = node_memory_bytes_max
     #: Asked for again while not committed.
     proposal_retry_ms: int = 500
     #: A client's request that the cluster has not answered by then is refused.

@@ -9,7 +9,15 @@ from typing import Final
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
-from fedq.core.ids import ConnectionId, FragmentId, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.ids import (
+    ConnectionId,
+    FragmentId,
+    Incarnation,
+    MapVersion,
+    NodeId,
+    Origin,
+    QueueKey,
+)
 from fedq.core.limits import delivery_bytes_per_turn_max
 from fedq.core.peer_messages import PeerMessage
 from fedq.core.seeds import Rng, derive
@@ -76,14 +84,16 @@ class Channel:
     """One open channel of a client."""
 
     __slots__ = (
-        "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "number",
-        "prefetch", "prefetch_global", "sticky", "tags_made", "unacked", "waiting",
+        "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "leaving",
+        "number", "prefetch", "prefetch_global", "sticky", "tags_made", "unacked", "waiting",
     )  # fmt: skip
 
     def __init__(self, client: "Client", number: int) -> None:
         self.client = client
         self.number = number
         self.closed = False
+        #: The client is done with it; only what it sent before still takes effect.
+        self.leaving = False
         self.consumers: dict[str, Consumer] = {}
         self.unacked: UnackedWindow[Consumer | None] = UnackedWindow()
         self.confirms: ConfirmWindow[Channel] | None = None
@@ -114,6 +124,7 @@ class Client:
         "held",
         "machine",
         "private",
+        "publishes",
         "user",
         "vhost",
         "wake_ms",
@@ -137,6 +148,8 @@ class Client:
         self.gone = False
         #: When its machine is due.
         self.wake_ms = 0
+        #: Whether it has ever published.
+        self.publishes = False
         #: Bytes of deliveries in this turn.
         self.delivered_bytes = 0
 
@@ -205,7 +218,15 @@ class Backup:
 class Peer:
     """Another node of the cluster."""
 
-    __slots__ = ("applied", "interest_told", "introduced", "link", "relays", "sent_heard_ms")
+    __slots__ = (
+        "applied",
+        "interest_told",
+        "introduced",
+        "link",
+        "relayed",
+        "relays",
+        "sent_heard_ms",
+    )
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -216,6 +237,8 @@ class Peer:
         self.interest_told = 0
         #: Whether it has said, in this session, what its private queues want.
         self.introduced = False
+        #: The last relay taken from each process of it.
+        self.relayed: dict[Incarnation, int] = {}
         #: The newest `sent_ms` of its heartbeats, to be echoed.
         self.sent_heard_ms = 0
 
@@ -286,6 +309,12 @@ class NodeState:
         self.dirty_queues: dict[QueueKey, None] = {}
         self.dirty_channels: dict[Channel, None] = {}
         self.dirty_clients: dict[Client, None] = {}
+        #: Memory holds more than it should: nothing is taken in.
+        self.memory_full = False
+        #: Answers to relays that wait until it does not any more.
+        self.relays_done: list[tuple[NodeId, PeerMessage]] = []
+        #: Channels whose request waits for the cluster, and since when.
+        self.waiting: dict[Channel, int] = {}
         #: Queues whose consumers took as much as one turn gives: they go on in the next one.
         self.sated_queues: dict[QueueKey, None] = {}
         #: Channels whose request is answered: what waited behind it is worked off.

@@ -10,8 +10,8 @@ from collections import deque
 from typing import Generic, TypeVar
 
 from fedq.core.batches import cut
-from fedq.core.ids import QueueKey
-from fedq.core.limits import interest_keys_per_exchange_max
+from fedq.core.ids import ConnectionId, QueueKey
+from fedq.core.limits import interest_keys_per_exchange_max, peer_window_bytes_max
 from fedq.core.peer_messages import Interest, InterestItem
 
 Waiter = TypeVar("Waiter")
@@ -20,12 +20,29 @@ Waiter = TypeVar("Waiter")
 class Relays(Generic[Waiter]):
     """Publishes on their way to one peer's private queues."""
 
-    __slots__ = ("_pending", "_waiting", "last")
+    __slots__ = ("_pending", "_sent", "_waiting", "bytes_sent", "last", "paused")
 
     def __init__(self) -> None:
+        #: The number given last; numbers go on when a link's session ends, so that the peer
+        #: recognises what is sent again.
         self.last = 0
+        #: What has not been answered.
+        self._sent: deque[tuple[int, str, list[bytes]]] = deque()
+        self.bytes_sent = 0
+        #: Connections whose reading waits for this peer.
+        self.paused: dict[ConnectionId, None] = {}
         self._pending: dict[str, list[bytes]] = {}
         self._waiting: deque[tuple[int, Waiter]] = deque()
+
+    @property
+    def full(self) -> bool:
+        """So much waits for the peer that publishers should pause."""
+        return self.bytes_sent >= peer_window_bytes_max
+
+    @property
+    def relaxed(self) -> bool:
+        """There is room again for those that paused."""
+        return self.bytes_sent <= peer_window_bytes_max // 2
 
     def add(self, vhost: str, messages: list[bytes], waiter: Waiter | None) -> bool:
         """Numbers messages; the waiter hears when they arrived. False: flush first.
@@ -46,10 +63,20 @@ class Relays(Generic[Waiter]):
             return []
         vhost, messages = self._pending.popitem()
         first = self.last - len(messages) + 1
-        return [(first + piece.start, vhost, messages[piece]) for piece in cut(messages)]
+        batches = [(first + piece.start, vhost, messages[piece]) for piece in cut(messages)]
+        self._sent += batches
+        self.bytes_sent += sum(map(len, messages))
+        return batches
+
+    def unanswered(self) -> list[tuple[int, str, list[bytes]]]:
+        """All that was taken and not answered, in order."""
+        return list(self._sent)
 
     def on_done(self, through: int) -> list[tuple[int, Waiter]]:
         """Relays up to `through` arrived; (last number, waiter) of those that end with them."""
+        sent = self._sent
+        while sent and sent[0][0] + len(sent[0][2]) - 1 <= through:
+            self.bytes_sent -= sum(map(len, sent.popleft()[2]))
         done: list[tuple[int, Waiter]] = []
         while self._waiting and self._waiting[0][0] <= through:
             done.append(self._waiting.popleft())
@@ -58,9 +85,7 @@ class Relays(Generic[Waiter]):
     def abandon(self) -> list[tuple[int, Waiter]]:
         """The peer is gone, and its private queues with it."""
         self._pending = {}
-        done = self.on_done(self.last)
-        self.last = 0
-        return done
+        return self.on_done(self.last)
 
 
 class InterestBook:
@@ -134,6 +159,7 @@ class InterestBook:
         self.number += 1
         message = Interest(
             self.number,
+            False,
             list(self._added),
             list(self._removed),
             list(self._now_everything),
@@ -151,4 +177,4 @@ class InterestBook:
             if exchange not in self._everything
             for item in counts
         ]
-        return Interest(self.number, items, [], list(self._everything), [])
+        return Interest(self.number, True, items, [], list(self._everything), [])

@@ -17,7 +17,7 @@ reign that its receiver has not heard of.
 from collections import deque
 
 from fedq.core.ids import Incarnation, MapVersion, NodeId
-from fedq.core.limits import peer_frame_bytes_max, peer_window_bytes_max
+from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import (
     CopyChunk,
     Deliver,
@@ -70,11 +70,6 @@ class Link:
         self._moved_ms = 0
         self._unacked: deque[tuple[int, PeerMessage, int]] = deque()
         self.bytes_unacked = 0
-
-    @property
-    def full(self) -> bool:
-        """So much waits for the peer that senders with a choice should wait."""
-        return self.bytes_unacked >= peer_window_bytes_max
 
     def set_session(self, mine_up: int, peer_up: int) -> bool:
         """The map's word on when both came up (0: is down). True when a new session begins."""

@@ -4,9 +4,15 @@ In: bytes of clients, and from the driver parts to write, connections to close, 
 Out: the node's inputs about connections, each through `Turn.input`. What the bytes mean is the
 node's business.
 
+One pass of the event loop may bring dozens of reads of each connection. A pass of the server is
+as long as that, and takes in `read_bytes_per_turn_max` of each connection: beyond, the connection
+is held (not read) until the next pass. After `turn_bytes_max` of all of them the turn ends within
+the pass, so that the answers to what came do not wait for what comes.
+
 Invariants: a connection's inputs are `on_connected`, any number of `on_bytes` and `on_writable`,
 `on_disconnected`, each connection once; bytes after the node closed a connection are discarded;
-there are never more connections than the process has descriptors for.
+a connection is read only if neither the node nor the bound of the pass is against it; there are
+never more connections than the process has descriptors for.
 """
 
 import asyncio
@@ -17,6 +23,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
+from fedq.core.limits import read_bytes_per_turn_max, turn_bytes_max
 from fedq.shell.node_config import is_loopback, join_address
 
 #: A client that takes its bytes more slowly than they come is reported beyond this.
@@ -43,15 +50,15 @@ class ClientInputs(Protocol):
 class Feed(Protocol):
     """`Turn.input`, as far as it is needed here."""
 
-    def __call__(self, method: Callable[..., None], *args: object) -> None: ...
+    def __call__(self, method: Callable[..., bool | None], *args: object) -> None: ...
 
 
 class AmqpServer:
     """All client connections of a node."""
 
     __slots__ = (
-        "_clients", "_connections_max", "_feed", "_last_number", "_loop", "_node",
-        "_refused_at", "_servers",
+        "_bytes_taken", "_clients", "_connections_max", "_feed", "_held", "_last_number", "_loop",
+        "_node", "_refused_at", "_servers", "_turn_bytes",
     )  # fmt: skip
 
     def __init__(self, node: ClientInputs, feed: Feed, connections_max: int) -> None:
@@ -63,6 +70,11 @@ class AmqpServer:
         self._clients: dict[ConnectionId, _Client] = {}
         self._last_number = 0
         self._refused_at = float("-inf")
+        #: Of this pass: what each connection sent, and those that are held until it is over.
+        self._bytes_taken: dict[ConnectionId, int] = {}
+        self._held: list[_Client] = []
+        #: What the turn at hand has taken in.
+        self._turn_bytes = 0
 
     async def listen(self, bound: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Accepts clients on a bound socket from now on, and owns it."""
@@ -135,9 +147,36 @@ class AmqpServer:
         self._feed(self._node.on_connected, client.connection, address, is_loopback(host))
         return True
 
-    def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
+    def on_bytes(self, client: "_Client", data: bytes) -> None:
         """A chunk from the client."""
-        self._feed(self._node.on_bytes, connection, data)
+        taken = self._bytes_taken
+        is_first = not taken
+        connection = client.connection
+        taken[connection] = bytes_taken = taken.get(connection, 0) + len(data)
+        self._feed(self._take, connection, data)
+        if is_first:
+            # Only now: a turn that began with these bytes is to end before the pass does.
+            self._loop.call_soon(self._end_pass)
+        if bytes_taken >= read_bytes_per_turn_max:
+            client.hold(True)
+            self._held.append(client)
+
+    def _take(self, connection: ConnectionId, data: bytes) -> bool:
+        """Hands bytes to the node; whether the turn has had enough of them."""
+        self._node.on_bytes(connection, data)
+        self._turn_bytes += len(data)
+        if self._turn_bytes < turn_bytes_max:
+            return False
+        self._turn_bytes = 0
+        return True
+
+    def _end_pass(self) -> None:
+        """The turn that took the last bytes has ended: those who were held may go on."""
+        self._turn_bytes = 0
+        self._bytes_taken.clear()
+        held, self._held = self._held, []
+        for client in held:
+            client.hold(False)
 
     def on_writable(self, connection: ConnectionId, writable: bool) -> None:
         """The client's buffer is full, or empty again."""
@@ -152,13 +191,19 @@ class AmqpServer:
 class _Client(asyncio.Protocol):
     """One socket."""
 
-    __slots__ = ("_is_closing", "_is_reading", "_linger", "_server", "_transport", "connection")
+    __slots__ = (
+        "_is_closing", "_is_held", "_is_reading", "_is_wanted", "_linger", "_server", "_transport",
+        "connection",
+    )  # fmt: skip
 
     def __init__(self, server: AmqpServer, connection: ConnectionId) -> None:
         self.connection = connection
         self._server = server
         self._transport: asyncio.Transport
         self._is_closing = False
+        #: Read while the node wants its bytes and the pass has room for them.
+        self._is_wanted = True
+        self._is_held = False
         self._is_reading = True
         self._linger: asyncio.TimerHandle | None = None
 
@@ -176,7 +221,7 @@ class _Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._is_closing:
-            self._server.on_bytes(self.connection, data)
+            self._server.on_bytes(self, data)
 
     def pause_writing(self) -> None:
         if not self._is_closing:
@@ -210,10 +255,19 @@ class _Client(asyncio.Protocol):
             self._transport.writelines(parts)
 
     def set_reading(self, wanted: bool) -> None:
-        if wanted == self._is_reading or self._is_over:
+        self._is_wanted = wanted
+        self._read_or_not()
+
+    def hold(self, is_held: bool) -> None:
+        self._is_held = is_held
+        self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        should = self._is_wanted and not self._is_held
+        if should == self._is_reading or self._is_over:
             return
-        self._is_reading = wanted
-        if wanted:
+        self._is_reading = should
+        if should:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
@@ -221,6 +275,8 @@ class _Client(asyncio.Protocol):
     def close(self) -> None:
         if self._is_over:
             return
+        # What still comes is discarded, so there is no bound to it either.
+        self._is_held = False
         self.set_reading(True)
         self._is_closing = True
         loop = asyncio.get_running_loop()

@@ -20,6 +20,7 @@ import fcntl
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -255,7 +256,10 @@ def read_segments(directory: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def start_number(directory: str | Path) -> Incarnation:
-    """Counts this start of the process and returns its number, from 1, once it is safe on disk.
+    """Counts this start of the process and returns its number, once it is safe on disk.
+
+    A new directory begins at the wall clock's seconds, so a node that lost its disk is never taken
+    for one of its earlier processes: those have smaller numbers.
 
     To be called while a `JournalFiles` holds the directory's lock. Raises `NodeFailure` if the
     count is lost: guessing might repeat a number, and with it the identity of old publishes.
@@ -263,7 +267,7 @@ def start_number(directory: str | Path) -> Incarnation:
     directory = Path(directory)
     _make_directory(directory)
     path = directory / _COUNTER_NAME
-    number = 1
+    number = int(time.time())
     if path.exists():
         text = path.read_text("ascii", errors="replace")
         if not re.fullmatch(r"[0-9]{1,18}\n", text):

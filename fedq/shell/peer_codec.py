@@ -200,6 +200,7 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.Call, "call"),
     _kind(peer.Reply, "reply"),
     _kind(peer.Got, "got"),
+    _kind(peer.ReplicaWanted, "replica_wanted"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}

@@ -2,7 +2,8 @@
 
 In: everything that happens, through `input`. Out: the lanes of `fedq.node.outbox`, handed to the
 outlets in the order that module's contract gives. One turn takes in all that one iteration of
-the event loop brought: the first input begins it, a callback at the end of the iteration ends it.
+the event loop brought: the first input begins it, a callback at the end of the iteration ends it;
+an input that brought much ends it at once.
 
 Invariants: inputs are never nested in each other; the clock is read once per turn; bytes of one
 connection keep their order; after a failure (an exception out of the node, or its own `fatal`)
@@ -57,8 +58,8 @@ class Turn:
     """Drives one node on the running event loop."""
 
     __slots__ = (
-        "_backlog", "_backlog_order", "_failed", "_loop", "_node", "_now_ms", "_on_fatal",
-        "_open", "_outlets", "_pumping", "_stopped", "_tick",
+        "_backlog", "_backlog_order", "_draining", "_end_due", "_failed", "_loop", "_node",
+        "_now_ms", "_on_fatal", "_open", "_outlets", "_pumping", "_stopped", "_tick",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +76,9 @@ class Turn:
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         self._open = False
+        #: The callback that ends a turn is on its way; after a turn that was full, for the next.
+        self._end_due = False
+        self._draining = False
         self._stopped = False
         self._failed = False
         self._tick: asyncio.TimerHandle | None = None
@@ -104,21 +108,35 @@ class Turn:
         """Whether inputs are ignored from now on."""
         return self._stopped
 
-    def input(self, method: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Calls one of the node's `on_…` methods inside the turn at hand."""
+    def input(self, method: Callable[P, bool | None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Calls one of the node's `on_…` methods inside the turn at hand.
+
+        A method that returns True says that the turn has taken in enough: it ends at once, not
+        when the event loop has gone through all that is readable. (Not if an outlet called: its
+        input waits until the other lanes are empty.)
+        """
         if self._stopped:
             return
         try:
             self._begin()
-            method(*args, **kwargs)
+            is_full = method(*args, **kwargs)
         except Exception as error:
             self._fail_on(error)
+            return
+        if is_full and not self._draining:
+            self._finish()
 
     def _begin(self) -> None:
         if not self._open:
             self._open = True
             self._node.begin_turn(self._now_ms())
-            self._loop.call_soon(self._finish)
+            if not self._end_due:
+                self._end_due = True
+                self._loop.call_soon(self._on_end_due)
+
+    def _on_end_due(self) -> None:
+        self._end_due = False
+        self._finish()
 
     def fail(self, reason: str) -> None:
         """Cuts the node off from the world for good and reports why."""
@@ -137,11 +155,14 @@ class Turn:
         if self._stopped or not self._open:
             return
         self._open = False
+        self._draining = True
         try:
             self._node.end_turn()
             self._drain(self._node.out)
         except Exception as error:
             self._fail_on(error)
+        finally:
+            self._draining = False
 
     def _fail_on(self, error: Exception) -> None:
         """Nobody can tell what an exception left half done: the node must not go on."""

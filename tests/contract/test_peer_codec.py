@@ -37,6 +37,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "resent": st.booleans(),
     "once": st.booleans(),
     "exclusive": st.booleans(),
+    "whole": st.booleans(),
     "done": st.booleans(),
     "positions": NUMBERS,
     "redelivered": NUMBERS,

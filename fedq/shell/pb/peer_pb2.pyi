@@ -55,7 +55,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
-    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got")
+    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted")
     PUBLISH_BATCH_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_DONE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,7 @@ class PeerMessage(_message.Message):
     CALL_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
     GOT_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_WANTED_FIELD_NUMBER: _ClassVar[int]
     publish_batch: PublishBatch
     publish_done: PublishDone
     watch: Watch
@@ -102,7 +103,8 @@ class PeerMessage(_message.Message):
     call: Call
     reply: Reply
     got: Got
-    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ...) -> None: ...
+    replica_wanted: ReplicaWanted
+    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("node", "incarnation")
@@ -256,6 +258,14 @@ class ReplicaOffer(_message.Message):
     held: Ranges
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
 
+class ReplicaWanted(_message.Message):
+    __slots__ = ("fragment", "reign")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ...) -> None: ...
+
 class CopyStart(_message.Message):
     __slots__ = ("fragment", "reign", "base", "dropped", "origins")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
@@ -327,18 +337,20 @@ class InterestItem(_message.Message):
     def __init__(self, exchange: _Optional[_Union[QueueKey, _Mapping]] = ..., routing_key: _Optional[bytes] = ..., arguments: _Optional[str] = ...) -> None: ...
 
 class Interest(_message.Message):
-    __slots__ = ("number", "added", "removed", "everything", "selective")
+    __slots__ = ("number", "added", "removed", "everything", "selective", "whole")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     EVERYTHING_FIELD_NUMBER: _ClassVar[int]
     SELECTIVE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
     number: int
     added: _containers.RepeatedCompositeFieldContainer[InterestItem]
     removed: _containers.RepeatedCompositeFieldContainer[InterestItem]
     everything: _containers.RepeatedCompositeFieldContainer[QueueKey]
     selective: _containers.RepeatedCompositeFieldContainer[QueueKey]
-    def __init__(self, number: _Optional[int] = ..., added: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., removed: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., everything: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., selective: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ...) -> None: ...
+    whole: bool
+    def __init__(self, number: _Optional[int] = ..., added: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., removed: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., everything: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., selective: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., whole: _Optional[bool] = ...) -> None: ...
 
 class InterestDone(_message.Message):
     __slots__ = ("number",)
