@@ -146,8 +146,6 @@ def _apply(
             fragment.last = max(fragment.last, record.event)
         case Keep():
             _remove(fragment.messages, record.dropped)
-            # A record with what the new primary knows of the origins follows.
-            fragment.origins.clear()
             fragment.last = max(fragment.last, record.base)
         case _:
             assert_never(record)

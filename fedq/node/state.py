@@ -302,7 +302,10 @@ class NodeState:
         self.synced = 0
         #: The number of the last journal chunk that somebody waits for.
         self.sync_asked = 0
-        # What changed in this turn, and is looked at in its end. Dicts keep the order.
+        self._begin_marks()
+
+    def _begin_marks(self) -> None:
+        """What changed in a turn, and is looked at in its end. Dicts keep the order."""
         self.dirty_publishers: dict[FragmentId, None] = {}
         self.dirty_primaries: dict[FragmentId, None] = {}
         self.dirty_backups: dict[FragmentId, None] = {}

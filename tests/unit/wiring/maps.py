@@ -7,6 +7,7 @@ from fedq.wiring.operations import (
     Bind,
     DeclareExchange,
     DeclareQueue,
+    JoinEra,
     MemberDown,
     MemberUp,
     Operation,
@@ -26,6 +27,7 @@ class Wired:
         self.last = Applied("", (), [], False)
         for node in nodes:
             self.ok(up(node, zone=(zones or {}).get(node, "")))
+            self.ok(JoinEra(NodeId(node), Incarnation(1)))
 
     def send(self, *operations: Operation) -> Applied:
         command = encode_command(f"request {len(self.log)}", operations)

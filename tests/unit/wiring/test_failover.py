@@ -1,9 +1,10 @@
 """What the leader decides, told as small histories."""
 
-from fedq.core.ids import NodeId
+from fedq.core.ids import Incarnation, NodeId
 from fedq.wiring.failover import SCAN_PAUSE_MS, FailoverMemory, decide
 from fedq.wiring.operations import (
     AddFragment,
+    JoinEra,
     MemberDown,
     NewEra,
     Operation,
@@ -143,7 +144,8 @@ def test_a_backup_that_restarted_leaves_the_set_and_joins_again() -> None:
     wired = Wired("a", "b")
     wired.ok(queue("work"))
     wired.ok(up("b", 2))
-    (operation,) = Leader(wired).act()
+    join, operation = Leader(wired).act()
+    assert join == JoinEra(NodeId("b"), Incarnation(2))
     assert isinstance(operation, SetCopies)
     assert (operation.backups, operation.in_sync) == (("b",), (("a", 1),))
 
@@ -231,6 +233,7 @@ def test_idle_nodes_take_over_backups_a_few_at_a_time() -> None:
         wired.ok(queue(f"q{number}"))
     wired.ok(up("c"))
     leader = Leader(wired)
+    assert leader.act() == [JoinEra(NodeId("c"), Incarnation(1))]
     assert len(leader.act()) == 4
     leader.now_ms += 10_000
     assert leader.act() == [], "no more moves until these are done"
@@ -245,7 +248,9 @@ def test_balance_does_not_give_up_zones() -> None:
     for number in range(10):
         wired.ok(queue(f"q{number}"))
     wired.ok(up("c", zone="x"))
-    assert Leader(wired).look() == []
+    leader = Leader(wired)
+    assert leader.act() == [JoinEra(NodeId("c"), Incarnation(1))]
+    assert leader.look() == []
 
 
 def test_a_flood_of_repairs_goes_in_several_commands() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
-from fedq.wiring.operations import AddFragment, NewEra, RetireFragment
+from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId, QueueKey
+from fedq.wiring.operations import AddFragment, JoinEra, NewEra, RetireFragment
 from fedq.wiring.state import EraChanged, FragmentChanged, MemberChanged
 from tests.unit.wiring.maps import Wired, copies, down, exchange, queue, up
 
@@ -59,11 +59,15 @@ def test_only_the_last_loss_of_an_era_ends_it() -> None:
     wired.ok(queue("stays"))
     assert wired.refused(NewEra())[1] == "the era goes on: one of its processes is up"
     wired.ok(up("a", 2))
+    assert wired.map.era == {"a": 1, "b": 1}, "a's new process knows nothing of it yet"
+    wired.ok(JoinEra(NodeId("a"), Incarnation(2)))
+    assert wired.refused(JoinEra(NodeId("a"), Incarnation(1)))[0] == 406
     wired.ok(up("b", 2))
-    assert wired.map.era == {"a": 2, "b": 2}, "a joined while b was up, then b while a was"
     wired.ok(down("b", 2))
+    assert wired.map.era_is_alive(), "a's process was told by b's"
     wired.ok(up("a", 3))
     assert not wired.map.era_is_alive()
+    assert wired.refused(JoinEra(NodeId("a"), Incarnation(3)))[1].startswith("the era is over")
     assert wired.refused(queue("early", durable=False))[0] == 506
     wired.ok(NewEra())
     assert EraChanged(2) in wired.last.changes
