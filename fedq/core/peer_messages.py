@@ -134,6 +134,8 @@ class ReplicaOffer(NamedTuple):
 
     fragment: FragmentId
     reign: int
+    #: Names the copy to be made; never used twice by one process.
+    copy: int
     held: list[Range]
 
 
@@ -153,6 +155,8 @@ class CopyStart(NamedTuple):
 
     fragment: FragmentId
     reign: int
+    #: Of the offer that this answers. An answer to an earlier offer is stale.
+    copy: int
     base: int
     dropped: list[Range]
     origins: bytes

@@ -65,7 +65,7 @@ class FragmentFlow:
         self.drain_records(primary)
         fragment = primary.fragment
         primary.replication.on_offer(
-            sender, message.held, fragment.messages, fragment.origins, fragment.last,
+            sender, message.copy, message.held, fragment.messages, fragment.origins, fragment.last,
             self.state.now_ms,
         )  # fmt: skip
         self._touch(primary)

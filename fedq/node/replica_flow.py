@@ -28,10 +28,12 @@ class ReplicaFlow:
     def offer(self, backup: Backup) -> None:
         """Tells the primary what this copy holds, so that it makes it complete."""
         replication = backup.replication
-        self.state.send(
-            replication.primary,
-            ReplicaOffer(replication.fragment_id, replication.reign, backup.replica.held()),
+        self.state.copies_asked += 1
+        replication.copy = self.state.copies_asked
+        offer = ReplicaOffer(
+            replication.fragment_id, replication.reign, replication.copy, backup.replica.held()
         )
+        self.state.send(replication.primary, offer)
 
     def on_wanted(self, sender: NodeId, message: ReplicaWanted) -> None:
         """The primary has stopped sending: this copy fell too far behind."""

@@ -326,6 +326,8 @@ class NodeState:
         self.looked_after: dict[FragmentId, None] = {}
         #: Fragments that wait for peers to say what they hold of an earlier reign.
         self.attaching: dict[FragmentId, None] = {}
+        #: How many times this process has asked a primary for a copy.
+        self.copies_asked = 0
         #: Copies that did not follow, and have to be compared with their primaries' again.
         self.suspect_copies: dict[FragmentId, None] = {}
         #: Settlements of remote deliveries, per fragment: (acknowledged, requeued).

@@ -19,7 +19,7 @@ class BackupReplication:
     """What this node has of one fragment, in the reign of one primary."""
 
     __slots__ = (
-        "_pending", "_told", "copied", "fragment_id", "primary", "received", "reign",
+        "_pending", "_told", "copied", "copy", "fragment_id", "primary", "received", "reign",
         "safe_copied", "safe_through", "state",
     )  # fmt: skip
 
@@ -31,6 +31,8 @@ class BackupReplication:
         self.reign = reign
         self.primary = primary
         self.state = STREAMING if created else OFFERED
+        #: The number of the copy that was asked for last.
+        self.copy = 0
         #: Taken from the stream, in memory.
         self.received = base
         self.copied = 0
@@ -42,7 +44,7 @@ class BackupReplication:
 
     def on_start(self, message: CopyStart) -> bool:
         """The copy begins; false for a stale message."""
-        if message.reign != self.reign or self.state != OFFERED:
+        if message.reign != self.reign or self.state != OFFERED or message.copy != self.copy:
             return False
         self.state = COPYING
         self.received = message.base

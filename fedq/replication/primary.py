@@ -142,6 +142,7 @@ class PrimaryReplication:
     def on_offer(
         self,
         node: NodeId,
+        copy: int,
         held: Sequence[Range],
         messages: Mapping[int, bytes],
         origins: Mapping[Origin, int],
@@ -157,7 +158,7 @@ class PrimaryReplication:
         dropped = to_ranges(position for position in theirs if position not in messages)
         self.backups[node] = progress
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)
-        self._send(node, CopyStart(self.fragment_id, self.reign, last, dropped, known))
+        self._send(node, CopyStart(self.fragment_id, self.reign, copy, last, dropped, known))
 
     def pump_copies(self, messages: Mapping[int, bytes], now_ms: int) -> None:
         """Sends the next chunks of every copy under way, newest messages first."""

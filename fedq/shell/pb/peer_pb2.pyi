@@ -249,14 +249,16 @@ class Attach(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
 
 class ReplicaOffer(_message.Message):
-    __slots__ = ("fragment", "reign", "held")
+    __slots__ = ("fragment", "reign", "held", "copy")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    COPY_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     held: Ranges
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ...) -> None: ...
+    copy: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ..., copy: _Optional[int] = ...) -> None: ...
 
 class ReplicaWanted(_message.Message):
     __slots__ = ("fragment", "reign")
@@ -267,18 +269,20 @@ class ReplicaWanted(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ...) -> None: ...
 
 class CopyStart(_message.Message):
-    __slots__ = ("fragment", "reign", "base", "dropped", "origins")
+    __slots__ = ("fragment", "reign", "base", "dropped", "origins", "copy")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     DROPPED_FIELD_NUMBER: _ClassVar[int]
     ORIGINS_FIELD_NUMBER: _ClassVar[int]
+    COPY_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     base: int
     dropped: Ranges
     origins: bytes
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., base: _Optional[int] = ..., dropped: _Optional[_Union[Ranges, _Mapping]] = ..., origins: _Optional[bytes] = ...) -> None: ...
+    copy: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., base: _Optional[int] = ..., dropped: _Optional[_Union[Ranges, _Mapping]] = ..., origins: _Optional[bytes] = ..., copy: _Optional[int] = ...) -> None: ...
 
 class CopyChunk(_message.Message):
     __slots__ = ("fragment", "reign", "number", "done", "records")
