@@ -62,6 +62,7 @@ class Member:
         self.disk = Disk()
         self.replica = Replica(FRAGMENT, durable=True)
         self.following: BackupReplication | None = None
+        self.copies_asked = 0
         self.inbox: deque[ToBackup] = deque()
         self.outbox: deque[ToPrimary] = deque()
 
@@ -69,13 +70,19 @@ class Member:
         """The map made it a backup, or its link to the primary starts anew."""
         self.inbox.clear()
         self.outbox.clear()
-        self.following = BackupReplication(
-            FRAGMENT, reign, primary, first_position(reign), created
-        )
+        self.compare(reign, primary, created)
+
+    def compare(self, reign: int, primary: NodeId, created: bool = False) -> None:
+        """Follows from the start: unless all copies are empty, it says what it has."""
+        self.following = BackupReplication(FRAGMENT, reign, primary, first_position(reign), created)
         if self.disk.asked > self.disk.synced:
             self.following.advance(self.disk.asked)
         if not created:
-            self.outbox.append(ReplicaOffer(FRAGMENT, reign, self.replica.held()))
+            self.copies_asked += 1
+            self.following.copy = self.copies_asked
+            self.outbox.append(
+                ReplicaOffer(FRAGMENT, reign, self.copies_asked, self.replica.held())
+            )
 
     def receive(self, amount: int) -> None:
         """Takes messages of the primary, and acknowledges what is safe."""
@@ -170,8 +177,9 @@ class Leader:
             self.drain(now_ms)
             fragment = self.fragment
             self.replication.on_offer(
-                node, message.held, fragment.messages, fragment.origins, fragment.last, now_ms
-            )
+                node, message.copy, message.held, fragment.messages, fragment.origins,
+                fragment.last, now_ms,
+            )  # fmt: skip
 
     def end_turn(self, members: dict[NodeId, Member], now_ms: int) -> dict[Origin, int]:
         """Sends what is to be sent; returns what its publishers may be told now."""

@@ -23,6 +23,7 @@ from fedq.core.ids import Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
 from fedq.fragments.replica import Replica
 from fedq.replication import primary as primary_module
+from fedq.replication.backup import OFFERED
 from fedq.replication.primary import STREAMING
 from tests.property.replicated import FRAGMENT, Copies, Leader, Member
 from tests.unit.journal.samples import message
@@ -64,11 +65,10 @@ class ReplicationMachine(RuleBasedStateMachine):
         )
         self.come_to_rest()
 
-    @initialize(backups=st.lists(names, unique=True, max_size=3))
-    def create(self, backups: list[NodeId]) -> None:
-        primary = next(name for name in [*NAMES, NAMES[0]] if name not in backups or backups == [])
+    @initialize(count=st.integers(0, 3))
+    def create(self, count: int) -> None:
+        primary, *others = NAMES[: count + 1]
         self.primary = primary
-        others = [name for name in backups if name != primary]
         #: What the map says; what the primary has heard of it comes later.
         self.copies = Copies(1, others, [primary, *others])
         #: Commands that the log may commit, in order, and whether their proposer still waits.
@@ -149,6 +149,12 @@ class ReplicationMachine(RuleBasedStateMachine):
         if name in self.copies.backups:
             self.leader.replication.reset(name, self.now_ms)
             self.members[name].follow(self.leader.reign, self.primary, created=False)
+
+    @rule(name=names)
+    def copy_begins_anew(self, name: NodeId) -> None:
+        """It fell too far behind, or could not read a record: what is under way is void."""
+        if name in self.copies.backups:
+            self.members[name].compare(self.leader.reign, self.primary)
 
     # --- the map ---------------------------------------------------------------------------------
 
@@ -298,7 +304,7 @@ class ReplicationMachine(RuleBasedStateMachine):
             progress = replication.backups[name]
             following = self.members[name].following
             assert following is not None
-            if progress.state == STREAMING:
+            if progress.state == STREAMING and following.state != OFFERED:
                 assert replication.commit <= progress.acked <= following.safe_through
 
     def come_to_rest(self) -> None:

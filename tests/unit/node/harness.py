@@ -1,0 +1,426 @@
+"""Real nodes driven by hand: turns, frames handed over at once, a log that is a list.
+
+`Cluster` keeps the driver's contract (`fedq.node.outbox`) for one or more nodes. Time stands still
+until `pass_ms`; `settle` runs turns until nobody has anything left to say. A node can be killed,
+started again on its disk, or cut off from the others; its disk can be made to wait.
+
+`Client` speaks AMQP to a node in bytes, and reads what comes back frame by frame.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from fedq.amqp.content import NO_PROPERTIES, decode_header
+from fedq.amqp.frames import scan_frame
+from fedq.amqp.handshake import PROTOCOL_HEADER
+from fedq.amqp.methods import (
+    BasicDeliver,
+    BasicGetOk,
+    BasicReturn,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionTuneOk,
+    Method,
+    decode_method,
+    encode_method,
+)
+from fedq.core.ids import ConnectionId, Incarnation, NodeId
+from fedq.core.peer_messages import PeerFrame
+from fedq.journal.recovery import recover
+from fedq.node.node import Node
+from fedq.node.settings import NodeSettings
+from fedq.shell.peer_codec import decode_frame, encode_frame
+from tests.unit.amqp.wire import Content, publish, start_ok
+
+TICK_MS = 50
+PERSISTENT = b"\x10\x00\x02"
+CAPABILITIES = {"capabilities": {"connection.blocked": True, "consumer_cancel_notify": True}}
+
+Input = Callable[[Node], None]
+Said = Method | Content
+Wanted = TypeVar("Wanted", bound=Method)
+
+
+class Host:
+    """What surrounds one node: its disk, its clients, and what it has not taken in yet."""
+
+    def __init__(self, name: NodeId) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.life = 0
+        self.inbox: list[Input] = []
+        self.clients: dict[ConnectionId, Client] = {}
+        self.reading: dict[ConnectionId, bool] = {}
+        self.segments: dict[int, bytearray] = {}
+        #: The journal's last chunk; the node hears of it when the disk does not wait.
+        self.written = 0
+        self.disk_waits = False
+        self.applied = 0
+        self.story: list[str] = []
+
+
+class Cluster:
+    """Nodes, the frames between them, and the log they agree on."""
+
+    def __init__(self, size: int = 1, **settings: int) -> None:
+        self.now_ms = 1_000
+        self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
+        self.log: list[bytes] = []
+        self.cuts: dict[NodeId, None] = {}
+        self._settings = settings
+        self._connections = 0
+        for name in self.hosts:
+            self.start(name)
+        self.pass_ms(1_000)
+
+    # --- what befalls nodes ----------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """A new process on the node's data directory."""
+        host = self.hosts[NodeId(name)]
+        assert host.node is None
+        host.life += 1
+        host.applied = host.written = 0
+        host.inbox = []
+        recovered = recover((n, bytes(data)) for n, data in sorted(host.segments.items()))
+        host.node = Node(
+            NodeSettings(
+                node=host.name,
+                incarnation=Incarnation(host.life),
+                peers={each: f"{each}:7000" for each in self.hosts},
+                amqp_address=f"{host.name}:5672",
+                **self._settings,  # type: ignore[arg-type]
+            ),
+            recovered,
+        )
+        for other in self.hosts.values():
+            if other is not host and other.node is not None:
+                other.inbox.append(lambda node: node.on_link_up(host.name))
+                host.inbox.append(partial(_link_up, peer=other.name))
+        self._elect()
+
+    def kill(self, name: str) -> None:
+        """The process dies; its host refuses connections from now on."""
+        host = self.hosts[NodeId(name)]
+        host.node = None
+        for client in host.clients.values():
+            client.lost = True
+        host.clients = {}
+        for other in self.hosts.values():
+            other.inbox.append(lambda node: node.on_link_down(host.name, True))
+        self._elect()
+
+    def cut(self, name: str) -> None:
+        """The node hears nobody and nobody hears it."""
+        self.cuts[NodeId(name)] = None
+        self._elect()
+
+    def mend(self, name: str) -> None:
+        """The cut ends; the streams are opened anew."""
+        del self.cuts[NodeId(name)]
+        for other in self.hosts.values():
+            if other.name != name:
+                other.inbox.append(lambda node: node.on_link_up(NodeId(name)))
+                self.hosts[NodeId(name)].inbox.append(partial(_link_up, peer=other.name))
+        self._elect()
+
+    def disk_waits(self, name: str, waits: bool) -> None:
+        """Whether syncs of this node's disk end."""
+        self.hosts[NodeId(name)].disk_waits = waits
+
+    def _elect(self) -> None:
+        """The first node that a majority can hear leads; one that is cut off hears of nobody."""
+        alive = [host for host in self.hosts.values() if host.node is not None]
+        able = [host for host in alive if host.name not in self.cuts]
+        leader = able[0].name if len(able) > len(self.hosts) // 2 else None
+        for host in alive:
+            known = leader if host.name not in self.cuts else None
+            host.inbox.append(partial(_leader, leader=known))
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Turns, at this moment, until nobody has anything left to say."""
+        for _ in range(2_000):
+            busy = False
+            for host in self.hosts.values():
+                busy = self._turn(host) or busy
+            if not busy:
+                return
+        raise AssertionError("the nodes never come to rest")
+
+    def pass_ms(self, duration_ms: int) -> None:
+        """Time goes on, with its ticks."""
+        self.settle()
+        for _ in range(0, duration_ms, TICK_MS):
+            self.now_ms += TICK_MS
+            for host in self.hosts.values():
+                host.inbox.append(lambda node: node.on_tick())
+            self.settle()
+
+    def wait_for(self, condition: Callable[[], bool], limit_ms: int = 10_000) -> None:
+        """Lets time go on until the condition holds."""
+        self.settle()
+        deadline_ms = self.now_ms + limit_ms
+        while not condition():
+            assert self.now_ms < deadline_ms, f"not within {limit_ms} ms"
+            self.pass_ms(TICK_MS)
+
+    def _turn(self, host: Host) -> bool:
+        node = host.node
+        if node is None:
+            host.inbox = []
+            return False
+        if host.name not in self.cuts:
+            for command in self.log[host.applied :]:
+                host.inbox.append(partial(_committed, command=command))
+            host.applied = len(self.log)
+        inbox, host.inbox = host.inbox, []
+        if not inbox:
+            return False
+        node.begin_turn(self.now_ms)
+        for action in inbox:
+            action(node)
+        node.end_turn()
+        self._drain(host, node)
+        return True
+
+    def _drain(self, host: Host, node: Node) -> None:
+        out = node.out
+        assert out.fatal is None, out.fatal
+        for chunk in out.journal:
+            host.segments.setdefault(chunk.segment, bytearray()).extend(chunk.data)
+            host.written = chunk.number
+        for segment in out.drop_segments:
+            del host.segments[segment]
+        if not host.disk_waits and node.state.synced < host.written:
+            host.inbox.append(partial(_synced, number=host.written))
+        for peer, frames in out.peers.items():
+            self._hand_over(host.name, peer, frames)
+        for connection, parts in out.writes.items():
+            if connection in host.clients:
+                host.clients[connection].receive(b"".join(parts))
+        for connection in out.closes:
+            client = host.clients.pop(connection, None)
+            if client is not None:
+                client.lost = True
+                host.inbox.append(partial(_disconnected, connection=connection))
+        host.reading.update(out.reading)
+        if host.name not in self.cuts and self._has_quorum():
+            self.log += out.proposals
+        host.story += out.story
+        if out.again:
+            host.inbox.append(lambda _: None)
+        out.clear()
+
+    def _hand_over(self, source: NodeId, target: NodeId, frames: list[PeerFrame]) -> None:
+        if source in self.cuts or target in self.cuts:
+            return
+        for frame in frames:
+            decoded = decode_frame(encode_frame(frame))
+            self.hosts[target].inbox.append(partial(_peer, frame=decoded))
+
+    def _has_quorum(self) -> bool:
+        able = [h for h in self.hosts.values() if h.node is not None and h.name not in self.cuts]
+        return len(able) > len(self.hosts) // 2
+
+    # --- looks -----------------------------------------------------------------------------------
+
+    def node(self, name: str) -> Node:
+        """The process of a node that runs."""
+        node = self.hosts[NodeId(name)].node
+        assert node is not None
+        return node
+
+    def primary_of(self, queue: str) -> str:
+        """Who serves a queue's first fragment, as a node that runs and is not cut off says."""
+        host = next(
+            h for h in self.hosts.values() if h.node is not None and h.name not in self.cuts
+        )
+        cluster_map = self.node(host.name).state.map
+        key = next(key for key in cluster_map.queues if key.name == queue)
+        return cluster_map.fragments[cluster_map.queues[key].fragments[0]].primary
+
+    def client(self, name: str = "n1", *, channels: int = 1) -> "Client":
+        """A client of the node, connected, with open channels 1, 2, …"""
+        client = self.knock(name)
+        client.shake_hands()
+        self.wait_for(lambda: client.has(ConnectionOpenOk))
+        for channel in range(1, channels + 1):
+            client.ask(ChannelOpen(), ChannelOpenOk, channel)
+        client.said.clear()
+        return client
+
+    def knock(self, name: str = "n1") -> "Client":
+        """A client that has connected and said nothing yet."""
+        host = self.hosts[NodeId(name)]
+        self._connections += 1
+        connection = ConnectionId(self._connections)
+        client = host.clients[connection] = Client(self, host, connection)
+        host.inbox.append(lambda node: node.on_connected(connection, "127.0.0.1:9", True))
+        return client
+
+
+class Client:
+    """One AMQP connection; `said` is what the server said and no test has taken."""
+
+    def __init__(self, cluster: Cluster, host: Host, connection: ConnectionId) -> None:
+        self.cluster = cluster
+        self.host = host
+        self.connection = connection
+        self.said: list[Said] = []
+        self.lost = False
+        self._received = bytearray()
+        self._opening: tuple[int, Method] | None = None
+        self._size = -1
+        self._properties = b""
+        self._body = b""
+
+    # --- saying ----------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Bytes for the server."""
+        connection = self.connection
+        self.host.inbox.append(lambda node: node.on_bytes(connection, data))
+
+    def shake_hands(self) -> None:
+        """All that a client says until its virtual host is open."""
+        tune_ok = encode_method(0, ConnectionTuneOk(0, 0, 0))
+        opening = encode_method(0, ConnectionOpen("/"))
+        self.write(PROTOCOL_HEADER + start_ok(CAPABILITIES) + tune_ok + opening)
+
+    def send(self, *methods: Method, channel: int = 1) -> None:
+        """Says methods, and lets the nodes come to rest."""
+        self.write(b"".join(encode_method(channel, method) for method in methods))
+        self.cluster.settle()
+
+    def publish(
+        self, key: str, *bodies: str, exchange: str = "", channel: int = 1,
+        persistent: bool = True, mandatory: bool = False,
+    ) -> None:  # fmt: skip
+        """Publishes, all in one piece of bytes."""
+        properties = PERSISTENT if persistent else NO_PROPERTIES
+        self.write(
+            b"".join(
+                publish(channel, exchange, key, body.encode(), properties, int(mandatory))
+                for body in bodies
+            )
+        )
+        self.cluster.settle()
+
+    def hang_up(self) -> None:
+        """The socket closes without a word."""
+        self.host.clients.pop(self.connection, None)
+        connection = self.connection
+        self.host.inbox.append(lambda node: node.on_disconnected(connection))
+        self.cluster.settle()
+
+    # --- hearing ---------------------------------------------------------------------------------
+
+    def ask(self, method: Method, answer: type[Wanted], channel: int = 1) -> Wanted:
+        """Says a method and waits for its answer, which is taken."""
+        self.send(method, channel=channel)
+        self.cluster.wait_for(lambda: self.has(answer))
+        return self.take(answer)
+
+    def has(self, kind: type[Method]) -> bool:
+        """Whether the server said such a method."""
+        return any(isinstance(_method(said), kind) for said in self.said)
+
+    def take(self, kind: type[Wanted]) -> Wanted:
+        """The first such method, taken out of what was said."""
+        for index, said in enumerate(self.said):
+            method = _method(said)
+            if isinstance(method, kind):
+                del self.said[index]
+                return method
+        raise AssertionError(f"no {kind.__name__} in {self.said}")
+
+    def heard(self) -> list[Method]:
+        """All methods since the last look, without contents' bodies."""
+        said, self.said = self.said, []
+        return [_method(each) for each in said]
+
+    def deliveries(self, channel: int | None = None) -> list[str]:
+        """Bodies delivered since the last look; "again: " stands before redelivered ones."""
+        found: list[str] = []
+        kept: list[Said] = []
+        for said in self.said:
+            wanted = isinstance(said, Content) and isinstance(said.method, BasicDeliver)
+            if wanted and channel in (None, said.channel):
+                assert isinstance(said, Content)
+                assert isinstance(said.method, BasicDeliver)
+                found.append(("again: " if said.method.redelivered else "") + said.body.decode())
+            else:
+                kept.append(said)
+        self.said = kept
+        return found
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the server reads from this socket."""
+        return self.host.reading.get(self.connection, True)
+
+    @property
+    def close_reason(self) -> tuple[int, str]:
+        """What connection.close said."""
+        method = self.take(ConnectionClose)
+        return method.reply_code, method.reply_text
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the server."""
+        self._received += data
+        received = bytes(self._received)
+        at = 0
+        while (found := scan_frame(received, at, 1 << 20)) is not None:
+            kind, channel, start, end = found
+            self._on_frame(kind, channel, received[start:end])
+            at = end + 1
+        del self._received[:at]
+
+    def _on_frame(self, kind: int, channel: int, payload: bytes) -> None:
+        if kind == 1:
+            method = decode_method(payload)
+            if isinstance(method, BasicDeliver | BasicGetOk | BasicReturn):
+                self._opening, self._body = (channel, method), b""
+            else:
+                self.said.append(method)
+        elif kind == 2:
+            self._size, self._properties = decode_header(payload)
+        elif kind == 3:
+            self._body += payload
+        if kind in (2, 3) and len(self._body) == self._size:
+            assert self._opening is not None
+            self.said.append(Content(*self._opening, self._properties, self._body))
+
+
+def _method(said: Said) -> Method:
+    return said.method if isinstance(said, Content) else said
+
+
+def _link_up(node: Node, peer: NodeId) -> None:
+    node.on_link_up(peer)
+
+
+def _leader(node: Node, leader: NodeId | None) -> None:
+    node.on_leader(leader)
+
+
+def _committed(node: Node, command: bytes) -> None:
+    node.on_committed(command)
+
+
+def _synced(node: Node, number: int) -> None:
+    node.on_synced(number)
+
+
+def _peer(node: Node, frame: PeerFrame) -> None:
+    node.on_peer(frame)
+
+
+def _disconnected(node: Node, connection: ConnectionId) -> None:
+    node.on_disconnected(connection)
