@@ -28,6 +28,7 @@ from fedq.amqp.methods import (
     decode_method,
     encode_method,
 )
+from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.recovery import recover
@@ -38,11 +39,13 @@ from tests.unit.amqp.wire import Content, publish, start_ok
 
 TICK_MS = 50
 PERSISTENT = b"\x10\x00\x02"
-CAPABILITIES = {"capabilities": {"connection.blocked": True, "consumer_cancel_notify": True}}
+CAPABILITIES: FieldTable = {
+    "capabilities": {"connection.blocked": True, "consumer_cancel_notify": True}
+}
 
 Input = Callable[[Node], None]
 Said = Method | Content
-Wanted = TypeVar("Wanted", bound=Method)
+Wanted = TypeVar("Wanted")
 
 
 class Host:
@@ -327,7 +330,7 @@ class Client:
         self.cluster.wait_for(lambda: self.has(answer))
         return self.take(answer)
 
-    def has(self, kind: type[Method]) -> bool:
+    def has(self, kind: type[object]) -> bool:
         """Whether the server said such a method."""
         return any(isinstance(_method(said), kind) for said in self.said)
 
@@ -350,11 +353,13 @@ class Client:
         found: list[str] = []
         kept: list[Said] = []
         for said in self.said:
-            wanted = isinstance(said, Content) and isinstance(said.method, BasicDeliver)
-            if wanted and channel in (None, said.channel):
-                assert isinstance(said, Content)
-                assert isinstance(said.method, BasicDeliver)
-                found.append(("again: " if said.method.redelivered else "") + said.body.decode())
+            if (
+                isinstance(said, Content)
+                and isinstance(said.method, BasicDeliver)
+                and channel in (None, said.channel)
+            ):
+                again = "again: " if said.method.redelivered else ""
+                found.append(again + said.body.decode())
             else:
                 kept.append(said)
         self.said = kept

@@ -279,7 +279,8 @@ def test_a_refusal_closes_the_channel_and_says_why(
 def test_the_queue_of_another_connection_is_locked(cluster: Cluster, client: Client) -> None:
     client.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
     other = cluster.client(channels=2)
-    for channel, method in enumerate([QueueDeclare("mine", exclusive=True), BasicGet("mine")], 1):
+    methods: list[Method] = [QueueDeclare("mine", exclusive=True), BasicGet("mine")]
+    for channel, method in enumerate(methods, 1):
         closed = other.ask(method, ChannelClose, channel)
         assert closed.reply_code == 405
         assert closed.reply_text.startswith(

@@ -1,0 +1,275 @@
+"""One queue, three nodes: what clients notice of the nodes between them and the queue."""
+
+import pytest
+
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    BasicReturn,
+    ChannelClose,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+)
+from tests.unit.node.harness import Client, Cluster
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster(3)
+
+
+def consume(client: Client, queue: str, tag: str = "c", channel: int = 1) -> None:
+    client.ask(BasicConsume(queue, tag), BasicConsumeOk, channel)
+    client.cluster.pass_ms(100)
+
+
+def declared(cluster: Cluster, fragments: int = 1) -> list[Client]:
+    """A client on each node; the queue `orders` is declared on the first."""
+    clients = [cluster.client(name, channels=2) for name in ("n1", "n2", "n3")]
+    request = QueueDeclare("orders", durable=True, arguments={"x-fedq-fragments": fragments})
+    clients[0].ask(request if fragments > 1 else request._replace(arguments={}), QueueDeclareOk)
+    return clients
+
+
+# --- a queue that lives elsewhere ----------------------------------------------------------------
+
+
+def test_a_queue_is_used_from_any_node(cluster: Cluster) -> None:
+    _, two, three = declared(cluster)
+    consume(three, "orders")
+    two.publish("orders", "a", "b")
+    assert three.deliveries() == ["a", "b"]
+    three.send(BasicAck(1), BasicNack(2, requeue=True))
+    cluster.pass_ms(100)
+    assert three.deliveries() == ["again: b"]
+
+
+def test_what_a_remote_consumer_leaves_returns_to_its_place(cluster: Cluster) -> None:
+    one, two, _ = declared(cluster)
+    consume(two, "orders")
+    one.publish("orders", "a", "b", "c")
+    two.send(BasicAck(2))
+    two.hang_up()
+    consume(one, "orders")
+    assert one.deliveries() == ["again: a", "again: c"]
+
+
+def test_scarce_consumers_share_a_remote_queue(cluster: Cluster) -> None:
+    one, two, three = declared(cluster)
+    for client in (two, three):
+        client.ask(BasicQos(0, 1), BasicQosOk)
+        consume(client, "orders")
+    one.publish("orders", *"abcd")
+    cluster.pass_ms(100)
+    first, second = two.deliveries(), three.deliveries()
+    assert len(first) == len(second) == 1
+    two.send(BasicAck(1))
+    cluster.pass_ms(100)
+    assert (len(two.deliveries()), three.deliveries()) == (1, [])
+
+
+def test_a_message_never_waits_beside_a_free_consumer(cluster: Cluster) -> None:
+    """One node takes a lot, another one message at a time: between them they take everything."""
+    one, two, three = declared(cluster)
+    for client, limit in ((two, 8), (three, 1)):
+        client.ask(BasicQos(0, limit), BasicQosOk)
+        consume(client, "orders")
+    for _ in range(3):
+        one.publish("orders", *"abcdefghi")
+        cluster.pass_ms(100)
+        got = (len(two.deliveries()), len(three.deliveries()))
+        assert got == (8, 1)
+        two.send(BasicAck(0, True))
+        three.send(BasicAck(0, True))
+        cluster.pass_ms(100)
+
+
+def test_a_confirm_waits_for_the_second_copys_disk(cluster: Cluster) -> None:
+    one, *_ = declared(cluster)
+    one.ask(ConfirmSelect(), ConfirmSelectOk)
+    for name in ("n2", "n3"):
+        cluster.disk_waits(name, True)
+    one.publish("orders", "a")
+    cluster.pass_ms(300)
+    assert one.heard() == []
+    for name in ("n2", "n3"):
+        cluster.disk_waits(name, False)
+    cluster.pass_ms(100)
+    assert one.heard() == [BasicAck(1, False)]
+
+
+# --- many fragments ------------------------------------------------------------------------------
+
+
+def test_get_is_empty_only_when_every_fragment_is(cluster: Cluster) -> None:
+    one, two, three = declared(cluster, fragments=3)
+    three.publish("orders", "far")
+    assert one.ask(BasicGet("orders"), BasicGetOk).routing_key == "orders"
+    two.ask(BasicGet("orders"), BasicGetEmpty)
+    one.send(BasicNack(1, requeue=True))
+    assert two.ask(BasicGet("orders"), BasicGetOk).redelivered
+    one.ask(BasicGet("orders"), BasicGetEmpty)
+
+
+def test_counts_purge_and_delete_concern_the_whole_queue(cluster: Cluster) -> None:
+    clients = declared(cluster, fragments=3)
+    for client in clients:
+        client.publish("orders", "a", "b")
+    passive = QueueDeclare("orders", passive=True)
+    for client in clients:
+        assert client.ask(passive, QueueDeclareOk).message_count == 6
+    refused = clients[1].ask(QueueDelete("orders", if_empty=True), ChannelClose, 2)
+    assert refused.reply_code == 406
+    assert clients[1].ask(QueuePurge("orders"), QueuePurgeOk).message_count == 6
+    clients[2].publish("orders", "c")
+    assert clients[0].ask(QueueDelete("orders"), QueueDeleteOk).message_count == 1
+    for client in clients:
+        assert client.ask(passive, ChannelClose).reply_code == 404
+
+
+def test_one_consumer_empties_every_fragment(cluster: Cluster) -> None:
+    clients = declared(cluster, fragments=3)
+    for client, body in zip(clients, "abc", strict=True):
+        client.publish("orders", body)
+    clients[0].ask(BasicQos(0, 1), BasicQosOk)
+    consume(clients[0], "orders")
+    found: list[str] = []
+    for tag in range(1, 4):
+        found += clients[0].deliveries()
+        clients[0].send(BasicAck(tag))
+        cluster.pass_ms(100)
+    assert sorted(found) == ["a", "b", "c"]
+
+
+def test_a_channels_messages_stay_in_order_through_one_fragment(cluster: Cluster) -> None:
+    clients = declared(cluster, fragments=3)
+    consume(clients[2], "orders")
+    for number in range(20):
+        clients[1].publish("orders", str(number))
+    cluster.pass_ms(100)
+    assert clients[2].deliveries() == [str(number) for number in range(20)]
+
+
+def test_a_busy_publisher_gets_a_fragment_of_its_own() -> None:
+    cluster = Cluster(3, fragment_threshold=10)
+    one, two, _ = declared(cluster)
+    for _ in range(3):
+        two.publish("orders", *"abcdef")
+    cluster.pass_ms(300)
+    state = cluster.node("n1").state
+    (queue,) = (info for key, info in state.map.queues.items() if key.name == "orders")
+    assert len(queue.fragments) == 2
+    assert one.ask(QueueDeclare("orders", passive=True), QueueDeclareOk).message_count == 18
+
+
+# --- consumers of the whole cluster --------------------------------------------------------------
+
+
+def test_an_exclusive_consumer_is_alone_in_the_cluster(cluster: Cluster) -> None:
+    one, two, _ = declared(cluster)
+    two.ask(BasicConsume("orders", "c", exclusive=True), BasicConsumeOk)
+    assert one.ask(BasicConsume("orders", "d"), ChannelClose).reply_code == 403
+    two.ask(BasicCancel("c"), BasicCancelOk)
+    cluster.pass_ms(100)
+    one.ask(BasicConsume("orders", "d"), BasicConsumeOk, 2)
+
+
+def test_an_auto_delete_queue_waits_for_the_last_consumer_of_all_nodes(cluster: Cluster) -> None:
+    one, two, three = (cluster.client(name) for name in ("n1", "n2", "n3"))
+    one.ask(QueueDeclare("brief", auto_delete=True), QueueDeclareOk)
+    cluster.pass_ms(300)
+    consume(two, "brief")
+    consume(three, "brief")
+    two.hang_up()
+    cluster.pass_ms(300)
+    one.publish("brief", "a")
+    assert three.deliveries() == ["a"]
+    three.ask(BasicCancel("c"), BasicCancelOk)
+    cluster.pass_ms(500)
+    assert one.ask(BasicGet("brief"), ChannelClose).reply_code == 404
+
+
+def test_consumers_hear_that_their_queue_is_deleted_elsewhere(cluster: Cluster) -> None:
+    one, two, _ = declared(cluster)
+    consume(two, "orders")
+    one.ask(QueueDelete("orders"), QueueDeleteOk)
+    cluster.pass_ms(100)
+    assert two.take(BasicCancel) == BasicCancel("c", True)
+    # The name is free at once, and the new queue is another one.
+    one.ask(QueueDeclare("orders"), QueueDeclareOk)
+    one.publish("orders", "a")
+    assert two.deliveries() == []
+
+
+# --- private queues and fan-out ------------------------------------------------------------------
+
+
+def subscribe(client: Client, exchange: str, key: str) -> str:
+    name = client.ask(QueueDeclare("", exclusive=True), QueueDeclareOk).queue
+    client.ask(QueueBind(name, exchange, key), QueueBindOk)
+    client.ask(BasicConsume(name, "sub", no_ack=True), BasicConsumeOk)
+    return name
+
+
+def test_a_publish_reaches_the_subscribers_of_every_node(cluster: Cluster) -> None:
+    one, two, three = (cluster.client(name) for name in ("n1", "n2", "n3"))
+    one.ask(ExchangeDeclare("news", "topic"), ExchangeDeclareOk)
+    for client in (one, two, three):
+        subscribe(client, "news", "sport.#")
+    two.publish("sport.chess", "a", exchange="news")
+    two.publish("weather", "b", exchange="news")
+    assert [client.deliveries() for client in (one, two, three)] == [["a"], ["a"], ["a"]]
+
+
+def test_mandatory_is_exact_across_nodes(cluster: Cluster) -> None:
+    """The return comes before the confirm, and only if no node had a queue for it."""
+    one, two, three = (cluster.client(name) for name in ("n1", "n2", "n3"))
+    one.ask(ExchangeDeclare("news", "direct"), ExchangeDeclareOk)
+    subscribe(two, "news", "chess")
+    three.ask(ConfirmSelect(), ConfirmSelectOk)
+    three.publish("chess", "a", exchange="news", mandatory=True)
+    assert three.heard() == [BasicAck(1, False)]
+    two.hang_up()
+    cluster.pass_ms(100)
+    three.publish("chess", "b", exchange="news", mandatory=True)
+    assert three.heard() == [BasicReturn(312, "NO_ROUTE", "news", "chess"), BasicAck(2, False)]
+
+
+def test_a_reply_finds_a_server_named_queue_without_the_map(cluster: Cluster) -> None:
+    one, two, _ = (cluster.client(name) for name in ("n1", "n2", "n3"))
+    name = one.ask(QueueDeclare("", exclusive=True), QueueDeclareOk).queue
+    one.ask(BasicConsume(name, "c", no_ack=True), BasicConsumeOk)
+    two.publish(name, "answer", mandatory=True)
+    assert one.deliveries() == ["answer"]
+    one.hang_up()
+    two.publish(name, "too late", mandatory=True)
+    assert two.take(BasicReturn).reply_code == 312
+
+
+def test_an_exclusive_name_is_taken_on_every_node(cluster: Cluster) -> None:
+    one, two, three = (cluster.client(name, channels=2) for name in ("n1", "n2", "n3"))
+    one.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    for client in (two, three):
+        closed = client.ask(QueueDeclare("mine", exclusive=True), ChannelClose)
+        assert closed.reply_code == 405
+    two.publish("mine", "a", channel=2)
+    assert one.ask(BasicGet("mine"), BasicGetOk).routing_key == "mine"
