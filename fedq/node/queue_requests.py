@@ -272,7 +272,13 @@ class QueueRequests:
         private = self.state.private.get(key)
         if private is not None:
             self.private.unbind(private, (exchange, request.routing_key, arguments))
-            self.answers.reply(channel, QueueUnbindOk())
+            self.answers.wait(channel)
+            self.registrations.when_unmarked(
+                exchange,
+                lambda: self.answers.when_everywhere(
+                    lambda: self.answers.finish(channel, QueueUnbindOk())
+                ),
+            )
             return
         operation = Unbind(
             key.vhost, exchange.name, "queue", key.name, request.routing_key, arguments

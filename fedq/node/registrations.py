@@ -86,6 +86,13 @@ class Registrations:
         else:
             self.proposals.ask(Bind(*self._mark(exchange)), lambda _: action())
 
+    def when_unmarked(self, exchange: QueueKey, action: Callable[[], None]) -> None:
+        """Runs the action when the map no longer takes the exchange for used here, if it is not."""
+        if exchange in self._exchanges or self._mark(exchange) not in self.state.map.bindings:
+            action()
+        else:
+            self.proposals.ask(Unbind(*self._mark(exchange)), lambda _: action())
+
     def _mark(self, exchange: QueueKey) -> Binding:
         return Binding(exchange.vhost, exchange.name, "node", self.state.me, "", "")
 
