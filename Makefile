@@ -33,6 +33,7 @@ check: setup ## Style, types, floors, generated files, tidiness.
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_protos.py --check
+	$(BIN)/python scripts/draw_pictures.py --check
 	$(BIN)/python -m pytest -q tests/tidy
 
 test: check unit sim integration ## Everything the CI runs.

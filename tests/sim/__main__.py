@@ -37,9 +37,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _results(
-    seeds: Iterable[int], options: argparse.Namespace
-) -> Iterator[Result]:
+def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Result]:
     run = partial(run_seed, lite=options.lite, echo=options.trace, digest=options.digest)
     if options.seed is not None or options.processes == 1:
         yield from map(run, seeds)

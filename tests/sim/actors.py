@@ -242,4 +242,3 @@ class Actor:
         self._waits += 1
         token = self._waits
         self.world.after(wait_us, lambda: self._wake(token, None, None))
-

@@ -178,9 +178,7 @@ class Publisher(Actor):
             properties = make_properties(str(number), persistent)
             self._tag += 1
             self._unconfirmed[self._tag] = attempt
-            parts.append(
-                connection.publish(1, plan.exchange, key, True, properties, body)
-            )
+            parts.append(connection.publish(1, plan.exchange, key, True, properties, body))
         if self.world.trace.on:
             self.note(f"publishes {self.numbers.last - count + 1}..{self.numbers.last}")
         connection.write(b"".join(parts))

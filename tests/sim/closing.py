@@ -57,9 +57,7 @@ class Counter(Actor):
 class Drainer(Actor):
     """Consumes one queue through one node until nothing is left, then gets empty."""
 
-    def __init__(
-        self, world: World, ledger: Ledger, host: Host, queue: str, name: str
-    ) -> None:
+    def __init__(self, world: World, ledger: Ledger, host: Host, queue: str, name: str) -> None:
         super().__init__(world, ledger, [host], name)
         self.queue = queue
         self.received = 0

@@ -59,9 +59,7 @@ class Cluster:
             options = replace(options, sync_us_min=10 * MS, sync_us_max=80 * MS)
         return Disk(self.world, options, name)
 
-    def _build_node(
-        self, name: NodeId, incarnation: Incarnation, recovered: Recovered
-    ) -> Machine:
+    def _build_node(self, name: NodeId, incarnation: Incarnation, recovered: Recovered) -> Machine:
         number = self.names.index(name)
         return Node(
             NodeSettings(

@@ -126,9 +126,7 @@ def _journal_differs(host: Host, state: NodeState) -> list[str]:
     return problems
 
 
-def _difference(
-    what: str, wanted: Mapping[int, bytes], found: Mapping[int, bytes]
-) -> list[str]:
+def _difference(what: str, wanted: Mapping[int, bytes], found: Mapping[int, bytes]) -> list[str]:
     problems = []
     missing = [position for position in wanted if position not in found]
     extra = [position for position in found if position not in wanted]

@@ -78,9 +78,7 @@ class Run:
             Subscriber(*common, f"s{number}", self.topology, each)
             for number, each in enumerate(plan.subscribers)
         ]
-        self.churn = Churn(
-            *common, "churn", self.topology, self.numbers, plan.churn_rounds
-        )
+        self.churn = Churn(*common, "churn", self.topology, self.numbers, plan.churn_rounds)
 
     def go(self) -> None:
         """The whole run; problems gather in the ledger."""
@@ -243,9 +241,7 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
     return done()
 
 
-def run_seed(
-    seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False
-) -> Result:
+def run_seed(seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False) -> Result:
     """Runs one seed. An exception inside a node is a problem like any other."""
     plan = draw(seed, lite)
     trace = Trace(echo=echo, digest=digest)

@@ -185,9 +185,7 @@ def _draw_queues(generator: Rng) -> tuple[QueuePlan, ...]:
     )
 
 
-def _draw_exchanges(
-    generator: Rng, queues: tuple[QueuePlan, ...]
-) -> tuple[ExchangePlan, ...]:
+def _draw_exchanges(generator: Rng, queues: tuple[QueuePlan, ...]) -> tuple[ExchangePlan, ...]:
     if _chance(generator, 0.4):
         return ()
     kind = generator.choice(("topic", "fanout", "direct"))

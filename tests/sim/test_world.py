@@ -111,9 +111,7 @@ class Small:
     ) -> None:
         self.world = World(seed, trace)
         self.hosts = {
-            name: Host(
-                self.world, name, Disk(self.world, DiskOptions(), name), self._build, self
-            )
+            name: Host(self.world, name, Disk(self.world, DiskOptions(), name), self._build, self)
             for name in NAMES
         }
         self.net = Net(self.world, net or NetOptions(), list(self.hosts.values()))

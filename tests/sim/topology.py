@@ -72,9 +72,7 @@ def _match_words(pattern: list[str], words: list[str]) -> bool:
 class Topology:
     """Everything declared in a run."""
 
-    def __init__(
-        self, queues: tuple[QueuePlan, ...], exchanges: tuple[ExchangePlan, ...]
-    ) -> None:
+    def __init__(self, queues: tuple[QueuePlan, ...], exchanges: tuple[ExchangePlan, ...]) -> None:
         self.queues = {queue.name: queue for queue in queues}
         self.exchanges = {exchange.name: exchange for exchange in exchanges}
         self.subscriptions: list[Subscription] = []
