@@ -30,7 +30,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
-from fedq.core.peer_messages import PeerFrame
+from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
@@ -74,6 +74,8 @@ class Cluster:
         self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
+        #: (from, to, message) of all that nodes said to each other.
+        self.overheard: list[tuple[NodeId, NodeId, PeerMessage]] = []
         self._settings = settings
         self._connections = 0
         for name in self.hosts:
@@ -225,6 +227,7 @@ class Cluster:
             return
         for frame in frames:
             decoded = decode_frame(encode_frame(frame))
+            self.overheard += [(source, target, message) for message in decoded.messages]
             self.hosts[target].inbox.append(partial(_peer, frame=decoded))
 
     def _has_quorum(self) -> bool:
