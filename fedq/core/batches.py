@@ -10,6 +10,9 @@ def cut(messages: Sequence[bytes], bytes_max: int = peer_frame_bytes_max) -> Ite
 
     A single message that is larger is a piece of its own.
     """
+    if messages and sum(map(len, messages)) <= bytes_max:
+        yield slice(0, len(messages))
+        return
     start = size = 0
     for index, message in enumerate(messages):
         size += len(message)

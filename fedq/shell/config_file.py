@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_core import ErrorDetails
 
 from fedq.core.ids import NodeId
+from fedq.core.limits import node_memory_bytes_max
 from fedq.shell import config_yaml
 from fedq.shell.config_yaml import Value, key_text
 from fedq.shell.node_config import (
@@ -80,6 +81,7 @@ class _Certificates(_Section):
 class _Limits(_Section):
     connections: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     fragment_threshold: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
+    memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50)] = node_memory_bytes_max
 
 
 class _Timing(_Section):
@@ -160,6 +162,7 @@ def _convert(
         zone=document.zone,
         connections_max=document.limits.connections,
         fragment_threshold=document.limits.fragment_threshold,
+        memory_bytes_max=document.limits.memory_bytes,
         timing=Timing(**document.timing.model_dump()),
         file=file,
         lines=lines,

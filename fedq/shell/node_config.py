@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fedq.core.ids import NodeId
+from fedq.core.limits import node_memory_bytes_max
 
 DEFAULT_AMQP_PORT: Final = 5672
 DEFAULT_ADMIN_PORT: Final = 15692
@@ -91,6 +92,7 @@ class NodeConfig:
     #: At most this many clients; None = as many as the process may open descriptors.
     connections_max: int | None = None
     fragment_threshold: int = 1_000
+    memory_bytes_max: int = node_memory_bytes_max
     timing: Timing = Timing()
     #: Where it was read from, for messages: the file, and the line of each key.
     file: Path | None = field(default=None, compare=False)

@@ -237,6 +237,7 @@ class NodeRunner:
             backup_stall_ms=timing.backup_stall_ms,
             replace_backup_ms=timing.replace_backup_ms,
             fragment_threshold=config.fragment_threshold,
+            memory_bytes_max=config.memory_bytes_max,
         )
 
     # --- what others want to know ---
