@@ -81,17 +81,18 @@ class Takers:
             return []
         self.turn = (self.turn + 1) % len(wanting)
         wanting = wanting[self.turn :] + wanting[: self.turn]
-        # The modest first: what they leave of their parts, the others can take.
-        wanting.sort(key=self.credit.__getitem__)
-        shares: list[tuple[NodeId, int]] = []
-        for index, node in enumerate(wanting):
-            fair = -(-ready // (len(wanting) - index))
-            share = min(self.credit[node], fair)
-            if share:
-                shares.append((node, share))
-                self.credit[node] -= share
-                ready -= share
-        return shares
+        shares: dict[NodeId, int] = {}
+        # Again while there is credit: who took less than its part leaves it to the others.
+        while ready and wanting:
+            for index, node in enumerate(wanting):
+                fair = -(-ready // (len(wanting) - index))
+                share = min(self.credit[node], fair)
+                if share:
+                    shares[node] = shares.get(node, 0) + share
+                    self.credit[node] -= share
+                    ready -= share
+            wanting = [node for node in wanting if self.credit[node] > 0]
+        return list(shares.items())
 
     def give_back(self) -> list[tuple[NodeId, int]]:
         """The fragment is empty: credit to return, and offers are forgotten."""

@@ -1,0 +1,108 @@
+"""Who is next on a node, and how much is asked of fragments elsewhere."""
+
+import pytest
+
+from fedq.core.ids import FragmentId
+from fedq.core.limits import credit_window_max, delivery_batch_max
+from fedq.proxy.hub import PLENTIFUL, CreditOrder, Hub
+
+ONE, TWO = FragmentId(1), FragmentId(2)
+
+
+class Consumer:
+    """Takes as much as the test says."""
+
+    def __init__(self, appetite: int, group: object | None = None) -> None:
+        self.appetite = appetite
+        self.group = group
+        self.no_ack = False
+
+    def free(self) -> int:
+        return self.appetite
+
+
+def hub(*appetites: int) -> Hub[Consumer]:
+    made: Hub[Consumer] = Hub()
+    for appetite in appetites:
+        made.add(Consumer(appetite))
+    made.set_sources([(ONE, 1), (TWO, 1)])
+    return made
+
+
+@pytest.mark.parametrize("available", [1, 2, 3, 7, 1_000, 10_000])
+@pytest.mark.parametrize("appetites", [(1,), (5, 5), (1, 9), (3, 4, 5), (600, 700)])
+def test_nobody_is_dealt_more_than_it_takes(available: int, appetites: tuple[int, ...]) -> None:
+    made = hub(*appetites)
+    ready = made.ready()
+    amount, hands = made.plan(ready, available)
+    assert 0 < amount <= available
+    for consumer, start, step in hands:
+        dealt = len(range(amount)[start::step])
+        assert dealt <= min(consumer.appetite, delivery_batch_max)
+
+
+def test_consumers_that_share_an_allowance_are_dealt_to_one_at_a_time() -> None:
+    made: Hub[Consumer] = Hub()
+    group = object()
+    made.add(Consumer(1, group))
+    made.add(Consumer(1, group))
+    made.add(Consumer(1))
+    assert len(made.ready()) == 2
+    assert made.appetite() == 2
+
+
+def test_scarce_credit_is_given_to_one_offer_at_a_time() -> None:
+    made = hub(1)
+    assert made.orders() == [], "nobody has said that it has messages"
+    made.on_offer(ONE, 1)
+    made.on_offer(TWO, 1)
+    assert made.orders() == [CreditOrder(ONE, 1, 1, True)]
+    assert made.orders() == []
+    made.on_credit_back(ONE, 1, 1)
+    assert made.orders() == [CreditOrder(TWO, 1, 1, True)]
+
+
+def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() -> None:
+    made = hub(4 * PLENTIFUL)
+    share = 2 * PLENTIFUL
+    assert made.orders() == [CreditOrder(ONE, 1, share, False), CreditOrder(TWO, 1, share, False)]
+    made.on_deliver(ONE, 1, [1], [], [b"a"])
+    made.take_parked(1)
+    assert made.orders() == []
+    made.on_deliver(ONE, 1, list(range(2, share + 1)), [], [b"a"] * (share - 1))
+    made.take_parked(share)
+    assert made.orders() == [CreditOrder(ONE, 1, share, False)]
+
+
+def test_credit_has_an_upper_bound() -> None:
+    made = hub(1 << 40)
+    orders = made.orders()
+    assert orders
+    assert all(order.amount <= credit_window_max for order in orders)
+
+
+def test_a_reign_that_is_over_gets_no_credit_and_delivers_nothing() -> None:
+    made = hub(1)
+    assert made.set_sources([(ONE, 2), (TWO, 1)]) == [ONE]
+    assert not made.on_offer(ONE, 1)
+    assert not made.on_deliver(ONE, 1, [7], [], [b"a"])
+    made.on_credit_back(ONE, 1, 5)
+    assert not made.parked
+    assert made.on_offer(ONE, 2)
+
+
+def test_parked_messages_wait_in_order_and_say_whether_they_were_seen() -> None:
+    made = hub(1)
+    made.on_deliver(ONE, 1, [7, 8, 9], [8], [b"a", b"b", b"c"])
+    assert made.appetite() == -2
+    assert [(p.position, p.redelivered) for p in made.take_parked(2)] == [(7, False), (8, True)]
+    assert made.drop_parked(ONE) == [9]
+
+
+def test_without_consumers_all_credit_is_void() -> None:
+    made = hub(1)
+    made.on_offer(ONE, 1)
+    made.orders()
+    made.remove(made.consumers[0])
+    assert made.reserved() == 0
+    assert made.orders() == []

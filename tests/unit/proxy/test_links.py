@@ -1,0 +1,120 @@
+"""What a link does at once, and what it refuses: the cases that a random walk seldom meets."""
+
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
+from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, PeerMessage, Relay
+from fedq.proxy.links import HELD_FRAMES_MAX, NO_SESSION, RESEND_MS, Link
+
+ONE = MapVersion(1)
+
+
+def pair() -> tuple[Link, Link]:
+    """Two ends in one session, connected."""
+    ann = Link(NodeId("ann"), Incarnation(1), NodeId("ben"))
+    ben = Link(NodeId("ben"), Incarnation(1), NodeId("ann"))
+    ann.set_session(1, 1)
+    ben.set_session(1, 1)
+    ann.on_connected()
+    ben.on_connected()
+    return ann, ben
+
+
+def offers(*numbers: int) -> list[PeerMessage]:
+    return [Offer(FragmentId(number), 1) for number in numbers]
+
+
+def say(link: Link, *numbers: int) -> list[PeerFrame]:
+    for message in offers(*numbers):
+        link.send(message)
+    return link.take_frames(ONE, 0, None)
+
+
+def test_a_new_connection_carries_at_once_what_was_not_acknowledged() -> None:
+    ann, ben = pair()
+    say(ann, 1, 2)
+    ann.on_disconnected()
+    assert say(ann, 3) == []
+    ann.on_connected()
+    (frame,) = ann.take_frames(ONE, 1, None)
+    assert (frame.first, frame.messages) == (1, offers(1, 2, 3))
+    assert ben.on_frame(frame, ONE, 1) == offers(1, 2, 3)
+
+
+def test_part_of_a_repeated_frame_may_be_new() -> None:
+    ann, ben = pair()
+    (first,) = say(ann, 1, 2)
+    assert ben.on_frame(first, ONE, 0) == offers(1, 2)
+    say(ann, 3)
+    ann.on_disconnected()
+    ann.on_connected()
+    (again,) = ann.take_frames(ONE, 1, None)
+    assert ben.on_frame(again, ONE, 1) == offers(3)
+
+
+def test_nothing_of_an_earlier_session_is_heard() -> None:
+    ann, ben = pair()
+    (old,) = say(ann, 1)
+    assert ben.set_session(5, 1)
+    assert ben.on_frame(old, ONE, 0) == []
+    assert not ben.set_session(5, 0)
+    assert ben.session == NO_SESSION
+    assert ben.on_frame(old, ONE, 0) == []
+    ben.send(offers(1)[0])
+    assert ben.take_frames(ONE, 0, None) == []
+
+
+def test_an_acknowledgement_of_an_earlier_session_frees_nothing() -> None:
+    ann, ben = pair()
+    ben.on_frame(say(ann, 1)[0], ONE, 0)
+    (answer,) = ben.take_frames(ONE, 0, None)
+    ann.set_session(7, 1)
+    say(ann, 2)
+    ann.on_frame(answer, ONE, 0)
+    assert ann.bytes_unacked > 0
+
+
+def test_frames_wait_for_the_map_and_come_in_order() -> None:
+    ann, ben = pair()
+    ann.send(offers(1)[0])
+    (ahead,) = ann.take_frames(MapVersion(4), 0, None)
+    (behind,) = say(ann, 2)
+    assert ben.on_frame(ahead, ONE, 0) == []
+    assert ben.on_frame(behind, ONE, 0) == [], "it came after one that waits"
+    assert ben.release(MapVersion(3), 0) == []
+    assert ben.release(MapVersion(4), 0) == offers(1, 2)
+
+
+def test_who_is_far_behind_the_map_keeps_only_so_much_and_loses_nothing() -> None:
+    ann, ben = pair()
+    ann.send(offers(1)[0])
+    for frame in ann.take_frames(MapVersion(2), 0, None):
+        ben.on_frame(frame, ONE, 0)
+    for number in range(2, HELD_FRAMES_MAX + 50):
+        for frame in say(ann, number):
+            ben.on_frame(frame, ONE, 0)
+    assert len(ben.held) == HELD_FRAMES_MAX
+    heard = ben.release(MapVersion(2), 0)
+    (answer,) = ben.take_frames(MapVersion(2), 0, None)
+    ann.on_frame(answer, MapVersion(2), 0)
+    for frame in ann.take_frames(ONE, RESEND_MS + 1, None):
+        heard += ben.on_frame(frame, MapVersion(2), RESEND_MS + 1)
+    assert heard == offers(*range(1, HELD_FRAMES_MAX + 50))
+
+
+def test_large_messages_travel_in_frames_of_their_own() -> None:
+    ann, ben = pair()
+    messages = [Relay(n, "/", [bytes(peer_frame_bytes_max)]) for n in (1, 2)]
+    for message in messages:
+        ann.send(message)
+    frames = ann.take_frames(ONE, 0, None)
+    assert [len(frame.messages) for frame in frames] == [1, 1]
+    heard = [message for frame in frames for message in ben.on_frame(frame, ONE, 0)]
+    assert heard == messages
+
+
+def test_a_heartbeat_goes_out_though_there_is_nothing_to_say() -> None:
+    ann, _ = pair()
+    beat = Heartbeat(5, 0, False)
+    (frame,) = ann.take_frames(ONE, 5, beat)
+    assert (frame.first, frame.messages, frame.heartbeat) == (0, [], beat)
+    assert ann.take_frames(ONE, 6, None) == []

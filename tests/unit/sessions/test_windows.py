@@ -1,0 +1,72 @@
+"""Delivery tags and confirms, as a channel's client knows them (AMQP 0-9-1, 1.8.3.13)."""
+
+from fedq.core.ids import FragmentId
+from fedq.sessions.confirms import ConfirmWindow
+from fedq.sessions.unacked import UnackedWindow
+
+ONE = FragmentId(1)
+
+
+def window(count: int) -> UnackedWindow[str]:
+    made: UnackedWindow[str] = UnackedWindow()
+    made.add("consumer", ONE, list(range(11, 11 + count)))
+    return made
+
+
+def positions(window: UnackedWindow[str]) -> list[int]:
+    return [delivery.position for delivery in window.deliveries()]
+
+
+def test_tags_go_on_over_deliveries_that_need_no_acknowledgement() -> None:
+    made = window(2)
+    assert made.skip(3) == 3
+    assert made.add("consumer", ONE, [13]) == 6
+    assert made.resolve(4, False) is None
+    assert len(made.resolve(6, True) or []) == 3
+
+
+def test_a_tag_is_known_once() -> None:
+    made = window(2)
+    assert made.resolve(1, False) is not None
+    assert made.resolve(1, False) is None
+    assert made.resolve(1, True) is None
+
+
+def test_tag_zero_with_multiple_means_all_and_alone_means_nothing() -> None:
+    made = window(3)
+    assert made.resolve(0, False) is None
+    assert len(made.resolve(0, True) or []) == 3
+    assert made.resolve(0, True) == [], "nothing is out: that is no error"
+
+
+def test_a_tag_that_was_never_given_is_unknown() -> None:
+    made = window(3)
+    assert made.resolve(4, True) is None
+    assert positions(made) == [11, 12, 13]
+
+
+def test_one_old_delivery_does_not_keep_the_memory_of_the_rest() -> None:
+    made = window(5_000)
+    for tag in range(2, 5_001):
+        made.resolve(tag, False)
+    assert positions(made) == [11]
+    assert len(made._order) < 1_100
+
+
+def test_the_first_unsafe_publish_holds_back_the_confirms_behind_it() -> None:
+    made = ConfirmWindow("channel")
+    first, second = made.open(2, 1), made.open(1, 2)
+    second.waiting = 0
+    assert made.flush() == 0
+    first.waiting = 0
+    assert made.flush() == 3
+    assert made.flush() == 0
+
+
+def test_a_publish_that_nobody_has_to_store_is_confirmed_in_its_turn() -> None:
+    made = ConfirmWindow("channel")
+    first = made.open(1, 1)
+    made.open(1, 0)
+    assert made.flush() == 0
+    first.waiting = 0
+    assert made.flush() == 2
