@@ -23,7 +23,7 @@ C1 = ConnectionId(1)
 CONFIG = NodeConfig(NodeId("n1"), Path(), (Listener(HOST, 0),))
 
 
-def feed(method: Callable[..., None], *args: object) -> None:
+def feed(method: Callable[..., bool | None], *args: object) -> None:
     """An input without turns."""
     method(*args)
 
