@@ -55,9 +55,7 @@ class Proposals:
             answer(GAVE_UP)
             return
         if answer is not None and not fitting([operation]):
-            answer(
-                Refused(RESOURCE_ERROR, "the names and arguments are too large: use shorter ones")
-            )
+            answer(Refused(RESOURCE_ERROR, TOO_LARGE))
             return
         self._gathered.append((operation, answer))
 

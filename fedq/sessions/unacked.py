@@ -80,10 +80,6 @@ class UnackedWindow(Generic[Holder]):
         self._order.clear()
         return found
 
-    def of(self, holder: Holder) -> list[Delivery[Holder]]:
-        """What this holder has; it stays in the window."""
-        return [delivery for delivery in self._by_tag.values() if delivery.holder is holder]
-
     def deliveries(self) -> list[Delivery[Holder]]:
         """All of them, in tag order."""
         return list(self._by_tag.values())
