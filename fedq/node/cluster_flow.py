@@ -156,6 +156,7 @@ class ClusterFlow:
         if not all(state.peers[node].introduced for node in state.live_peers()):
             return False
         state.joined = True
+        state.joined_ms = state.now_ms
         return True
 
     def decide_serving(self) -> bool:

@@ -19,6 +19,9 @@ from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
 from fedq.wiring.state import FragmentInfo
 
+#: How long after joining a copy on disk may wait for a part in the map.
+KEEP_COLD_MS = 30_000
+
 Copy = tuple[dict[int, bytes], dict[Origin, int]]
 
 
@@ -45,9 +48,23 @@ class FragmentRoles:
                 return self._lead(info)
         elif state.me in info.backups:
             self._follow(info)
-        else:
+        elif fragment not in state.recovered:
             self.leave(fragment)
         return False
+
+    def forget_cold(self) -> None:
+        """Copies from the disk that the map has found no use for.
+
+        A node that restarts is taken out of its fragments' copies and, mostly, soon put back: what
+        it has on disk need not be sent to it again. So they are kept for a while.
+        """
+        state = self.state
+        if not state.joined or state.now_ms - state.joined_ms < KEEP_COLD_MS:
+            return
+        for fragment in list(state.recovered):
+            info = state.map.fragments.get(fragment)
+            if info is None or state.me not in info.copies:
+                self.leave(fragment)
 
     def leave(self, fragment: FragmentId) -> None:
         """This node holds no copy any more: memory and journal forget it."""

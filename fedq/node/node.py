@@ -311,6 +311,7 @@ class Node:
         self.memory.tick()
         if state.now_ms - self._segments_ms >= SEGMENTS_EVERY_MS:
             self._segments_ms = state.now_ms
+            self.roles.forget_cold()
             state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)
 
     def stop(self) -> None:

@@ -297,6 +297,7 @@ class NodeState:
         self.serving = False
         #: Whether this process has been up in the map: before that its map may be an old one.
         self.joined = False
+        self.joined_ms = 0
         self.leader: NodeId | None = None
         #: The number of the last journal chunk that is on disk.
         self.synced = 0
