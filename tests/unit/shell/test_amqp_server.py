@@ -1,12 +1,16 @@
 """The listeners: what clients do reaches the node once each, and what it wants reaches them."""
 
 import asyncio
+import contextlib
+import itertools
 import logging
+import random
 import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +20,14 @@ from fedq.shell import amqp_server, listeners
 from fedq.shell.amqp_server import AmqpServer
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import ClientTls, ConfigError, Listener, NodeConfig
-from tests.unit.shell.fakes import FakeNode, run, until
+from fedq.shell.turn import Turn
+from tests.unit.shell.fakes import FakeNode, Recorder, run, until
 
 HOST = "127.0.0.1"
 C1 = ConnectionId(1)
+CROWD = range(1, 5)
+#: What the event loop reads at most at once, and a little more.
+READ_BYTES = 256 * 1024
 CONFIG = NodeConfig(NodeId("n1"), Path(), (Listener(HOST, 0),))
 
 
@@ -37,19 +45,45 @@ async def hears_nothing(reader: asyncio.StreamReader) -> bool:
 
 
 class Served:
-    """A server with a fake node behind it."""
+    """A server with a fake node behind it, if wanted in turns."""
 
-    def __init__(self, connections_max: int = 100) -> None:
+    def __init__(self, connections_max: int = 100, in_turns: bool = False) -> None:
         self.node = FakeNode()
-        self.server = AmqpServer(self.node, feed, connections_max)
+        self.turn = Turn(self.node, now_ms=lambda: 0, on_fatal=pytest.fail)
+        self.server = AmqpServer(self.node, self.turn.input if in_turns else feed, connections_max)
+        lanes = Recorder().outlets()
+        self.turn.connect(lanes._replace(set_reading=self.server.set_reading))
         self.port = 0
+
+    def turns(self) -> list[list[tuple[object, bytes]]]:
+        """What each turn with bytes took in: connections and chunks."""
+        found: list[list[tuple[object, bytes]]] = [[]]
+        for one in self.node.inputs:
+            if one[0] == "end_turn":
+                found.append([])
+            elif one[0] == "on_bytes" and isinstance(one[2], bytes):
+                found[-1].append((one[1], one[2]))
+        return [turn for turn in found if turn]
+
+    def received(self, connection: ConnectionId) -> bytes:
+        """All that the node was handed of a connection."""
+        chunks = [chunk for turn in self.turns() for by, chunk in turn if by == connection]
+        return b"".join(chunks)
+
+    def has_all(self, connection: ConnectionId, data: bytes) -> bool:
+        """Whether the node was handed as many bytes as these."""
+        return len(self.received(connection)) >= len(data)
+
+    def has_met(self, connection: ConnectionId) -> bool:
+        """Whether the node knows the connection."""
+        return any(one[0] == connection for one in self.node.of("on_connected"))
 
 
 @asynccontextmanager
 async def served(
-    connections_max: int = 100, tls: ssl.SSLContext | None = None
+    connections_max: int = 100, tls: ssl.SSLContext | None = None, in_turns: bool = False
 ) -> AsyncIterator[Served]:
-    one = Served(connections_max)
+    one = Served(connections_max, in_turns)
     (bound,) = listeners.bind(CONFIG, "amqp.listen[0]", Listener(HOST, 0))
     one.port = bound.getsockname()[1]
     await one.server.listen(bound, tls)
@@ -165,6 +199,133 @@ def test_back_pressure_stops_reading() -> None:
             assert one.node.of("on_bytes")[1] == (C1, b"later")
             writer.close()
             second.close()
+
+    run(scenario())
+
+
+def send_all_that_fits(client: socket.socket) -> bytes:
+    """Fills the buffers of the kernel; what fitted."""
+    client.setblocking(False)
+    block = random.Random(1).randbytes(100_000)
+    sent = b""
+    with contextlib.suppress(BlockingIOError):
+        while len(sent) < 3_000_000:
+            sent += block[: client.send(block)]
+    return sent
+
+
+@asynccontextmanager
+async def crowd(count: int) -> AsyncIterator[tuple[Served, list[bytes]]]:
+    """Clients that have sent more than one read takes, before the node reads any of it."""
+    async with served(in_turns=True) as one:
+        with contextlib.ExitStack() as sockets:
+            sent: list[bytes] = []
+            for number in range(1, count + 1):
+                client = sockets.enter_context(socket.create_connection((HOST, one.port)))
+                await until(partial(one.has_met, ConnectionId(number)))
+                one.server.set_reading(ConnectionId(number), False)
+                sent.append(send_all_that_fits(client))
+            assert min(map(len, sent)) > 2 * READ_BYTES
+            for number in range(1, count + 1):
+                one.server.set_reading(ConnectionId(number), True)
+            yield one, sent
+
+
+@pytest.mark.parametrize("node_resumes", [False, True])
+def test_a_busy_connection_is_read_a_bounded_number_of_times_in_a_turn(
+    monkeypatch: pytest.MonkeyPatch, node_resumes: bool
+) -> None:
+    monkeypatch.setattr(amqp_server, "read_bytes_per_turn_max", 1)
+
+    async def scenario() -> None:
+        async with crowd(2) as (one, sent):
+
+            def resume(connection: ConnectionId, _: bytes) -> None:
+                one.server.set_reading(connection, False)
+                one.server.set_reading(connection, True)
+                one.node.out.reading[connection] = True
+
+            if node_resumes:
+                one.node.on("on_bytes", resume)
+            for number, data in enumerate(sent, 1):
+                connection = ConnectionId(number)
+                await until(partial(one.has_all, connection, data))
+                assert one.received(connection) == data
+            for turn in one.turns():
+                readers = [connection for connection, _ in turn]
+                assert len(readers) == len(dict.fromkeys(readers)), "one read of each"
+
+    run(scenario())
+
+
+def test_a_turn_ends_when_all_connections_together_have_brought_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(amqp_server, "turn_bytes_max", READ_BYTES + 1)
+
+    async def scenario() -> None:
+        async with crowd(4) as (one, sent):
+            passes: list[int] = []
+
+            def look() -> None:
+                passes.append(len(one.turns()))
+                asyncio.get_running_loop().call_soon(look)
+
+            look()
+            wanted = sum(map(len, sent))
+            await until(lambda: sum(len(one.received(ConnectionId(n))) for n in CROWD) == wanted)
+            for turn in one.turns():
+                assert sum(len(chunk) for _, chunk in turn) <= 2 * READ_BYTES
+            steps = [after - before for before, after in itertools.pairwise(passes)]
+            assert max(steps) >= 2, "turns that are full do not wait for the event loop"
+            for number in CROWD:
+                assert one.received(ConnectionId(number)) == sent[number - 1]
+
+    run(scenario())
+
+
+def test_the_end_of_a_turn_does_not_resume_what_the_node_has_paused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(amqp_server, "read_bytes_per_turn_max", 1)
+
+    async def scenario() -> None:
+        async with crowd(2) as (one, sent):
+
+            def press_back(connection: ConnectionId, _: bytes) -> None:
+                if connection == C1:
+                    one.node.out.reading[C1] = False
+
+            one.node.on("on_bytes", press_back)
+            await until(partial(one.has_all, ConnectionId(2), sent[1]))
+            assert len(one.received(C1)) <= READ_BYTES
+            one.node.on("on_bytes", lambda *_: None)
+            one.server.set_reading(C1, True)
+            await until(partial(one.has_all, C1, sent[0]))
+            assert one.received(C1) == sent[0]
+
+    run(scenario())
+
+
+def test_a_connection_closed_while_it_is_held_sees_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(amqp_server, "read_bytes_per_turn_max", 1)
+
+    async def scenario() -> None:
+        async with served() as one:
+            reader, writer = await asyncio.open_connection(HOST, one.port)
+
+            def refuse(connection: ConnectionId, _: bytes) -> None:
+                # The event loop calls this after the read that had the connection held.
+                asyncio.get_running_loop().call_soon(one.server.close, connection)
+
+            one.node.on("on_bytes", refuse)
+            writer.write(bytes(4_000_000))
+            assert await reader.read() == b""
+            writer.close()
+            # Long before the server loses its patience: what was unread did not stand in the way.
+            await until(lambda: one.node.of("on_disconnected"), amqp_server.linger_s / 2)
 
     run(scenario())
 

@@ -56,6 +56,102 @@ def test_inputs_of_one_iteration_share_a_turn() -> None:
     run(scenario())
 
 
+def test_an_input_that_brought_enough_ends_the_turn_at_once() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        node, turn = driven.node, driven.turn
+        inside: list[int] = []
+
+        def take(data: bytes) -> bool:
+            node.on_bytes(C1, data)
+            inside.append(node.inputs.count(("end_turn",)))
+            return data == b"much"
+
+        node.on("end_turn", lambda: node.out.writes.update({C1: [b"answer"]}))
+        turn.input(take, b"little")
+        turn.input(take, b"much")
+        assert driven.recorder.calls == [("write", C1, [b"answer"])], "not only with the next pass"
+        turn.input(take, b"much")
+        turn.input(take, b"rest")
+        assert inside == [0, 0, 1, 2], "never inside of the input"
+        await asyncio.sleep(0)
+        assert node.inputs == [
+            ("begin_turn", 1_000),
+            ("on_bytes", C1, b"little"),
+            ("on_bytes", C1, b"much"),
+            ("end_turn",),
+            ("begin_turn", 1_001),
+            ("on_bytes", C1, b"much"),
+            ("end_turn",),
+            ("begin_turn", 1_002),
+            ("on_bytes", C1, b"rest"),
+            ("end_turn",),
+        ]
+        assert len(driven.recorder.calls) == 3
+
+    run(scenario())
+
+
+def test_after_a_full_turn_the_next_one_still_ends_and_again_is_heard() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        node = driven.node
+
+        def want_more() -> None:
+            node.out.again = len(node.of("end_turn")) < 3
+
+        node.on("end_turn", want_more)
+        driven.turn.input(lambda: True)
+        await until(lambda: len(node.of("end_turn")) == 3)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        driven.turn.input(node.on_bytes, C1, b"later")
+        await asyncio.sleep(0)
+        assert node.inputs[-2:] == [("on_bytes", C1, b"later"), ("end_turn",)]
+        assert len(node.of("end_turn")) == 4
+
+    run(scenario())
+
+
+def test_a_full_input_of_an_outlet_waits_until_the_lanes_are_empty() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        node, turn, recorder = driven.node, driven.turn, driven.recorder
+
+        def take() -> bool:
+            node.out.writes[C1] = [b"second"]
+            return True
+
+        def write(connection: ConnectionId, parts: list[bytes]) -> None:
+            if parts == [b"first"]:
+                turn.input(take)
+            recorder.calls.append(("write", connection, parts))
+
+        turn.connect(recorder.outlets()._replace(write=write))
+        node.on("on_bytes", lambda _, __: node.out.writes.update({C1: [b"first"]}))
+        turn.input(node.on_bytes, C1, b"")
+        await until(lambda: len(recorder.calls) == 2)
+        assert recorder.calls == [("write", C1, [b"first"]), ("write", C1, [b"second"])]
+
+    run(scenario())
+
+
+def test_a_failure_at_the_end_of_a_full_turn_cuts_the_node_off() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+
+        def explode() -> None:
+            raise NodeFailure("a broken invariant")
+
+        driven.node.on("end_turn", explode)
+        driven.turn.input(lambda: True)
+        assert driven.reasons == ["NodeFailure: a broken invariant"]
+        await asyncio.sleep(0)
+        assert len(driven.node.of("end_turn")) == 1
+
+    run(scenario())
+
+
 def test_lanes_are_carried_out_in_the_order_of_the_contract() -> None:
     async def scenario() -> None:
         driven = Driven()
