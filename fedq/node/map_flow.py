@@ -45,6 +45,9 @@ from fedq.wiring.state import (
     QueueRemoved,
 )
 
+#: How long a peer that counts as down may be back with its subscribers.
+ABSENT_MS = 30_000
+
 NameChange = (
     QueueAdded | QueueRemoved | ExchangeAdded | ExchangeRemoved | ClaimTaken | ClaimReleased
 )
@@ -277,12 +280,33 @@ class MapFlow:
         if before != NO_SESSION:
             self.fragments.on_member_gone(node)
             if before[1] != theirs_up:
-                self.publishing.on_peer_gone(node)
-                self.private.on_peer_gone(node)
-            # Otherwise it was only this node that counted as down: what the peer wants to hear
-            # stands, and what it has not answered goes again.
+                peer.down_ms = state.now_ms
+                self.publishing.on_peer_down(node)
+        # As long as its process may be the same, what the peer wants to hear stands, and what it
+        # has not answered goes again.
+        process = theirs.incarnation if theirs is not None else None
+        if peer.process != process:
+            if peer.process is not None:
+                self._forget_peer(node)
+            peer.process = process
         if begins:
             self._introduce(node)
+
+    def _forget_peer(self, node: NodeId) -> None:
+        """The peer's process is gone for good, and its private queues with it."""
+        self.publishing.on_peer_gone(node)
+        self.private.on_peer_gone(node)
+
+    def give_up_absent(self) -> None:
+        """Peers that have been down for too long, or are owed too much, are not waited for."""
+        state = self.state
+        lost, state.lost_peers = state.lost_peers, {}
+        for node, peer in state.peers.items():
+            absent = peer.introduced and peer.link.session == NO_SESSION
+            late = state.now_ms - peer.down_ms >= ABSENT_MS
+            member = state.map.members.get(node)
+            if absent and member is not None and not member.up and (late or node in lost):
+                self._forget_peer(node)
 
     def _is_me(self, incarnation: int) -> bool:
         state = self.state

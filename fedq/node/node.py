@@ -312,6 +312,7 @@ class Node:
         if state.now_ms - self._segments_ms >= SEGMENTS_EVERY_MS:
             self._segments_ms = state.now_ms
             self.roles.forget_cold()
+            self.map.give_up_absent()
             state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)
 
     def stop(self) -> None:

@@ -83,6 +83,8 @@ class PublishFlow:
     ) -> None:
         publishers = [self._publisher(channel, queue) for queue in targets.queues]
         nodes = [node for node in targets.nodes if self._is_linked(node)]
+        if len(nodes) < len(targets.nodes):
+            self._keep_for_absent(channel.client.vhost, targets.nodes, messages)
         group = None
         if channel.confirms is not None:
             waiting = len(publishers) + (1 if nodes else 0)
@@ -109,6 +111,20 @@ class PublishFlow:
     def _is_linked(self, node: NodeId) -> bool:
         peer = self.state.peers.get(node)
         return peer is not None and peer.link.session != NO_SESSION
+
+    def _keep_for_absent(
+        self, vhost: str, nodes: tuple[NodeId, ...], messages: list[bytes]
+    ) -> None:
+        """Nodes that count as down may be back with their subscribers; nobody waits for them."""
+        for node in nodes:
+            peer = self.state.peers.get(node)
+            if peer is None or peer.link.session != NO_SESSION or not peer.introduced:
+                continue
+            if peer.relays.full:
+                self.state.lost_peers[node] = None
+            elif not peer.relays.add(vhost, messages, None):
+                self.flush_relays(node)
+                peer.relays.add(vhost, messages, None)
 
     def _publisher(self, channel: Channel, queue: QueueKey) -> FragmentPublisher[Channel]:
         fragment = channel.sticky.get(queue)
@@ -283,9 +299,15 @@ class PublishFlow:
             if client is not None:
                 self.state.release_reading(client, f"relays to {node}")
 
+    def on_peer_down(self, node: NodeId) -> None:
+        """The peer counts as down: publishers wait for its private queues no longer."""
+        self._give_up(node, self.state.peers[node].relays.release())
+
     def on_peer_gone(self, node: NodeId) -> None:
-        """The peer's private queues died with it: nothing is owed to them."""
-        done = self.state.peers[node].relays.abandon()
+        """The peer's private queues died with its process: nothing is owed to them."""
+        self._give_up(node, self.state.peers[node].relays.abandon())
+
+    def _give_up(self, node: NodeId, done: list[tuple[int, RelayWaiter]]) -> None:
         missed = {last - back: None for last, waiter in done for back in range(waiter.size)}
         self._finish_relays(done, missed)
         self._release_relays(node)

@@ -220,9 +220,11 @@ class Peer:
 
     __slots__ = (
         "applied",
+        "down_ms",
         "interest_told",
         "introduced",
         "link",
+        "process",
         "relayed",
         "relays",
         "sent_heard_ms",
@@ -239,6 +241,10 @@ class Peer:
         self.introduced = False
         #: The last relay taken from each process of it.
         self.relayed: dict[Incarnation, int] = {}
+        #: The process that its link and its interest are of; None: none yet, or given up.
+        self.process: Incarnation | None = None
+        #: Since when the map has it down.
+        self.down_ms = 0
         #: The newest `sent_ms` of its heartbeats, to be echoed.
         self.sent_heard_ms = 0
 
@@ -329,6 +335,8 @@ class NodeState:
         self.attaching: dict[FragmentId, None] = {}
         #: How many times this process has asked a primary for a copy.
         self.copies_asked = 0
+        #: Peers that count as down and are not expected back any more.
+        self.lost_peers: dict[NodeId, None] = {}
         #: Copies that did not follow, and have to be compared with their primaries' again.
         self.suspect_copies: dict[FragmentId, None] = {}
         #: Settlements of remote deliveries, per fragment: (acknowledged, requeued).

@@ -82,6 +82,11 @@ class Relays(Generic[Waiter]):
             done.append(self._waiting.popleft())
         return done
 
+    def release(self) -> list[tuple[int, Waiter]]:
+        """The peer counts as down: nobody waits for it; but what it has not answered is kept."""
+        done, self._waiting = list(self._waiting), deque()
+        return done
+
     def abandon(self) -> list[tuple[int, Waiter]]:
         """The peer is gone, and its private queues with it."""
         self._pending = {}
