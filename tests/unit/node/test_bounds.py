@@ -1,0 +1,150 @@
+"""What a node holds back, and what it must not drop: memory, fences, closing channels, absences."""
+
+from fedq.amqp.methods import (
+    BasicConsume,
+    BasicConsumeOk,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionBlocked,
+    ConnectionUnblocked,
+    ExchangeDelete,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    encode_method,
+)
+from tests.unit.amqp.wire import publish
+from tests.unit.node.harness import Client, Cluster
+
+KIB = 1024
+
+
+def count(client: Client, queue: str) -> int:
+    return client.ask(QueueDeclare(queue, passive=True), QueueDeclareOk).message_count
+
+
+def is_read(client: Client) -> bool:
+    return client.is_read
+
+
+def test_publishers_wait_while_memory_is_full_and_go_on_when_consumers_have_taken_enough() -> None:
+    cluster = Cluster(1, memory_bytes_max=64 * KIB)
+    publisher, reader = cluster.client(), cluster.client()
+    publisher.ask(QueueDeclare("work"), QueueDeclareOk)
+    publisher.publish("work", *["x" * KIB] * 80)
+    cluster.pass_ms(1_000)
+    assert not is_read(publisher)
+    assert publisher.take(ConnectionBlocked).reason.startswith("low on memory")
+    late = cluster.knock()
+    late.shake_hands()
+    cluster.wait_for(lambda: late.has(ConnectionBlocked))
+    assert is_read(reader), "who only consumes goes on"
+    reader.ask(BasicConsume("work", no_ack=True), BasicConsumeOk)
+    cluster.pass_ms(1_000)
+    assert len(reader.deliveries()) == 80
+    assert is_read(publisher)
+    assert publisher.has(ConnectionUnblocked)
+
+
+def test_publishers_elsewhere_are_held_back_by_a_full_node() -> None:
+    cluster = Cluster(2, memory_bytes_max=64 * KIB)
+    home, away = cluster.client("n1"), cluster.client("n2")
+    home.ask(QueueDeclare("work", arguments={"x-fedq-replicas": 1}), QueueDeclareOk)
+    away.ask(ConfirmSelect(), ConfirmSelectOk)
+    away.publish("work", *["x" * KIB] * 80)
+    cluster.pass_ms(1_000)
+    away.said.clear()
+    away.publish("work", "one more")
+    cluster.pass_ms(1_000)
+    assert away.heard() == [], "stored, but not confirmed while memory is full"
+    home.ask(BasicConsume("work", no_ack=True), BasicConsumeOk)
+    cluster.pass_ms(1_000)
+    assert [type(method).__name__ for method in away.heard()] == ["BasicAck"]
+
+
+def test_what_a_channel_sent_before_it_closed_takes_effect() -> None:
+    cluster = Cluster(3)
+    client, other = cluster.client("n2"), cluster.client("n3")
+    client.write(
+        encode_method(1, QueueDeclare("work", durable=True))
+        + publish(1, "", "work", b"kept")
+        + encode_method(1, ChannelClose(200, "", 0, 0))
+        + encode_method(1, ChannelOpen())
+    )
+    cluster.wait_for(lambda: client.has(ChannelOpenOk))
+    assert client.has(ChannelCloseOk)
+    cluster.pass_ms(500)
+    assert count(other, "work") == 1
+    assert not client.has(QueueDeclareOk), "the new channel hears nothing of the old one"
+
+
+def test_a_node_that_is_cut_off_confirms_nothing_that_its_old_map_cannot_route() -> None:
+    cluster = Cluster(3)
+    fenced, living = cluster.client("n3"), cluster.client("n1")
+    fenced.ask(ConfirmSelect(), ConfirmSelectOk)
+    cluster.cut("n3")
+    cluster.pass_ms(1_000)
+    living.ask(QueueDeclare("new", durable=True), QueueDeclareOk)
+    fenced.publish("new", "precious")
+    cluster.pass_ms(500)
+    assert not [method for method in fenced.heard() if type(method).__name__ == "BasicAck"]
+    cluster.mend("n3")
+    cluster.pass_ms(2_000)
+    acks = [method for method in fenced.heard() if type(method).__name__ == "BasicAck"]
+    assert len(acks) == 1
+    assert count(living, "new") == 1
+
+
+def test_two_channels_that_declare_one_exclusive_name_share_one_queue() -> None:
+    cluster = Cluster(3)
+    client = cluster.client("n2", channels=2)
+    declare = QueueDeclare("mine", exclusive=True)
+    client.write(encode_method(1, declare) + encode_method(2, declare))
+    cluster.pass_ms(500)
+    assert [m.queue for m in client.heard() if isinstance(m, QueueDeclareOk)] == ["mine", "mine"]
+    stranger = cluster.client("n1")
+    stranger.send(declare)
+    cluster.pass_ms(200)
+    assert stranger.take(ChannelClose).reply_code == 405
+    client.hang_up()
+    cluster.pass_ms(200)
+    again = cluster.client("n3")
+    assert again.ask(declare, QueueDeclareOk).queue == "mine"
+
+
+def test_an_exchange_with_private_bindings_elsewhere_is_in_use() -> None:
+    cluster = Cluster(3)
+    client, other = cluster.client("n2"), cluster.client("n3")
+    name = client.ask(QueueDeclare("", exclusive=True), QueueDeclareOk).queue
+    other.send(ExchangeDelete("amq.topic", True))
+    assert other.take(ChannelClose).reply_code == 403
+    client.ask(QueueBind(name, "amq.topic", "#"), QueueBindOk)
+    marks = [b for b in cluster.node("n1").state.map.bindings if b.destination_kind == "node"]
+    assert [(mark.source, mark.destination) for mark in marks] == [("amq.topic", "n2")]
+    client.hang_up()
+    cluster.pass_ms(1_500)
+    left = [b for b in cluster.node("n1").state.map.bindings if b.destination_kind == "node"]
+    assert left == []
+
+
+def test_subscribers_of_a_node_that_was_only_cut_off_miss_nothing() -> None:
+    cluster = Cluster(3)
+    subscriber, publisher = cluster.client("n3"), cluster.client("n1")
+    name = subscriber.ask(QueueDeclare("", exclusive=True), QueueDeclareOk).queue
+    subscriber.ask(QueueBind(name, "amq.fanout", ""), QueueBindOk)
+    subscriber.ask(BasicConsume(name, no_ack=True), BasicConsumeOk)
+    publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+    cluster.cut("n3")
+    publisher.publish("", "at once", exchange="amq.fanout")
+    cluster.pass_ms(3_000)
+    publisher.publish("", "while down", exchange="amq.fanout")
+    cluster.pass_ms(500)
+    assert [type(m).__name__ for m in publisher.heard()] == ["BasicAck", "BasicAck"]
+    cluster.mend("n3")
+    cluster.pass_ms(2_000)
+    assert subscriber.deliveries() == ["at once", "while down"]
