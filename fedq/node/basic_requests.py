@@ -25,9 +25,9 @@ from fedq.core.errors import (
     ConnectionViolation,
     Refused,
 )
-from fedq.core.ids import QueueKey
+from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import consumers_per_channel_max
-from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE
+from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, CALL_COUNT
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
@@ -136,11 +136,32 @@ class BasicRequests:
 
     def cancel(self, channel: Channel, request: BasicCancel) -> None:
         """basic.cancel; an unknown tag is no error (1.8.3.5)."""
+        answer = None if request.no_wait else BasicCancelOk(request.consumer_tag)
         consumer = channel.consumers.get(request.consumer_tag)
         if consumer is not None:
             self.remove_consumer(consumer)
-        if not request.no_wait:
-            self.answers.reply(channel, BasicCancelOk(request.consumer_tag))
+            hub = self.state.hubs.get(consumer.queue)
+            if hub is not None and hub.sources and not hub.consumers:
+                self._answer_when_quiet(channel, list(hub.sources), answer)
+                return
+        if answer is not None:
+            self.answers.reply(channel, answer)
+
+    def _answer_when_quiet(
+        self, channel: Channel, fragments: list[FragmentId], answer: BasicCancelOk | None
+    ) -> None:
+        """The queue's fragments elsewhere may have sent messages before they hear of the cancel.
+
+        When they answer a question, those messages have come, and gone back; when they answer
+        another one, they have them again. So after cancel-ok nothing is missing from the queue.
+        """
+
+        def came_back(_: Totals) -> None:
+            self.consuming.flush_settlements()
+            self.asking.ask(CALL_COUNT, fragments, lambda _: self.answers.finish(channel, answer))
+
+        self.answers.wait(channel)
+        self.asking.ask(CALL_COUNT, fragments, came_back)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer ends; an auto-delete queue of this node goes with its last one."""
