@@ -149,7 +149,9 @@ class PeerStream:
 
     async def _expect_welcome(self, call: Call) -> None:
         try:
-            answer = await asyncio.wait_for(call.read(), _WELCOME_S)
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that comes with the answer.
+            async with asyncio.timeout(_WELCOME_S):
+                answer = await call.read()
         except TimeoutError as error:
             raise _StreamFailed(f"no welcome within {_WELCOME_S:g} seconds") from error
         if not isinstance(answer, bytes):
