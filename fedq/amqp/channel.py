@@ -25,7 +25,7 @@ from fedq.core.errors import (
     ChannelViolation,
     ConnectionViolation,
 )
-from fedq.core.message import encode
+from fedq.core.message import FLAGS_OF_NOTE, encode
 
 IDLE: Final = 0
 HEADER: Final = 1
@@ -119,7 +119,7 @@ class Channel:
         publish = (
             encode(self._flags, self._route, self._properties, body),
             self._route,
-            self._bits,
+            self._bits | self._flags & FLAGS_OF_NOTE,
         )
         self.state = IDLE
         self._forget()

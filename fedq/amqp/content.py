@@ -17,7 +17,16 @@ from fedq.amqp.values import (
     encode_table,
 )
 from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionViolation
-from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.message import (
+    FLAG_BAD_EXPIRATION,
+    FLAG_COPIES,
+    FLAG_DIRECT_REPLY,
+    FLAG_EXPIRES,
+    FLAG_PERSISTENT,
+    FLAG_PRIORITY,
+    FLAG_USER,
+    split,
+)
 
 #: Property lists without any property.
 NO_PROPERTIES: Final = b"\x00\x00"
@@ -43,7 +52,14 @@ _NAMES: Final = frozenset(name for _, name, _ in _PROPERTIES)
 _BEFORE_HEADERS: Final = (0x8000, 0x4000)
 _BETWEEN_PRIORITY_AND_TIMESTAMP: Final = (0x0400, 0x0200, 0x0100, 0x0080)
 _AFTER_TIMESTAMP: Final = (0x0020, 0x0010, 0x0008, 0x0004)
+_REPLY_TO: Final = 0x0200
+_EXPIRATION: Final = 0x0100
 _PERSISTENT_MODE: Final = 2
+#: The pseudo queue of RabbitMQ's direct reply-to.
+DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
+_DIRECT_REPLY_TO: Final = DIRECT_REPLY_TO.encode()
+#: RabbitMQ's longest time to live: what a 32-bit timer holds.
+EXPIRATION_MS_MAX: Final = 0xFFFF_FFFF
 
 _frame_head: Final = struct.Struct(">BHI")
 _header_head: Final = struct.Struct(">BHIIQ")
@@ -51,7 +67,7 @@ _BASIC_HEADER: Final = 60 << 16
 
 
 def message_flags(properties: bytes) -> int:
-    """Checks a property list and tells its flags for `fedq.core.message` (persistent or not).
+    """Checks a property list and tells its flags for `fedq.core.message`.
 
     Raises `ConnectionViolation` 502 for a list that does not hold what its flags announce.
     """
@@ -74,27 +90,41 @@ def _walk(properties: bytes) -> tuple[int, int]:
     if present & 3:
         raise ConnectionViolation(SYNTAX_ERROR, "flags beyond those of class basic are set")
     at = 2
-    flags = 0
+    flags = FLAG_USER if present & 0x0010 else 0
     for bit in _BEFORE_HEADERS:
         if present & bit:
             at += 1 + properties[at]
     if present & 0x2000:
-        _, at = decode_table(properties, at)
+        headers, at = decode_table(properties, at)
+        if "CC" in headers or "BCC" in headers:
+            flags |= FLAG_COPIES
     if present & 0x1000:
-        if properties[at] == _PERSISTENT_MODE:
-            flags = FLAG_PERSISTENT
+        flags |= FLAG_PERSISTENT if properties[at] == _PERSISTENT_MODE else 0
         at += 1
     if present & 0x0800:
+        flags |= FLAG_PRIORITY
         at += 1
     for bit in _BETWEEN_PRIORITY_AND_TIMESTAMP:
         if present & bit:
-            at += 1 + properties[at]
+            end = at + 1 + properties[at]
+            flags |= _flag_of_text(bit, properties[at + 1 : end])
+            at = end
     if present & 0x0040:
         at += 8
     for bit in _AFTER_TIMESTAMP:
         if present & bit:
             at += 1 + properties[at]
     return flags, at
+
+
+def _flag_of_text(bit: int, text: bytes) -> int:
+    if bit == _REPLY_TO:
+        return FLAG_DIRECT_REPLY if text == _DIRECT_REPLY_TO else 0
+    if bit != _EXPIRATION:
+        return 0
+    if text.isdigit() and len(text) <= 10 and int(text) <= EXPIRATION_MS_MAX:
+        return FLAG_EXPIRES
+    return FLAG_BAD_EXPIRATION
 
 
 def decode_header(payload: bytes) -> tuple[int, bytes]:
@@ -130,6 +160,18 @@ def decode_properties(properties: bytes) -> dict[str, TableValue]:
         else:
             found[name], at = decode_table(properties, at)
     return found
+
+
+def expiration_of(message: bytes) -> int:
+    """The time to live of a message with `FLAG_EXPIRES`, in milliseconds."""
+    return int(str(decode_properties(split(message)[1])["expiration"]))
+
+
+def priority_of(message: bytes) -> int:
+    """The priority of a message with `FLAG_PRIORITY`."""
+    priority = decode_properties(split(message)[1])["priority"]
+    assert isinstance(priority, int), "priority is an octet"
+    return priority
 
 
 def headers_of(properties: bytes) -> FieldTable:

@@ -15,7 +15,7 @@ from typing import Final
 
 from fedq.amqp.content import message_flags
 from fedq.core.errors import FRAME_ERROR, ConnectionViolation
-from fedq.core.message import encode
+from fedq.core.message import FLAGS_OF_NOTE, encode
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
@@ -46,7 +46,8 @@ _NACK: Final = 60 << 16 | 120
 _BASIC_HEADER: Final = 60 << 16
 _SETTLE_SIZE: Final = 13
 
-#: A publish: the message, its route, and bits 0 = mandatory, 1 = immediate.
+#: A publish: the message, its route, and bits: 0 = mandatory, 1 = immediate, and above them those
+#: of the message's FLAGS_OF_NOTE, so that whoever takes runs of equal bits meets them alone.
 Publish = tuple[bytes, bytes, int]
 #: A settlement: SETTLE_…, delivery tag, multiple, requeue.
 Settle = tuple[int, int, bool, bool]
@@ -141,7 +142,7 @@ def take_publishes(
                 flags = checked_flags(properties, checked)
             except ConnectionViolation:
                 break  # Found and told again, with its frames, on the way frame by frame.
-        route, bits = data[at + 13 : end - 1], data[end - 1] & 3
+        route, bits = data[at + 13 : end - 1], data[end - 1] & 3 | flags & FLAGS_OF_NOTE
         front, lead = data[at:body_at], encode(flags, route, properties, b"")
         stop = body_at + body_size
         append((lead + data[body_at:stop], route, bits))

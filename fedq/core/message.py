@@ -12,7 +12,25 @@ the content header, undecoded.
 
 import struct
 
+#: delivery-mode 2.
 FLAG_PERSISTENT = 0x01
+#: It has an `expiration` that is a number of milliseconds.
+FLAG_EXPIRES = 0x02
+#: It has a `priority`.
+FLAG_PRIORITY = 0x04
+#: Its headers hold `CC` or `BCC`: it may have more than one routing key.
+FLAG_COPIES = 0x08
+#: It has a `user_id`.
+FLAG_USER = 0x10
+#: Its `reply_to` is the direct reply-to pseudo queue.
+FLAG_DIRECT_REPLY = 0x20
+#: It came through a delaying exchange: `x-delay` says when it becomes visible. Set by the broker.
+FLAG_DELAYED = 0x40
+#: Its `expiration` means nothing: it is refused.
+FLAG_BAD_EXPIRATION = 0x80
+
+#: Flags of publishes that need a look of their own before they are routed.
+FLAGS_OF_NOTE = FLAG_COPIES | FLAG_USER | FLAG_DIRECT_REPLY | FLAG_BAD_EXPIRATION
 
 _HEAD = struct.Struct(">BHI")
 HEAD_SIZE = _HEAD.size
@@ -27,6 +45,11 @@ def encode(flags: int, route: bytes, properties: bytes, body: bytes) -> bytes:
 def is_persistent(message: bytes) -> bool:
     """Whether the publisher asked for delivery-mode 2."""
     return message[0] & FLAG_PERSISTENT != 0
+
+
+def with_flag(message: bytes, flag: int) -> bytes:
+    """The message with one more flag."""
+    return b"%c%b" % (message[0] | flag, message[1:])
 
 
 def split(message: bytes) -> tuple[bytes, bytes, bytes]:

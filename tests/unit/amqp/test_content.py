@@ -8,12 +8,24 @@ from fedq.amqp.content import (
     decode_header,
     decode_properties,
     encode_properties,
+    expiration_of,
     headers_of,
     message_flags,
+    priority_of,
 )
 from fedq.amqp.values import TableValue
 from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionViolation
-from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.message import (
+    FLAG_BAD_EXPIRATION,
+    FLAG_COPIES,
+    FLAG_DIRECT_REPLY,
+    FLAG_EXPIRES,
+    FLAG_PERSISTENT,
+    FLAG_PRIORITY,
+    FLAG_USER,
+    encode,
+    make_route,
+)
 
 ALL: dict[str, TableValue] = {
     "content_type": "text/plain", "content_encoding": "utf-8",
@@ -29,7 +41,9 @@ def test_all_properties_go_out_and_come_back() -> None:
     assert data[:2] == b"\xff\xfc"
     assert decode_properties(data) == ALL
     assert headers_of(data) == ALL["headers"]
-    assert message_flags(data) == FLAG_PERSISTENT
+    assert message_flags(data) == FLAG_PERSISTENT | FLAG_PRIORITY | FLAG_EXPIRES | FLAG_USER
+    message = encode(message_flags(data), make_route("", "q"), data, b"body")
+    assert (expiration_of(message), priority_of(message)) == (100, 9)
 
 
 def test_a_property_list_byte_by_byte() -> None:
@@ -39,7 +53,29 @@ def test_a_property_list_byte_by_byte() -> None:
 
 @pytest.mark.parametrize("mode", [0, 1, 3, 255])
 def test_only_delivery_mode_2_is_persistent(mode: int) -> None:
-    assert message_flags(encode_properties({**ALL, "delivery_mode": mode})) == 0
+    assert message_flags(encode_properties({**ALL, "delivery_mode": mode})) & FLAG_PERSISTENT == 0
+
+
+@pytest.mark.parametrize(
+    ("properties", "flags"),
+    [
+        ({"headers": {"CC": ["a"]}}, FLAG_COPIES),
+        ({"headers": {"BCC": ["a"], "x": 1}}, FLAG_COPIES),
+        ({"headers": {"cc": ["a"]}}, 0),
+        ({"reply_to": "amq.rabbitmq.reply-to"}, FLAG_DIRECT_REPLY),
+        ({"reply_to": "amq.rabbitmq.reply-to.x"}, 0),
+        ({"correlation_id": "amq.rabbitmq.reply-to"}, 0),
+        ({"expiration": "0"}, FLAG_EXPIRES),
+        ({"expiration": "4294967295"}, FLAG_EXPIRES),
+        ({"expiration": "4294967296"}, FLAG_BAD_EXPIRATION),
+        ({"expiration": "-1"}, FLAG_BAD_EXPIRATION),
+        ({"expiration": ""}, FLAG_BAD_EXPIRATION),
+        ({"expiration": "1.5"}, FLAG_BAD_EXPIRATION),
+        ({"user_id": "x"}, FLAG_USER),
+    ],
+)
+def test_what_needs_a_look_is_flagged(properties: dict[str, TableValue], flags: int) -> None:
+    assert message_flags(encode_properties(properties)) == flags
 
 
 def test_no_properties_are_two_zero_octets() -> None:

@@ -1,0 +1,51 @@
+"""What a queue's arguments ask of its fragments, as plain values.
+
+`fedq.wiring.queue_arguments` reads them from a declaration; fragments and nodes obey them. The
+meanings are RabbitMQ's; times in milliseconds, sizes in bytes of message bodies.
+"""
+
+from typing import Final, NamedTuple
+
+DROP_HEAD: Final = "drop-head"
+REJECT_PUBLISH: Final = "reject-publish"
+REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
+OVERFLOWS: Final = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+
+
+class QueuePolicy(NamedTuple):
+    """The semantics of one queue beyond first in, first out."""
+
+    #: `x-message-ttl`: how long a message may wait; None: for ever.
+    message_ttl_ms: int | None = None
+    #: `x-expires`: how long the queue may be unused; None: for ever.
+    expires_ms: int | None = None
+    #: `x-max-length` and `x-max-length-bytes`, of ready messages.
+    max_length: int | None = None
+    max_bytes: int | None = None
+    #: `x-overflow`: one of OVERFLOWS.
+    overflow: str = DROP_HEAD
+    #: `x-dead-letter-exchange`; "" is the default exchange, None: what dies is dropped.
+    dead_letter_exchange: str | None = None
+    #: `x-dead-letter-routing-key`; None: the message keeps its own.
+    dead_letter_key: str | None = None
+    #: `x-delivery-limit`: how often a message may come back; None: for ever.
+    delivery_limit: int | None = None
+    #: Deliveries that came back are told to consumers in `x-delivery-count`.
+    counts_returns: bool = False
+    #: `x-max-priority`: the highest priority; 0: messages have none.
+    max_priority: int = 0
+    #: `x-single-active-consumer`.
+    single_active: bool = False
+
+    @property
+    def one_place(self) -> bool:
+        """Its semantics are exact only while the queue is in one place (one fragment)."""
+        return (
+            self.single_active
+            or self.max_priority > 0
+            or self.max_length is not None
+            or self.max_bytes is not None
+        )
+
+
+PLAIN: Final = QueuePolicy()
