@@ -36,6 +36,12 @@ class Timestamp(int):
         return f"Timestamp({int(self)})"
 
 
+class Encoded(bytes):
+    """A field value as it stands on the wire, with its type letter: goes out as it came in."""
+
+    __slots__ = ()
+
+
 _U32: Final = struct.Struct(">I")
 _I32: Final = struct.Struct(">i")
 _U64: Final = struct.Struct(">Q")
@@ -107,6 +113,17 @@ def decode_table(data: bytes, at: int = 0) -> tuple[FieldTable, int]:
         return _decode_table(data, at, len(data), 1)
     except (struct.error, IndexError):
         raise _malformed("a field table ends too early") from None
+
+
+def decode_encoded_table(data: bytes, at: int) -> dict[str, TableValue]:
+    """The entries of a well-formed table, each `Encoded`: for tables that change in one place."""
+    at, end = _span(data, at, len(data))
+    table: FieldTable = {}
+    while at < end:
+        name, value_at = decode_short_string(data, at)
+        _, at = _decode_value(data, value_at, end, 1)
+        table[name] = Encoded(data[value_at:at])
+    return table
 
 
 def _span(data: bytes, at: int, limit: int) -> tuple[int, int]:
@@ -220,6 +237,8 @@ def _encode_value(value: TableValue, depth: int) -> bytes:
         return b"V"
     if isinstance(value, float):
         return struct.pack(">cd", b"d", value)
+    if isinstance(value, Encoded):
+        return value
     if isinstance(value, bytes):
         return b"x" + encode_long_string(value)
     if isinstance(value, Decimal):

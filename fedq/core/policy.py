@@ -49,3 +49,15 @@ class QueuePolicy(NamedTuple):
 
 
 PLAIN: Final = QueuePolicy()
+
+#: Why a message died, as notes in the journal and words in `x-death`.
+REJECTED: Final = 1
+EXPIRED: Final = 2
+TOO_LONG: Final = 3
+RETURNED_TOO_OFTEN: Final = 4
+DEATHS: Final = {
+    REJECTED: "rejected",
+    EXPIRED: "expired",
+    TOO_LONG: "maxlen",
+    RETURNED_TOO_OFTEN: "delivery_limit",
+}

@@ -1,0 +1,116 @@
+"""The line of a fragment's ready messages: who is handed out next.
+
+Inputs: positions that are new, and positions that came back. Output: the next ones to hand out.
+A line may name positions that are ready no more (removed, or handed out and not back yet): it is
+told, with each question, what lives and what is out, and leaves such entries behind.
+
+A position that is put back stands at its old place (P2): lines are ordered by position, within
+a priority.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from fedq.amqp.content import priority_of
+from fedq.core.message import FLAG_PRIORITY
+
+
+class Line(Protocol):
+    """See the module's docstring."""
+
+    def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
+        """New messages, behind all others."""
+
+    def put_back(self, position: int, message: bytes) -> None:
+        """A message that was out is ready again."""
+
+    def take(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
+        """The next positions that live in `messages` and are not `out`; they leave the line."""
+
+    def clear(self) -> None:
+        """Nothing is ready."""
+
+    def positions(self) -> Iterator[int]:
+        """All entries, in no order."""
+
+
+class Fifo:
+    """First in, first out."""
+
+    __slots__ = ("_fresh", "_returned")
+
+    def __init__(self) -> None:
+        #: Positions never handed out, ascending.
+        self._fresh: deque[int] = deque()
+        #: Heap of positions that came back.
+        self._returned: list[int] = []
+
+    def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
+        self._fresh.extend(positions)
+
+    def put_back(self, position: int, message: bytes) -> None:
+        heapq.heappush(self._returned, position)
+
+    def take(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
+        positions: list[int] = []
+        fresh, returned = self._fresh, self._returned
+        newest = 0
+        while len(positions) < amount:
+            if returned and (not fresh or returned[0] < fresh[0]):
+                position = heapq.heappop(returned)
+            elif fresh:
+                position = fresh.popleft()
+            else:
+                break
+            # What was attached while it was ready, and came back since, is listed twice.
+            if position not in messages or position in out or position == newest:
+                continue
+            newest = position
+            positions.append(position)
+        return positions
+
+    def clear(self) -> None:
+        self._fresh.clear()
+        self._returned.clear()
+
+    def positions(self) -> Iterator[int]:
+        yield from self._fresh
+        yield from self._returned
+
+
+class ByPriority:
+    """The highest priority first (RabbitMQ's `x-max-priority`); a message without one has 0."""
+
+    __slots__ = ("_heap", "_max_priority")
+
+    def __init__(self, max_priority: int) -> None:
+        self._max_priority = max_priority
+        self._heap: list[tuple[int, int]] = []
+
+    def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
+        for position, message in zip(positions, messages, strict=True):
+            self.put_back(position, message)
+
+    def put_back(self, position: int, message: bytes) -> None:
+        priority = priority_of(message) if message[0] & FLAG_PRIORITY else 0
+        heapq.heappush(self._heap, (-min(priority, self._max_priority), position))
+
+    def take(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
+        positions: list[int] = []
+        heap = self._heap
+        newest = 0
+        while heap and len(positions) < amount:
+            _, position = heapq.heappop(heap)
+            if position in messages and position not in out and position != newest:
+                newest = position
+                positions.append(position)
+        return positions
+
+    def clear(self) -> None:
+        self._heap.clear()
+
+    def positions(self) -> Iterator[int]:
+        for _, position in self._heap:
+            yield position
