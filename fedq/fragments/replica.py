@@ -1,7 +1,10 @@
-"""A fragment as a backup holds it: its messages and nothing about who has them.
+"""A fragment as a backup holds it: its messages, their notes, and nothing about who has them.
 
 Inputs: the primary's journal records. What consumers do meanwhile shows as settlements. When the
 map makes this node the primary, the replica's messages become a `Fragment` of the new reign.
+
+Invariants: notes speak of messages that are here; when a copy is complete, messages, notes and
+origins are the primary's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +14,17 @@ from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, from_ranges, to_ranges
 from fedq.fragments.fragment import oldest_persistent
-from fedq.journal.records import Copy, Enqueue, Settle, decode
+from fedq.journal.decoding import decode
+from fedq.journal.notes import Notes, forget_notes, take_notes
+from fedq.journal.records import (
+    NOTES_THAT_CHANGE,
+    Copy,
+    Enqueue,
+    Group,
+    Note,
+    Settle,
+    Single,
+)
 
 
 class Applied(NamedTuple):
@@ -19,7 +32,7 @@ class Applied(NamedTuple):
 
     #: The records concern persistent messages: they belong into the journal.
     journal: bool
-    #: New persistent messages: acknowledge only when they are on disk.
+    #: New persistent messages, or a whole transaction: acknowledge only when it is on disk.
     sync: bool
     #: The highest message position in the records; 0 if none.
     max_position: int
@@ -28,7 +41,8 @@ class Applied(NamedTuple):
 class Replica:
     """A backup's copy of one fragment."""
 
-    __slots__ = ("_ahead", "bytes_held", "durable", "fragment_id", "messages", "origins", "sorted")
+    __slots__ = ("_ahead", "_doubtful", "bytes_held", "durable", "fragment_id", "messages", "notes",
+                 "origins", "sorted")  # fmt: skip
 
     def __init__(
         self,
@@ -37,7 +51,9 @@ class Replica:
         durable: bool,
         messages: Mapping[int, bytes] | None = None,
         origins: Mapping[Origin, int] | None = None,
+        notes: Mapping[int, Mapping[int, int]] | None = None,
     ) -> None:
+        """A copy that begins with what the node recovered, or had as the primary of before."""
         self.fragment_id = fragment_id
         self.durable = durable
         self.messages: dict[int, bytes] = dict(messages or {})
@@ -45,40 +61,61 @@ class Replica:
         self.bytes_held = sum(map(len, self.messages.values()))
         #: Highest publish number of each origin up to which this copy surely has everything.
         self.origins: dict[Origin, int] = dict(origins or {})
+        #: What is known of the messages, by kind (`fedq.journal.records.NOTES`), by position.
+        self.notes: Notes = {}
+        for what, values in (notes or {}).items():
+            take_notes(self.notes, what, values, self.messages)
+        #: While a copy is under way: changing notes that the primary has not confirmed yet.
+        self._doubtful: Notes = {}
         #: While a copy is under way: what the origins will be when it is complete.
         self._ahead: dict[Origin, int] | None = None
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
 
     def apply(self, records: bytes) -> Applied:
-        """Applies the primary's records in order; a repeated one changes nothing."""
+        """Applies the primary's records in order; a repeated one changes nothing.
+
+        Raises `CorruptRecord` before anything is changed: what is in memory must not be more than
+        what goes to the journal.
+        """
         journal = sync = False
         top = 0
-        for record in decode(records):
-            if isinstance(record, Enqueue):
-                first = record.first_position
-                self._add(range(first, first + len(record.messages)), record.messages)
-                top = max(top, first + len(record.messages) - 1)
-                self._saw(record.origin, record.first_number + len(record.messages) - 1)
-                sync = sync or any(m[0] & FLAG_PERSISTENT for m in record.messages)
-            elif isinstance(record, Copy):
-                self._add(record.positions, record.messages)
-                self.sorted = False
-                top = max(top, max(record.positions, default=0))
-                for origin, number in record.origins.items():
-                    self._saw(origin, number)
-                sync = sync or any(m[0] & FLAG_PERSISTENT for m in record.messages)
-            elif isinstance(record, Settle):
-                journal = self._forget(record.ranges) or journal
-        return Applied(self.durable and (journal or sync), self.durable and sync, top)
+        for record in list(decode(records)):
+            whole = isinstance(record, Group)
+            for single in record.records if isinstance(record, Group) else (record,):
+                applied = self._apply(single)
+                journal = journal or applied.journal
+                sync = sync or applied.sync or (whole and applied.journal)
+                top = max(top, applied.max_position)
+        return Applied(self.durable and journal, self.durable and sync, top)
+
+    def _apply(self, record: Single) -> Applied:
+        if isinstance(record, Enqueue):
+            positions = range(record.first_position, record.last_position + 1)
+            self._saw(record.origin, record.last_number)
+            return self._add(positions, record.messages)
+        if isinstance(record, Copy):
+            for origin, number in record.origins.items():
+                self._saw(origin, number)
+            self.sorted = False
+            return self._add(record.positions, record.messages)
+        if isinstance(record, Settle):
+            return Applied(self._forget(record.ranges), False, 0)
+        if isinstance(record, Note):
+            return Applied(self._note(record), False, 0)
+        return Applied(False, False, 0)
 
     def start_copy(self, dropped: list[Range], origins: bytes) -> None:
         """Drops what the primary does not have, and learns what it knows of the origins.
 
         Until the copy is complete only that counts which both knew: were this copy to lead before,
         it must rather take a publish twice than believe that it has one whose message is missing.
+        Notes stay until they are replaced: some of them may be committed.
         """
         self._forget(dropped)
+        self._doubtful = {
+            what: dict(self.notes[what]) for what in NOTES_THAT_CHANGE if what in self.notes
+        }
         self._ahead = {}
         self.apply(origins)
         self.origins = {
@@ -87,10 +124,21 @@ class Replica:
             if origin in self._ahead
         }
 
-    def finish_copy(self) -> None:
-        """The last chunk is applied: this copy has what the primary has."""
+    def finish_copy(self) -> Notes:
+        """The last chunk is applied: this copy has what the primary has.
+
+        Returns notes for the journal of this node: those that the primary does not know, as 0.
+        """
         if self._ahead is not None:
             self.origins, self._ahead = self._ahead, None
+        doubtful, self._doubtful = self._doubtful, {}
+        void: Notes = {}
+        for what, values in doubtful.items():
+            nothing = dict.fromkeys(values, 0)
+            take_notes(self.notes, what, nothing, self.messages)
+            if kept := {p: 0 for p in nothing if self._in_journal(p)}:
+                void[what] = kept
+        return void
 
     def held(self) -> list[Range]:
         """The positions of this copy."""
@@ -107,20 +155,40 @@ class Replica:
         return self.messages
 
     def _forget(self, ranges: list[Range]) -> bool:
+        """Whether persistent messages were among them."""
         persistent = False
+        gone: list[int] = []
         for position in from_ranges(ranges):
             message = self.messages.pop(position, None)
             if message is not None:
+                gone.append(position)
                 self.bytes_held -= len(message)
                 persistent = persistent or message[0] & FLAG_PERSISTENT != 0
+        forget_notes(self.notes, gone)
+        forget_notes(self._doubtful, gone)
         return persistent
 
-    def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> None:
+    def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> Applied:
         """A position that is known already keeps its message: it is the same one."""
+        persistent = False
         for position, message in zip(positions, messages, strict=True):
+            persistent = persistent or message[0] & FLAG_PERSISTENT != 0
             if position not in self.messages:
                 self.messages[position] = message
                 self.bytes_held += len(message)
+        return Applied(persistent, persistent, max(positions, default=0))
+
+    def _note(self, record: Note) -> bool:
+        """Whether persistent messages are concerned."""
+        concerned = take_notes(self.notes, record.what, record.values, self.messages)
+        doubtful = self._doubtful.get(record.what)
+        if doubtful:
+            for position in concerned:
+                doubtful.pop(position, None)
+        return any(map(self._in_journal, concerned))
+
+    def _in_journal(self, position: int) -> bool:
+        return self.durable and self.messages[position][0] & FLAG_PERSISTENT != 0
 
     def _saw(self, origin: Origin, number: int) -> None:
         origins = self.origins if self._ahead is None else self._ahead

@@ -7,7 +7,8 @@ torn tail or damage is raised when it gets there, after all that is whole.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fedq.journal.records import Record, decode_at
+from fedq.journal.decoding import decode_at
+from fedq.journal.records import Record
 
 
 class Located(NamedTuple):

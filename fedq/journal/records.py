@@ -18,21 +18,25 @@ All numbers are big-endian:
     RESET    base u64
     KEEP     base u64 | n u32 | (first u64, last u64)*
     DROP     nothing
+    NOTE     event u64 | what u8 | n u32 | (position u64)* | (value u64)*
+    GROUP    records, one behind the other; none of them a group
 
-Invariants: what was encoded decodes to equal values; no record is longer than
-`limits.record_bytes_max` (a longer batch becomes several records); damage is told apart from a
-record that is whole but not understood (`ForeignRecord`), which no reader may cut away.
+A *note* is a number that goes with a message: when it expires, how often it came back. The notes
+of an ENQUEUE or COPY stand right behind it, in one GROUP with it: a torn write must not keep the
+message and lose when it expires.
+
+Invariants: what was encoded decodes to equal values (`fedq.journal.decoding`); no record is longer
+than `limits.record_bytes_max` (a longer batch becomes several records; a group is refused).
 """
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from zlib import crc32
 
 from fedq.core import limits
-from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
-from fedq.core.message import HEAD_SIZE as MESSAGE_BYTES_MIN
+from fedq.core.ids import FragmentId, Origin
 from fedq.core.ranges import Range
 
 VERSION = 1
@@ -43,32 +47,34 @@ KIND_SETTLE = 3
 KIND_RESET = 4
 KIND_KEEP = 5
 KIND_DROP = 6
+KIND_NOTE = 7
+KIND_GROUP = 8
+
+#: When the message expires, in Unix milliseconds.
+NOTE_EXPIRES: Final = 1
+#: How often it came back from a consumer.
+NOTE_RETURNS: Final = 2
+#: Why it is dead (`fedq.core.policy.DEATHS`): it is kept until its dead-lettering is committed.
+NOTE_DEAD: Final = 3
+#: Until when it is delayed, in Unix milliseconds.
+NOTE_DUE: Final = 4
+NOTES: Final = (NOTE_EXPIRES, NOTE_RETURNS, NOTE_DEAD, NOTE_DUE)
+#: Those that change while the message lives. The others come with it and stay as they are.
+NOTES_THAT_CHANGE: Final = (NOTE_RETURNS, NOTE_DEAD)
 
 FLAG_RESENT = 0x01
 
-_FRAME = struct.Struct(">II")
-_HEAD = struct.Struct(">BBqQ")
-_ENQUEUE = struct.Struct(">QBQQIB")
-_COPY = struct.Struct(">II")
-_ORIGIN = struct.Struct(">QQ")
-_RANGES = struct.Struct(">QI")
-_BASE = struct.Struct(">Q")
+FRAME = struct.Struct(">II")
+HEAD = struct.Struct(">BBqQ")
+ENQUEUE_HEAD = struct.Struct(">QBQQIB")
+COPY_HEAD = struct.Struct(">II")
+ORIGIN_TAIL = struct.Struct(">QQ")
+RANGES_HEAD = struct.Struct(">QI")
+BASE = struct.Struct(">Q")
+NOTE_HEAD = struct.Struct(">QBI")
 
 #: What every record begins with, up to its payload.
-RECORD_BYTES_MIN = _FRAME.size + _HEAD.size
-
-
-class CorruptRecord(Exception):
-    """Bytes that are no whole record, from `offset` of the data on: damaged, or cut off."""
-
-    def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(f"no valid record at byte {offset}: {reason}")
-        self.offset = offset
-        self.reason = reason
-
-
-class ForeignRecord(CorruptRecord):
-    """The checksum holds, yet this version of fedq cannot read the record. Never a torn write."""
+RECORD_BYTES_MIN = FRAME.size + HEAD.size
 
 
 # --- records, decoded ----------------------------------------------------------------------------
@@ -150,7 +156,36 @@ class Drop:
     reign: int
 
 
-Record: TypeAlias = Enqueue | Copy | Settle | Reset | Keep | Drop
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Event number `event`: what is known from now on of some messages, in place of earlier notes.
+
+    A value of 0 takes the note away: all four kinds speak of something that is not there, then.
+    """
+
+    fragment: FragmentId
+    reign: int
+    event: int
+    #: One of `NOTES`.
+    what: int
+    #: By position.
+    values: dict[int, int]
+
+
+#: Any record but a group.
+Single: TypeAlias = Enqueue | Copy | Settle | Reset | Keep | Drop | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Records of one fragment under one checksum: a torn write keeps all or none of them."""
+
+    fragment: FragmentId
+    reign: int
+    records: list[Single]
+
+
+Record: TypeAlias = Single | Group
 
 
 # --- encoding ------------------------------------------------------------------------------------
@@ -171,8 +206,8 @@ def encode_enqueue(
     node = origin.node.encode()
     body = b"".join(
         (
-            _HEAD.pack(VERSION, KIND_ENQUEUE, fragment, reign),
-            _ENQUEUE.pack(
+            HEAD.pack(VERSION, KIND_ENQUEUE, fragment, reign),
+            ENQUEUE_HEAD.pack(
                 first_position,
                 FLAG_RESENT if resent else 0,
                 origin.incarnation,
@@ -215,14 +250,14 @@ def encode_copy(
     count = len(positions)
     assert count == len(messages), "each position needs its message"
     parts = [
-        _HEAD.pack(VERSION, KIND_COPY, fragment, reign),
-        _COPY.pack(count, len(origins)),
+        HEAD.pack(VERSION, KIND_COPY, fragment, reign),
+        COPY_HEAD.pack(count, len(origins)),
         struct.pack(f">{count}Q", *positions),
         struct.pack(f">{count}I", *map(len, messages)),
     ]
     for origin, number in origins.items():
         node = origin.node.encode()
-        parts += (bytes((len(node),)), node, _ORIGIN.pack(origin.incarnation, number))
+        parts += (bytes((len(node),)), node, ORIGIN_TAIL.pack(origin.incarnation, number))
     parts += messages
     body = b"".join(parts)
     if len(body) <= limits.record_bytes_max:
@@ -245,12 +280,81 @@ def encode_keep(fragment: FragmentId, reign: int, base: int, dropped: Sequence[R
 
 def encode_reset(fragment: FragmentId, reign: int, base: int) -> bytes:
     """The start of a whole copy: forget everything; events after `base` follow."""
-    return _framed(_HEAD.pack(VERSION, KIND_RESET, fragment, reign) + _BASE.pack(base))
+    return _framed(HEAD.pack(VERSION, KIND_RESET, fragment, reign) + BASE.pack(base))
 
 
 def encode_drop(fragment: FragmentId, reign: int = 0) -> bytes:
     """The fragment is gone from this node."""
-    return _framed(_HEAD.pack(VERSION, KIND_DROP, fragment, reign))
+    return _framed(HEAD.pack(VERSION, KIND_DROP, fragment, reign))
+
+
+def encode_note(
+    fragment: FragmentId, reign: int, event: int, what: int, values: Mapping[int, int]
+) -> bytes:
+    """What is known of the messages at these positions, by event number `event` (see `Note`)."""
+    assert what in NOTES, f"there is no note {what}"
+    count = len(values)
+    body = b"".join(
+        (
+            HEAD.pack(VERSION, KIND_NOTE, fragment, reign),
+            NOTE_HEAD.pack(event, what, count),
+            struct.pack(f">{count}Q", *values),
+            struct.pack(f">{count}Q", *values.values()),
+        )
+    )
+    if len(body) <= limits.record_bytes_max:
+        return _framed(body)
+    half, pairs = _half_of(count), list(values.items())
+    return encode_note(fragment, reign, event, what, dict(pairs[:half])) + encode_note(
+        fragment, reign, event, what, dict(pairs[half:])
+    )
+
+
+def encode_group(fragment: FragmentId, reign: int, records: bytes) -> bytes:
+    """Encoded records of this fragment as one (see `Group`); groups among them are dissolved in it.
+
+    Raises `ValueError` if they are longer than a record may be: a group is never divided.
+    """
+    body = b"".join((HEAD.pack(VERSION, KIND_GROUP, fragment, reign), *_ungrouped(records)))
+    if len(body) > limits.record_bytes_max:
+        raise ValueError(
+            f"a group of {len(records)} bytes exceeds the {limits.record_bytes_max} bytes of a "
+            "record; refuse such a transaction before it is encoded"
+        )
+    return _framed(body)
+
+
+def _ungrouped(records: bytes) -> Iterator[bytes]:
+    """The same records, those of a group in its place."""
+    at = taken = 0
+    while at < len(records):
+        body_at = at + FRAME.size
+        end = body_at + FRAME.unpack_from(records, at)[0]
+        if records[body_at + 1] == KIND_GROUP:
+            yield records[taken:at]
+            yield records[body_at + HEAD.size : end]
+            taken = end
+        at = end
+    yield records[taken:]
+
+
+def encode_with_notes(
+    fragment: FragmentId,
+    reign: int,
+    records: bytes,
+    event: int,
+    notes: Mapping[int, Mapping[int, int]],
+) -> bytes:
+    """Encoded records and the notes (by kind) about their messages, so that no crash parts them.
+
+    Without notes the records stay as they are. Raises `ValueError` like `encode_group`.
+    """
+    behind = [
+        encode_note(fragment, reign, event, what, values)
+        for what, values in notes.items()
+        if values
+    ]
+    return encode_group(fragment, reign, b"".join((records, *behind))) if behind else records
 
 
 def _encode_ranges(
@@ -260,8 +364,8 @@ def _encode_ranges(
     flat = [position for both_ends in ranges for position in both_ends]
     body = b"".join(
         (
-            _HEAD.pack(VERSION, kind, fragment, reign),
-            _RANGES.pack(number, count),
+            HEAD.pack(VERSION, kind, fragment, reign),
+            RANGES_HEAD.pack(number, count),
             struct.pack(f">{2 * count}Q", *flat),
         )
     )
@@ -274,7 +378,7 @@ def _encode_ranges(
 
 
 def _framed(body: bytes) -> bytes:
-    return _FRAME.pack(len(body), crc32(body)) + body
+    return FRAME.pack(len(body), crc32(body)) + body
 
 
 def _half_of(count: int) -> int:
@@ -285,162 +389,3 @@ def _half_of(count: int) -> int:
             "refuse such a message before it is encoded"
         )
     return count // 2
-
-
-# --- decoding ------------------------------------------------------------------------------------
-
-
-def decode(data: bytes | memoryview, offset: int = 0) -> Iterator[Record]:
-    """Every record from `offset` to the end; raises `CorruptRecord` where there is none."""
-    whole = bytes(data)
-    end = len(whole)
-    while offset < end:
-        record, offset = decode_at(whole, offset)
-        yield record
-
-
-def scan(data: bytes | memoryview) -> tuple[list[Record], int]:
-    """The whole records that the data begins with, and how many bytes they take.
-
-    What follows them is a torn tail. A `ForeignRecord` is no such thing and is raised.
-    """
-    whole = bytes(data)
-    records: list[Record] = []
-    offset = 0
-    while offset < len(whole):
-        try:
-            record, offset = decode_at(whole, offset)
-        except ForeignRecord:
-            raise
-        except CorruptRecord:
-            break
-        records.append(record)
-    return records, offset
-
-
-def decode_at(data: bytes, offset: int) -> tuple[Record, int]:
-    """The record at `offset` and the offset after it; raises `CorruptRecord`."""
-    body_at = offset + _FRAME.size
-    if body_at > len(data):
-        raise CorruptRecord(offset, "cut off within its first eight bytes")
-    length, checksum = _FRAME.unpack_from(data, offset)
-    # Zeros, as some file systems leave them behind a torn write, fail here: their CRC is zero too.
-    if not _HEAD.size <= length <= limits.record_bytes_max:
-        raise CorruptRecord(offset, f"a length of {length} bytes is impossible")
-    end = body_at + length
-    if end > len(data):
-        raise CorruptRecord(offset, f"{end - len(data)} of its bytes are missing")
-    if crc32(memoryview(data)[body_at:end]) != checksum:
-        raise CorruptRecord(offset, "its checksum does not match")
-    version, kind, fragment, reign = _HEAD.unpack_from(data, body_at)
-    if version != VERSION:
-        raise ForeignRecord(
-            offset, f"record version {version} is unknown here; run a newer version of fedq"
-        )
-    decoder = _DECODERS.get(kind)
-    if decoder is None:
-        raise ForeignRecord(
-            offset, f"record kind {kind} is unknown here; run a newer version of fedq"
-        )
-    try:
-        record = decoder(data, body_at + _HEAD.size, end, FragmentId(fragment), reign)
-    except (ValueError, struct.error) as error:
-        raise ForeignRecord(offset, f"its content contradicts itself: {error}") from error
-    return record, end
-
-
-def _decode_enqueue(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Record:
-    first, flags, incarnation, number, count, node_size = _ENQUEUE.unpack_from(data, at)
-    node_at = at + _ENQUEUE.size
-    at = node_at + node_size
-    node = NodeId(data[node_at:at].decode())
-    if count == 0 or flags & ~FLAG_RESENT:
-        raise ValueError("no messages, or flags that do not exist")
-    messages = _messages(data, at + 4 * count, end, _table(data, at, end, count, "I"))
-    origin = Origin(node, Incarnation(incarnation))
-    return Enqueue(fragment, reign, first, origin, number, flags & FLAG_RESENT != 0, messages)
-
-
-def _decode_copy(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Record:
-    count, origin_count = _COPY.unpack_from(data, at)
-    at += _COPY.size
-    positions = _table(data, at, end, count, "Q")
-    at += 8 * count
-    lengths = _table(data, at, end, count, "I")
-    at += 4 * count
-    origins: dict[Origin, int] = {}
-    for _ in range(origin_count):
-        if at >= end:
-            raise ValueError("fewer origins than announced")
-        node_end = at + 1 + data[at]
-        node = NodeId(data[at + 1 : node_end].decode())
-        incarnation, number = _ORIGIN.unpack_from(data, node_end)
-        origins[Origin(node, Incarnation(incarnation))] = number
-        at = node_end + _ORIGIN.size
-    return Copy(fragment, reign, list(positions), _messages(data, at, end, lengths), origins)
-
-
-def _decode_settle(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Record:
-    event, count = _RANGES.unpack_from(data, at)
-    return Settle(fragment, reign, event, _ranges(data, at + _RANGES.size, end, count))
-
-
-def _decode_keep(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Record:
-    base, count = _RANGES.unpack_from(data, at)
-    return Keep(fragment, reign, base, _ranges(data, at + _RANGES.size, end, count))
-
-
-def _decode_reset(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Record:
-    (base,) = _BASE.unpack_from(data, at)
-    _expect_end(at + _BASE.size, end)
-    return Reset(fragment, reign, base)
-
-
-def _decode_drop(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Record:
-    _expect_end(at, end)
-    return Drop(fragment, reign)
-
-
-_DECODERS = {
-    KIND_ENQUEUE: _decode_enqueue,
-    KIND_COPY: _decode_copy,
-    KIND_SETTLE: _decode_settle,
-    KIND_RESET: _decode_reset,
-    KIND_KEEP: _decode_keep,
-    KIND_DROP: _decode_drop,
-}
-
-
-def _table(data: bytes, at: int, end: int, count: int, code: str) -> tuple[int, ...]:
-    """`count` unsigned numbers of struct type `code`; checked first, so a lie costs no memory."""
-    if at + count * struct.calcsize(f">{code}") > end:
-        raise ValueError(f"a table of {count} entries does not fit")
-    numbers: tuple[int, ...] = struct.unpack_from(f">{count}{code}", data, at)
-    return numbers
-
-
-def _messages(data: bytes, at: int, end: int, lengths: tuple[int, ...]) -> list[bytes]:
-    _expect_end(at + sum(lengths), end)
-    if lengths and min(lengths) < MESSAGE_BYTES_MIN:
-        raise ValueError("a message is shorter than its own head")
-    messages = []
-    for length in lengths:
-        stop = at + length
-        messages.append(data[at:stop])
-        at = stop
-    return messages
-
-
-def _ranges(data: bytes, at: int, end: int, count: int) -> list[Range]:
-    flat = _table(data, at, end, 2 * count, "Q")
-    _expect_end(at + 16 * count, end)
-    ranges = list(zip(flat[::2], flat[1::2], strict=True))
-    for first, last in ranges:
-        if first > last:
-            raise ValueError(f"the range {first}-{last} ends before it begins")
-    return ranges
-
-
-def _expect_end(at: int, end: int) -> None:
-    if at != end:
-        raise ValueError(f"it should end {abs(end - at)} bytes {'later' if at > end else 'sooner'}")

@@ -7,6 +7,8 @@ Inputs: the segments in order, one at a time. Output: `Recovered`. Rules:
 * Damage anywhere else, a missing segment, or a whole record that this version cannot read is
   `CorruptJournal`: what was confirmed may be lost, so the node refuses to start.
 * Transient messages do not outlive the process, even if they shared a record with others.
+* A note counts for a message that is there. Of one that is not there yet, a copy's chunk that
+  brings it brings its notes, too.
 
 Recovering the same segments twice gives the same result.
 """
@@ -19,18 +21,10 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
+from fedq.journal.decoding import CorruptRecord, ForeignRecord, singles
+from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.reader import read
-from fedq.journal.records import (
-    Copy,
-    CorruptRecord,
-    Drop,
-    Enqueue,
-    ForeignRecord,
-    Keep,
-    Record,
-    Reset,
-    Settle,
-)
+from fedq.journal.records import Copy, Drop, Enqueue, Keep, Note, Reset, Settle, Single
 from fedq.journal.segments import Segment
 
 
@@ -59,6 +53,8 @@ class RecoveredFragment:
     reign: int = 0
     #: The highest publish number of each origin.
     origins: dict[Origin, int] = field(default_factory=dict)
+    #: What is known of live messages: by kind (`fedq.journal.records.NOTES`), by position.
+    notes: Notes = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -107,7 +103,8 @@ def _fold_segment(
     """Applies the whole records of a segment; returns why the rest is none, if there is a rest."""
     try:
         for offset, size, record in read(data):
-            _apply(fragments, segment.highest, record)
+            for single in singles((record,)):
+                _apply(fragments, segment.highest, single)
             segment.size = offset + size
     except ForeignRecord as error:
         raise CorruptJournal(segment.number, error.offset, error.reason) from error
@@ -119,7 +116,7 @@ def _fold_segment(
 def _apply(
     fragments: dict[FragmentId, RecoveredFragment],
     highest: dict[FragmentId, int],
-    record: Record,
+    record: Single,
 ) -> None:
     if isinstance(record, Drop):
         fragments.pop(record.fragment, None)
@@ -142,11 +139,14 @@ def _apply(
             fragment.last = max(fragment.last, max(record.positions, default=0))
             _raise_origins(fragment, record.origins)
         case Settle():
-            _remove(fragment.messages, record.ranges)
+            _remove(fragment, record.ranges)
             fragment.last = max(fragment.last, record.event)
         case Keep():
-            _remove(fragment.messages, record.dropped)
+            _remove(fragment, record.dropped)
             fragment.last = max(fragment.last, record.base)
+        case Note():
+            take_notes(fragment.notes, record.what, record.values, fragment.messages)
+            fragment.last = max(fragment.last, record.event)
         case _:
             assert_never(record)
 
@@ -168,15 +168,17 @@ def _add(
         highest[identity] = max(highest.get(identity, 0), max(kept))
 
 
-def _remove(messages: dict[int, bytes], ranges: list[Range]) -> None:
+def _remove(fragment: RecoveredFragment, ranges: list[Range]) -> None:
+    messages, gone = fragment.messages, list[int]()
     for first, last in ranges:
         if last - first < len(messages):
-            for position in range(first, last + 1):
-                messages.pop(position, None)
+            gone += [position for position in range(first, last + 1) if position in messages]
         else:
             # A range may span reigns, that is, more numbers than anyone could count through.
-            for position in [held for held in messages if first <= held <= last]:
-                del messages[position]
+            gone += [held for held in messages if first <= held <= last]
+    for position in gone:
+        messages.pop(position, None)
+    forget_notes(fragment.notes, gone)
 
 
 def _raise_origins(fragment: RecoveredFragment, origins: dict[Origin, int]) -> None:

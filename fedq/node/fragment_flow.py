@@ -65,8 +65,8 @@ class FragmentFlow:
         self.drain_records(primary)
         fragment = primary.fragment
         primary.replication.on_offer(
-            sender, message.copy, message.held, fragment.messages, fragment.origins, fragment.last,
-            self.state.now_ms,
+            sender, message.copy, message.held, fragment.messages, {},
+            fragment.origins, fragment.last, self.state.now_ms,
         )  # fmt: skip
         self._touch(primary)
 
@@ -251,7 +251,7 @@ class FragmentFlow:
         state, fragment, replication = self.state, primary.fragment, primary.replication
         state.looked_after[fragment.fragment_id] = None
         self.drain_records(primary)
-        replication.pump_copies(fragment.messages, state.now_ms)
+        replication.pump_copies(fragment.messages, {}, state.now_ms)
         if replication.sends:
             sends, replication.sends = replication.sends, {}
             for node, messages in sends.items():

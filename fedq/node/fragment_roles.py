@@ -10,6 +10,7 @@ Changes `primaries`, `backups`, `recovered`.
 from fedq.core.ids import FragmentId, Origin, first_position
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.journal.notes import Notes
 from fedq.journal.records import encode_drop
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.replica_flow import ReplicaFlow
@@ -22,7 +23,8 @@ from fedq.wiring.state import FragmentInfo
 #: How long after joining a copy on disk may wait for a part in the map.
 KEEP_COLD_MS = 30_000
 
-Copy = tuple[dict[int, bytes], dict[Origin, int]]
+#: Messages, origins, notes.
+Copy = tuple[dict[int, bytes], dict[Origin, int], Notes]
 
 
 class FragmentRoles:
@@ -127,7 +129,7 @@ class FragmentRoles:
     def _enthrone(self, info: FragmentInfo) -> Primary:
         state = self.state
         durable = state.map.queues[info.queue].durable
-        messages, origins = self._take_copy(info.id)
+        messages, origins, _ = self._take_copy(info.id)
         fragment = Fragment(
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
             messages=messages, origins=origins,
@@ -153,16 +155,16 @@ class FragmentRoles:
         state = self.state
         primary = state.primaries.pop(fragment, None)
         if primary is not None:
-            return primary.fragment.messages, primary.fragment.origins
+            return primary.fragment.messages, primary.fragment.origins, {}
         backup = state.backups.pop(fragment, None)
         if backup is not None:
-            return backup.replica.in_order(), backup.replica.origins
+            return backup.replica.in_order(), backup.replica.origins, backup.replica.notes
         recovered = state.recovered.pop(fragment, None)
         if recovered is not None:
             # Of the origins it knows nothing: transient publishes that it has seen are not on the
             # disk. One that is sent again is taken again, and marked redelivered.
-            return recovered.messages, {}
-        return {}, {}
+            return recovered.messages, {}, recovered.notes
+        return {}, {}, {}
 
     # --- backup ------------------------------------------------------------------------------
 
@@ -174,11 +176,11 @@ class FragmentRoles:
             if (replication.reign, replication.primary) == (info.reign, info.primary):
                 return
         durable = state.map.queues[info.queue].durable
-        messages, origins = self._take_copy(info.id)
+        messages, origins, notes = self._take_copy(info.id)
         created = (
             info.reign == info.created and info.in_sync.get(state.me) == state.settings.incarnation
         )
-        replica = Replica(info.id, durable=durable, messages=messages, origins=origins)
+        replica = Replica(info.id, durable=durable, messages=messages, origins=origins, notes=notes)
         backup = Backup(info.queue, replica, self._backup_replication(info, created))
         state.backups[info.id] = backup
         if not created:

@@ -13,7 +13,8 @@ from fedq.core.peer_messages import (
     Replicate,
     ReplicaWanted,
 )
-from fedq.journal.records import CorruptRecord, encode_keep
+from fedq.journal.decoding import CorruptRecord
+from fedq.journal.records import encode_keep, encode_note
 from fedq.node.state import Backup, NodeState
 
 
@@ -57,7 +58,16 @@ class ReplicaFlow:
         if backup is not None and backup.replication.on_chunk(message):
             self._apply(backup, message.records)
             if message.done:
-                backup.replica.finish_copy()
+                self._finish_copy(backup)
+
+    def _finish_copy(self, backup: Backup) -> None:
+        """The copy is complete; notes that the primary does not know are void on disk, too."""
+        replication = backup.replication
+        for what, values in backup.replica.finish_copy().items():
+            data = encode_note(
+                replication.fragment_id, replication.reign, replication.received, what, values
+            )
+            self.state.plan.append(replication.fragment_id, 0, data, False)
 
     def on_replicate(self, sender: NodeId, message: Replicate) -> None:
         """Live records."""

@@ -14,6 +14,9 @@ A backup's progress:
     COPYING   live records go out; old messages follow newest first, a few chunks at a time
     STREAMING it has everything; its acknowledgements count
 
+Notes of messages travel with them. Those that change while a message lives are sent, without it, to
+a backup that holds it already: that backup may have heard less of them, or more than is true.
+
 At the creation of a fragment all copies are empty, so the first in-sync backups start STREAMING.
 A new primary's in-sync backups start WAITING: what they hold beyond the commit mark may differ
 from this copy, and `CopyStart` makes it the same (docs/adr/0005).
@@ -27,10 +30,16 @@ from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.limits import copy_chunk_bytes_max, copy_chunks_in_flight_max
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
 from fedq.core.ranges import Range, from_ranges, to_ranges
-from fedq.journal.records import encode_copy
+from fedq.journal.records import NOTES_THAT_CHANGE, encode_copy, encode_with_notes
 
 WAITING, COPYING, STREAMING = 0, 1, 2
 STATE_NAMES = ("waiting", "copying", "streaming")
+
+#: What a note takes in a chunk.
+NOTE_BYTES = 16
+
+#: Kind -> position -> value; see `fedq.journal.records.NOTES`.
+Notes = Mapping[int, Mapping[int, int]]
 
 Send = CopyStart | CopyChunk | Replicate
 
@@ -50,16 +59,18 @@ class Records(Protocol):
 class Progress:
     """What the primary knows of one backup."""
 
-    __slots__ = ("acked", "chunk_acked", "chunk_sent", "done_sent", "missing", "moved_ms", "sent",
-                 "state")  # fmt: skip
+    __slots__ = ("acked", "chunk_acked", "chunk_sent", "done_sent", "missing", "moved_ms", "noted",
+                 "sent", "state")  # fmt: skip
 
     def __init__(self, state: int, base: int, now_ms: int) -> None:
         self.state = state
         #: The last event sent, and the last one acknowledged.
         self.sent = base
         self.acked = base if state == STREAMING else -1
-        #: Positions that the backup lacks, ascending; copied from the end.
+        #: Positions of which the backup lacks something, ascending; copied from the end.
         self.missing: list[int] = []
+        #: Those of which it lacks only the latest notes.
+        self.noted: dict[int, None] = {}
         self.chunk_sent = 0
         self.chunk_acked = 0
         self.done_sent = False
@@ -145,6 +156,7 @@ class PrimaryReplication:
         copy: int,
         held: Sequence[Range],
         messages: Mapping[int, bytes],
+        notes: Notes,
         origins: Mapping[Origin, int],
         last: int,
         now_ms: int,
@@ -154,13 +166,19 @@ class PrimaryReplication:
             return
         theirs = dict.fromkeys(from_ranges(held))
         progress = Progress(COPYING, last, now_ms)
-        progress.missing = [position for position in messages if position not in theirs]
+        changing = [notes.get(what, {}) for what in NOTES_THAT_CHANGE]
+        progress.noted = {p: None for table in changing for p in table if p in theirs}
+        progress.missing = [
+            position
+            for position in messages
+            if position not in theirs or position in progress.noted
+        ]
         dropped = to_ranges(position for position in theirs if position not in messages)
         self.backups[node] = progress
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)
         self._send(node, CopyStart(self.fragment_id, self.reign, copy, last, dropped, known))
 
-    def pump_copies(self, messages: Mapping[int, bytes], now_ms: int) -> None:
+    def pump_copies(self, messages: Mapping[int, bytes], notes: Notes, now_ms: int) -> None:
         """Sends the next chunks of every copy under way, newest messages first."""
         for node, progress in self.backups.items():
             while (
@@ -168,7 +186,7 @@ class PrimaryReplication:
                 and not progress.done_sent
                 and progress.chunk_sent - progress.chunk_acked < copy_chunks_in_flight_max
             ):
-                self._send(node, self._next_chunk(progress, messages))
+                self._send(node, self._next_chunk(progress, messages, notes))
                 progress.moved_ms = now_ms
 
     def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> None:
@@ -223,18 +241,35 @@ class PrimaryReplication:
             and now_ms - progress.moved_ms >= stall_ms
         ]
 
-    def _next_chunk(self, progress: Progress, messages: Mapping[int, bytes]) -> CopyChunk:
+    def _next_chunk(
+        self, progress: Progress, messages: Mapping[int, bytes], notes: Notes
+    ) -> CopyChunk:
         missing, size = progress.missing, 0
         positions: list[int] = []
+        bodies: list[bytes] = []
+        #: Positions in this chunk, those whose notes alone are sent among them.
+        told: dict[int, None] = {}
         while missing and size < copy_chunk_bytes_max:
             position = missing.pop()
             message = messages.get(position)
-            if message is not None:
+            if message is None:
+                continue
+            told[position] = None
+            if position in progress.noted:
+                size += NOTE_BYTES
+            else:
                 positions.append(position)
+                bodies.append(message)
                 size += len(message)
         positions.reverse()
-        bodies = [messages[position] for position in positions]
-        data = encode_copy(self.fragment_id, self.reign, positions, bodies, {})
+        bodies.reverse()
+        copy = encode_copy(self.fragment_id, self.reign, positions, bodies, {})
+        known = {
+            what: {p: table[p] for p in told if p in table}
+            for what, table in notes.items()
+            if table
+        }
+        data = encode_with_notes(self.fragment_id, self.reign, copy, 0, known)
         progress.chunk_sent += 1
         progress.done_sent = not missing
         return CopyChunk(

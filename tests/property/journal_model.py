@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import encode, is_persistent
 from fedq.core.ranges import Range
-from fedq.journal.records import Copy, Drop, Enqueue, Keep, Record, Reset, Settle
+from fedq.journal.notes import Notes
+from fedq.journal.records import (
+    NOTES,
+    Copy,
+    Drop,
+    Enqueue,
+    Group,
+    Keep,
+    Note,
+    Record,
+    Reset,
+    Settle,
+    Single,
+)
 from fedq.journal.recovery import Recovered
 
 POSITION_MAX = 60
@@ -28,6 +41,21 @@ Records = st.SearchStrategy[Record]
 
 def records(fragments: st.SearchStrategy[int], numbers: st.SearchStrategy[int]) -> Records:
     """Any record over these fragments, with these positions, events and publish numbers."""
+    group = fragments.flatmap(
+        lambda fragment: st.builds(
+            Group,
+            st.just(FragmentId(fragment)),
+            st.integers(0, 9),
+            st.lists(singles(st.just(fragment), numbers), max_size=4),
+        )
+    )
+    return singles(fragments, numbers) | group
+
+
+def singles(
+    fragments: st.SearchStrategy[int], numbers: st.SearchStrategy[int]
+) -> st.SearchStrategy[Single]:
+    """Any record but a group."""
     fragment = fragments.map(FragmentId)
     reign = st.integers(0, 9)
     origins = st.builds(Origin, st.text(max_size=4).map(NodeId), st.integers(0, 3).map(Incarnation))
@@ -51,6 +79,14 @@ def records(fragments: st.SearchStrategy[int], numbers: st.SearchStrategy[int]) 
         st.builds(Keep, fragment, reign, numbers, ranges),
         st.builds(Reset, fragment, reign, numbers),
         st.builds(Drop, fragment, reign),
+        st.builds(
+            Note,
+            fragment,
+            reign,
+            numbers,
+            st.sampled_from(NOTES),
+            st.dictionaries(numbers, st.just(0) | numbers, max_size=5),
+        ),
     )
 
 
@@ -68,6 +104,8 @@ class ModelFragment:
     last: int = 0
     reign: int = 0
     origins: dict[Origin, int] = field(default_factory=dict)
+    #: By position and kind.
+    notes: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def hold(self, position: int, message: bytes) -> None:
         if is_persistent(message):
@@ -77,6 +115,8 @@ class ModelFragment:
         for first, last in ranges:
             for position in range(first, last + 1):
                 self.messages.pop(position, None)
+                for what in NOTES:
+                    self.notes.pop((position, what), None)
 
     def saw(self, number: int) -> None:
         self.last = max(self.last, number)
@@ -88,7 +128,12 @@ class ModelFragment:
 def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
     """The state after these records."""
     state: dict[FragmentId, ModelFragment] = {}
-    for record in history:
+    flat = [
+        single
+        for record in history
+        for single in (record.records if isinstance(record, Group) else [record])
+    ]
+    for record in flat:
         if isinstance(record, Drop):
             state.pop(record.fragment, None)
             continue
@@ -113,9 +158,23 @@ def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
         elif isinstance(record, Keep):
             fragment.forget(record.dropped)
             fragment.saw(record.base)
+        elif isinstance(record, Note):
+            fragment.saw(record.event)
+            for position, value in record.values.items():
+                if position in fragment.messages:
+                    fragment.notes[position, record.what] = value
         else:
             fragment.saw(record.base)
     return state
+
+
+def notes_of(model: ModelFragment) -> Notes:
+    """The model's notes as the journal tells them; a note of 0 is none."""
+    notes: Notes = {}
+    for (position, what), value in model.notes.items():
+        if value:
+            notes.setdefault(what, {})[position] = value
+    return notes
 
 
 def assert_same(recovered: Recovered, state: dict[FragmentId, ModelFragment]) -> None:
@@ -127,3 +186,4 @@ def assert_same(recovered: Recovered, state: dict[FragmentId, ModelFragment]) ->
         assert fragment.last == model.last
         assert fragment.reign == model.reign
         assert fragment.origins == model.origins
+        assert fragment.notes == notes_of(model)

@@ -177,7 +177,7 @@ class Leader:
             self.drain(now_ms)
             fragment = self.fragment
             self.replication.on_offer(
-                node, message.copy, message.held, fragment.messages, fragment.origins,
+                node, message.copy, message.held, fragment.messages, {}, fragment.origins,
                 fragment.last, now_ms,
             )  # fmt: skip
 
@@ -185,7 +185,7 @@ class Leader:
         """Sends what is to be sent; returns what its publishers may be told now."""
         self.drain(now_ms)
         replication = self.replication
-        replication.pump_copies(self.fragment.messages, now_ms)
+        replication.pump_copies(self.fragment.messages, {}, now_ms)
         sends, replication.sends = replication.sends, {}
         for node, messages in sends.items():
             members[node].inbox.extend(messages)

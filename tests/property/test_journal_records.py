@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.journal.records import CorruptRecord, Record, decode, scan
+from fedq.journal.decoding import CorruptRecord, decode, scan
+from fedq.journal.records import Record
 from tests.property.journal_model import WIDE_RECORDS
 from tests.unit.journal.samples import encode_all, encode_record
 

@@ -1,5 +1,6 @@
 """What the journal's tests share: short messages, and records made from their decoded form."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
@@ -8,14 +9,18 @@ from fedq.journal.records import (
     Copy,
     Drop,
     Enqueue,
+    Group,
     Keep,
+    Note,
     Record,
     Reset,
     Settle,
     encode_copy,
     encode_drop,
     encode_enqueue,
+    encode_group,
     encode_keep,
+    encode_note,
     encode_reset,
     encode_settle,
 )
@@ -62,10 +67,14 @@ def encode_record(record: Record) -> bytes:
             return encode_reset(fragment, reign, record.base)
         case Drop():
             return encode_drop(fragment, reign)
+        case Note():
+            return encode_note(fragment, reign, record.event, record.what, record.values)
+        case Group():
+            return encode_group(fragment, reign, encode_all(record.records))
         case _:
             assert_never(record)
 
 
-def encode_all(records: list[Record]) -> bytes:
+def encode_all(records: Sequence[Record]) -> bytes:
     """The bytes of a segment that holds these records."""
     return b"".join(map(encode_record, records))

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import first_position
-from fedq.journal.records import Copy, Drop, Enqueue, Keep, Record, Reset, Settle, decode
+from fedq.journal.decoding import decode
+from fedq.journal.records import Copy, Drop, Enqueue, Keep, Record, Reset, Settle
 from fedq.journal.recovery import RecoveredFragment, recover
 from tests.unit.journal.samples import (
     NORTH,

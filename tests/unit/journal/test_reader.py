@@ -2,8 +2,9 @@
 
 import pytest
 
+from fedq.journal.decoding import CorruptRecord
 from fedq.journal.reader import Located, read
-from fedq.journal.records import CorruptRecord, Drop, Reset
+from fedq.journal.records import Drop, Reset
 from tests.unit.journal.samples import ONE, TWO, encode_all
 
 

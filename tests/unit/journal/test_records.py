@@ -6,20 +6,17 @@ from zlib import crc32
 import pytest
 
 from fedq.core import limits
+from fedq.journal.decoding import CorruptRecord, ForeignRecord, decode, scan
 from fedq.journal.records import (
     RECORD_BYTES_MIN,
     Copy,
-    CorruptRecord,
     Enqueue,
-    ForeignRecord,
     Settle,
-    decode,
     encode_copy,
     encode_drop,
     encode_enqueue,
     encode_reset,
     encode_settle,
-    scan,
 )
 from tests.unit.journal.samples import NORTH, ONE, SOUTH, bodies, message
 

@@ -92,8 +92,8 @@ def test_a_new_primary_commits_nothing_before_its_in_sync_backup_has_spoken() ->
     made = primary([BEN])
     made.on_local(101)
     assert made.commit == 99
-    made.on_offer(BEN, 1, [], {}, {}, 101, 0)
-    made.pump_copies({}, 0)
+    made.on_offer(BEN, 1, [], {}, {}, {}, 101, 0)
+    made.pump_copies({}, {}, 0)
     made.on_ack(BEN, 101, 1, 0)
     assert made.commit == 101
 
@@ -102,8 +102,8 @@ def test_a_copy_counts_only_when_its_last_chunk_is_there() -> None:
     """It may have acknowledged every new record before: those say nothing of the old messages."""
     made = primary([])
     messages = dict(enumerate(bodies("a", "b", "c"), 1))
-    made.on_offer(BEN, 1, [], messages, {}, 100, 0)
-    made.pump_copies(messages, 0)
+    made.on_offer(BEN, 1, [], messages, {}, {}, 100, 0)
+    made.pump_copies(messages, {}, 0)
     made.on_ack(BEN, 100, 0, 0)
     assert made.may_join() == []
     made.on_ack(BEN, 100, 1, 0)
@@ -113,8 +113,8 @@ def test_a_copy_counts_only_when_its_last_chunk_is_there() -> None:
 
 def test_whoever_joins_is_waited_for_from_the_proposal_on() -> None:
     made = primary([])
-    made.on_offer(BEN, 1, [], {}, {}, 100, 0)
-    made.pump_copies({}, 0)
+    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.pump_copies({}, {}, 0)
     made.on_ack(BEN, 100, 1, 0)
     made.propose_joining(BEN)
     made.on_local(105)
@@ -125,8 +125,8 @@ def test_whoever_joins_is_waited_for_from_the_proposal_on() -> None:
 
 def test_a_backup_that_owes_nothing_never_stalls() -> None:
     made = primary([])
-    made.on_offer(BEN, 1, [], {}, {}, 100, 0)
-    made.pump_copies({}, 0)
+    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.pump_copies({}, {}, 0)
     made.on_ack(BEN, 100, 1, 0)
     made.set_copies([BEN], [BEN], 2, 100, False, 0)
     assert made.stalled(1_000_000, 1_500) == []

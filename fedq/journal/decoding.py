@@ -1,0 +1,268 @@
+"""Records from bytes: the inverse of `fedq.journal.records`, where the layout is written down.
+
+Inputs: bytes from a disk or a peer, of which nothing is believed. Outputs: records, or
+`CorruptRecord` with the place where there is none. Invariants: no bytes raise anything else, and a
+lying length or count costs no memory; damage is told apart from a record that is whole but not
+understood (`ForeignRecord`), which no reader may cut away.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+from zlib import crc32
+
+from fedq.core import limits
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.message import HEAD_SIZE as MESSAGE_BYTES_MIN
+from fedq.core.ranges import Range
+from fedq.journal.records import (
+    BASE,
+    COPY_HEAD,
+    ENQUEUE_HEAD,
+    FLAG_RESENT,
+    FRAME,
+    HEAD,
+    KIND_COPY,
+    KIND_DROP,
+    KIND_ENQUEUE,
+    KIND_GROUP,
+    KIND_KEEP,
+    KIND_NOTE,
+    KIND_RESET,
+    KIND_SETTLE,
+    NOTE_HEAD,
+    NOTES,
+    ORIGIN_TAIL,
+    RANGES_HEAD,
+    VERSION,
+    Copy,
+    Drop,
+    Enqueue,
+    Group,
+    Keep,
+    Note,
+    Record,
+    Reset,
+    Settle,
+    Single,
+)
+
+_Decoder: TypeAlias = Callable[[bytes, int, int, FragmentId, int], Single]
+
+
+class CorruptRecord(Exception):
+    """Bytes that are no whole record, from `offset` of the data on: damaged, or cut off."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"no valid record at byte {offset}: {reason}")
+        self.offset = offset
+        self.reason = reason
+
+
+class ForeignRecord(CorruptRecord):
+    """The checksum holds, yet this version of fedq cannot read the record. Never a torn write."""
+
+
+def decode(data: bytes | memoryview, offset: int = 0) -> Iterator[Record]:
+    """Every record from `offset` to the end; raises `CorruptRecord` where there is none."""
+    whole = bytes(data)
+    end = len(whole)
+    while offset < end:
+        record, offset = decode_at(whole, offset)
+        yield record
+
+
+def scan(data: bytes | memoryview) -> tuple[list[Record], int]:
+    """The whole records that the data begins with, and how many bytes they take.
+
+    What follows them is a torn tail. A `ForeignRecord` is no such thing and is raised.
+    """
+    whole = bytes(data)
+    records: list[Record] = []
+    offset = 0
+    while offset < len(whole):
+        try:
+            record, offset = decode_at(whole, offset)
+        except ForeignRecord:
+            raise
+        except CorruptRecord:
+            break
+        records.append(record)
+    return records, offset
+
+
+def decode_at(data: bytes, offset: int) -> tuple[Record, int]:
+    """The record at `offset` and the offset after it; raises `CorruptRecord`."""
+    kind, fragment, reign, at, end = _open(data, offset, len(data))
+    if kind != KIND_GROUP:
+        return _single(data, offset, kind, fragment, reign, at, end), end
+    records: list[Single] = []
+    while at < end:
+        try:
+            kind, inner_fragment, inner_reign, inner_at, after = _open(data, at, end)
+            # Checked here rather than by calling itself: depth must cost a liar more than us.
+            if kind == KIND_GROUP or inner_fragment != fragment:
+                raise ForeignRecord(at, "a group in a group, or a record of another fragment")
+            records.append(_single(data, at, kind, inner_fragment, inner_reign, inner_at, after))
+        except CorruptRecord as error:
+            # The group is whole, so what it holds was never torn.
+            raise ForeignRecord(offset, f"its content contradicts itself: {error}") from error
+        at = after
+    return Group(fragment, reign, records), end
+
+
+def singles(records: Iterable[Record]) -> Iterator[Single]:
+    """The records in order, with those of a group in its place."""
+    for record in records:
+        if isinstance(record, Group):
+            yield from record.records
+        else:
+            yield record
+
+
+def _open(data: bytes, offset: int, stop: int) -> tuple[int, FragmentId, int, int, int]:
+    """(kind, fragment, reign, start of the payload, end) of the record at `offset`.
+
+    The record must end by `stop`; its checksum holds.
+    """
+    body_at = offset + FRAME.size
+    if body_at > stop:
+        raise CorruptRecord(offset, "cut off within its first eight bytes")
+    length, checksum = FRAME.unpack_from(data, offset)
+    # Zeros, as some file systems leave them behind a torn write, fail here: their CRC is zero too.
+    if not HEAD.size <= length <= limits.record_bytes_max:
+        raise CorruptRecord(offset, f"a length of {length} bytes is impossible")
+    end = body_at + length
+    if end > stop:
+        raise CorruptRecord(offset, f"{end - stop} of its bytes are missing")
+    if crc32(memoryview(data)[body_at:end]) != checksum:
+        raise CorruptRecord(offset, "its checksum does not match")
+    version, kind, fragment, reign = HEAD.unpack_from(data, body_at)
+    if version != VERSION:
+        raise ForeignRecord(
+            offset, f"record version {version} is unknown here; run a newer version of fedq"
+        )
+    return kind, FragmentId(fragment), reign, body_at + HEAD.size, end
+
+
+def _single(
+    data: bytes, offset: int, kind: int, fragment: FragmentId, reign: int, at: int, end: int
+) -> Single:
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        raise ForeignRecord(
+            offset, f"record kind {kind} is unknown here; run a newer version of fedq"
+        )
+    try:
+        return decoder(data, at, end, fragment, reign)
+    except (ValueError, struct.error) as error:
+        raise ForeignRecord(offset, f"its content contradicts itself: {error}") from error
+
+
+def _decode_enqueue(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    first, flags, incarnation, number, count, node_size = ENQUEUE_HEAD.unpack_from(data, at)
+    node_at = at + ENQUEUE_HEAD.size
+    at = node_at + node_size
+    node = NodeId(data[node_at:at].decode())
+    if count == 0 or flags & ~FLAG_RESENT:
+        raise ValueError("no messages, or flags that do not exist")
+    messages = _messages(data, at + 4 * count, end, _table(data, at, end, count, "I"))
+    origin = Origin(node, Incarnation(incarnation))
+    return Enqueue(fragment, reign, first, origin, number, flags & FLAG_RESENT != 0, messages)
+
+
+def _decode_copy(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    count, origin_count = COPY_HEAD.unpack_from(data, at)
+    at += COPY_HEAD.size
+    positions = _table(data, at, end, count, "Q")
+    at += 8 * count
+    lengths = _table(data, at, end, count, "I")
+    at += 4 * count
+    origins: dict[Origin, int] = {}
+    for _ in range(origin_count):
+        if at >= end:
+            raise ValueError("fewer origins than announced")
+        node_end = at + 1 + data[at]
+        node = NodeId(data[at + 1 : node_end].decode())
+        incarnation, number = ORIGIN_TAIL.unpack_from(data, node_end)
+        origins[Origin(node, Incarnation(incarnation))] = number
+        at = node_end + ORIGIN_TAIL.size
+    return Copy(fragment, reign, list(positions), _messages(data, at, end, lengths), origins)
+
+
+def _decode_settle(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    event, count = RANGES_HEAD.unpack_from(data, at)
+    return Settle(fragment, reign, event, _ranges(data, at + RANGES_HEAD.size, end, count))
+
+
+def _decode_keep(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    base, count = RANGES_HEAD.unpack_from(data, at)
+    return Keep(fragment, reign, base, _ranges(data, at + RANGES_HEAD.size, end, count))
+
+
+def _decode_reset(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    (base,) = BASE.unpack_from(data, at)
+    _expect_end(at + BASE.size, end)
+    return Reset(fragment, reign, base)
+
+
+def _decode_drop(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    _expect_end(at, end)
+    return Drop(fragment, reign)
+
+
+def _decode_note(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    event, what, count = NOTE_HEAD.unpack_from(data, at)
+    if what not in NOTES:
+        raise ValueError(f"note {what} is unknown here; run a newer version of fedq")
+    at += NOTE_HEAD.size
+    positions = _table(data, at, end, count, "Q")
+    values = _table(data, at + 8 * count, end, count, "Q")
+    _expect_end(at + 16 * count, end)
+    return Note(fragment, reign, event, what, dict(zip(positions, values, strict=True)))
+
+
+_DECODERS: dict[int, _Decoder] = {
+    KIND_ENQUEUE: _decode_enqueue,
+    KIND_COPY: _decode_copy,
+    KIND_SETTLE: _decode_settle,
+    KIND_RESET: _decode_reset,
+    KIND_KEEP: _decode_keep,
+    KIND_DROP: _decode_drop,
+    KIND_NOTE: _decode_note,
+}
+
+
+def _table(data: bytes, at: int, end: int, count: int, code: str) -> tuple[int, ...]:
+    """`count` unsigned numbers of struct type `code`; checked first, so a lie costs no memory."""
+    if at + count * struct.calcsize(f">{code}") > end:
+        raise ValueError(f"a table of {count} entries does not fit")
+    numbers: tuple[int, ...] = struct.unpack_from(f">{count}{code}", data, at)
+    return numbers
+
+
+def _messages(data: bytes, at: int, end: int, lengths: tuple[int, ...]) -> list[bytes]:
+    _expect_end(at + sum(lengths), end)
+    if lengths and min(lengths) < MESSAGE_BYTES_MIN:
+        raise ValueError("a message is shorter than its own head")
+    messages = []
+    for length in lengths:
+        stop = at + length
+        messages.append(data[at:stop])
+        at = stop
+    return messages
+
+
+def _ranges(data: bytes, at: int, end: int, count: int) -> list[Range]:
+    flat = _table(data, at, end, 2 * count, "Q")
+    _expect_end(at + 16 * count, end)
+    ranges = list(zip(flat[::2], flat[1::2], strict=True))
+    for first, last in ranges:
+        if first > last:
+            raise ValueError(f"the range {first}-{last} ends before it begins")
+    return ranges
+
+
+def _expect_end(at: int, end: int) -> None:
+    if at != end:
+        raise ValueError(f"it should end {abs(end - at)} bytes {'later' if at > end else 'sooner'}")
