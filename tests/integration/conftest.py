@@ -16,6 +16,7 @@ import pytest
 
 from tests.integration.harness import Cluster, logs_of, watched
 from tests.integration.stock import Address, BlockingChannel, BlockingConnection, connect, pika
+from tests.integration.surface import DEFAULT, ONE, SPREAD, THREE, Stage
 from tests.integration.waiting import deadline
 
 TEST_S = 60.0
@@ -146,3 +147,19 @@ def queue(here: BlockingChannel, there: BlockingChannel, name: str) -> Iterator[
     yield name
     if there.is_open:
         there.queue_delete(name)
+
+
+@pytest.fixture(params=DEFAULT)
+def stage(request: pytest.FixtureRequest, open_connection: Connect, name: str) -> Iterator[Stage]:
+    """The stage of a test in one of the places; another broker is one node without fragments."""
+    place = str(request.param)
+    if OTHER_BROKER:
+        if place in (THREE, SPREAD):
+            pytest.skip("another broker is under test, once")
+        addresses = other_addresses()
+    else:
+        cluster: Cluster = request.getfixturevalue("lone_node" if place == ONE else "cluster")
+        addresses = cluster.addresses()
+    one = Stage(addresses, open_connection, name, place)
+    yield one
+    one.close()
