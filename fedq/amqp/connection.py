@@ -5,7 +5,7 @@ for the node (`fedq.amqp.commands`), in the order of the client's frames, and by
 in `parts`. The handshake, heartbeats, the opening and closing of channels and the end of the
 connection are settled here; of everything else the node hears.
 
-    HEADER -> START -> TUNE -> OPEN_VHOST -> OPEN -> CLOSING -> CLOSED
+    HEADER -> OPENING (`fedq.amqp.opening`) -> OPEN -> CLOSING -> CLOSED
 
 A client's violation becomes channel.close or connection.close with the reply code of the
 specification, in `_on_frame` and `receive` and nowhere else; then what the client sends is ignored
@@ -43,15 +43,10 @@ from fedq.amqp.frames import (
     take_settles,
     wanted_bytes,
 )
-from fedq.amqp.handshake import (
-    PROTOCOL_HEADER,
-    ConnectionSettings,
-    negotiate,
-    start_of,
-    tune_of,
-    wants_failure_close,
-)
+from fedq.amqp.handshake import PROTOCOL_HEADER, ConnectionSettings, Origin
 from fedq.amqp.methods import (
+    AccessRequest,
+    AccessRequestOk,
     BasicCancelOk,
     ChannelClose,
     ChannelCloseOk,
@@ -60,22 +55,17 @@ from fedq.amqp.methods import (
     ClientRequest,
     ConnectionClose,
     ConnectionCloseOk,
-    ConnectionOpen,
-    ConnectionOpenOk,
-    ConnectionStartOk,
-    ConnectionTuneOk,
-    ConnectionUpdateSecret,
     Method,
     decode_method,
     encode_method,
+    frame_ids,
     ids_of,
     name_of,
 )
-from fedq.amqp.sasl import MECHANISMS
+from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError
 from fedq.amqp.values import FieldTable, cut_short_string
 from fedq.core import limits
 from fedq.core.errors import (
-    ACCESS_REFUSED,
     CHANNEL_ERROR,
     COMMAND_INVALID,
     FRAME_ERROR,
@@ -91,14 +81,13 @@ __all__ = ["CLOSE_MS", "Connection", "ConnectionSettings"]
 CLOSE_MS: Final = 3_000
 
 _HEADER: Final = 0
-_START: Final = 1
-_TUNE: Final = 2
-_OPEN_VHOST: Final = 3
-_OPEN: Final = 4
-_CLOSING: Final = 5
-_CLOSED: Final = 6
+_OPENING: Final = 1
+_OPEN: Final = 2
+_CLOSING: Final = 3
+_CLOSED: Final = 4
 
 _SUCCESS: Final = 200
+_TICKET: Final = 1
 _PUBLISH: Final = b"\x00\x3c\x00\x28"
 _SETTLES: Final = (b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x5a", b"\x00\x3c\x00\x78")
 _CHANNEL_OPEN: Final = b"\x00\x14\x00\x0a"
@@ -112,24 +101,23 @@ class Connection:
     """One client connection; see the module for what goes in and out."""
 
     __slots__ = (
-        "_channels", "_channels_max", "_checked", "_deadline_ms", "_deaf", "_heard_ms",
-        "_heartbeat_ms", "_is_loopback", "_next_beat_ms", "_now_ms", "_pending", "_settings",
-        "_state", "_user", "_wanted", "client_properties", "frame_bytes_max", "parts",
+        "_channels", "_checked", "_deadline_ms", "_deaf", "_heard_ms", "_heartbeat_ms",
+        "_next_beat_ms", "_now_ms", "_opening", "_pending", "_state", "_wanted",
+        "frame_bytes_max", "parts",
     )  # fmt: skip
 
-    def __init__(self, settings: ConnectionSettings, now_ms: int, is_loopback: bool) -> None:
-        self._settings = settings
-        self._is_loopback = is_loopback
+    def __init__(
+        self, settings: ConnectionSettings, now_ms: int, is_loopback: bool,
+        certificate_name: str | None = None,
+    ) -> None:  # fmt: skip
+        """`certificate_name`: whom the client's TLS certificate names, if one was verified."""
+        self._opening = Opening(settings, Origin(is_loopback, certificate_name))
         #: Bytes for the client, in order; whoever writes them clears the list.
         self.parts: list[bytes] = []
         #: The largest frame either side may send; before the handshake is over, a small one.
-        self.frame_bytes_max = limits.handshake_frame_bytes_max
-        #: What the client said of itself in connection.start-ok.
-        self.client_properties: FieldTable = {}
+        self.frame_bytes_max = self._opening.frame_bytes_max
         self._state = _HEADER
-        self._user = ""
         self._channels: dict[int, Channel] = {}
-        self._channels_max = settings.channels_max
         #: Property lists found well-formed (see `checked_flags`).
         self._checked: dict[bytes, int] = {}
         #: The beginning of a frame, and how many bytes there must be to go on.
@@ -143,6 +131,11 @@ class Connection:
         self._next_beat_ms = 0
 
     # --- what the node asks -----------------------------------------------------------------------
+
+    @property
+    def client_properties(self) -> FieldTable:
+        """What the client said of itself in connection.start-ok; empty until it has logged in."""
+        return self._opening.client_properties
 
     @property
     def closed(self) -> bool:
@@ -266,8 +259,8 @@ class Connection:
         """The first eight bytes (AMQP 0-9-1 clause 4.2.2); returns how many were taken."""
         size = len(PROTOCOL_HEADER)
         if data[:size] == PROTOCOL_HEADER:
-            self._state = _START
-            self.send(0, start_of(self._settings))
+            self._state = _OPENING
+            self.send(0, self._opening.begin())
             return size
         if not PROTOCOL_HEADER.startswith(data):
             self.parts.append(PROTOCOL_HEADER)
@@ -372,55 +365,28 @@ class Connection:
             self._end()
             text = cut_short_string(method.reply_text)
             commands.append(Closed(f"the client closed it: {method.reply_code} {text}"))
-        elif isinstance(method, ConnectionStartOk) and self._state == _START:
-            self._on_start_ok(method, commands)
-        elif isinstance(method, ConnectionTuneOk) and self._state == _TUNE:
-            self._on_tune_ok(method)
-        elif isinstance(method, ConnectionOpen) and self._state == _OPEN_VHOST:
-            self._on_open(method, commands)
-        elif isinstance(method, ConnectionUpdateSecret) and self._state == _OPEN:
-            text = "passwords do not expire here; connect again to use another one"
-            raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
+        elif isinstance(method, OpeningMethod):
+            self._on_opening_method(method, commands)
         else:
             text = f"{name_of(method)} is not expected on channel 0 at this point"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
 
-    def _on_start_ok(self, method: ConnectionStartOk, commands: list[Command]) -> None:
-        self.client_properties = method.client_properties
-        mechanism = method.mechanism
-        if mechanism not in MECHANISMS:
-            text = f"mechanism {mechanism!r} is not known; use one of {', '.join(MECHANISMS)}"
-            raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
-        user = self._settings.authenticate(mechanism, method.response, self._is_loopback)
-        if user is None:
-            text = f"login by {mechanism} was refused; check user name, password and origin"
-            violation = ConnectionViolation(ACCESS_REFUSED, text, *ids_of(method))
-            if wants_failure_close(method.client_properties):
-                raise violation
-            # Clients that do not say so take a closed socket for a failed login.
+    def _on_opening_method(self, method: OpeningMethod, commands: list[Command]) -> None:
+        opening = self._opening
+        try:
+            answer = opening.on_method(method)
+        except SilentRefusalError as refusal:
             self._end()
-            commands.append(Closed(violation.reply_text))
+            commands.append(Closed(refusal.reply_text))
             return
-        self._user = user
-        self.send(0, tune_of(self._settings))
-        self._state = _TUNE
-
-    def _on_tune_ok(self, method: ConnectionTuneOk) -> None:
-        tuned = negotiate(self._settings, method)
-        self._channels_max = tuned.channels_max
-        self.frame_bytes_max = tuned.frame_bytes_max
-        self._heartbeat_ms = tuned.heartbeat_s * 1_000
-        self._next_beat_ms = self._now_ms + self._heartbeat_ms // 2
-        self._state = _OPEN_VHOST
-
-    def _on_open(self, method: ConnectionOpen, commands: list[Command]) -> None:
-        vhost = method.virtual_host
-        if not self._settings.vhosts(vhost):
-            text = f"vhost {vhost!r} not found; create it or open another"
-            raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
-        self._state = _OPEN
-        self.send(0, ConnectionOpenOk())
-        commands.append(Opened(vhost, self._user))
+        if answer is not None:
+            self.send(0, answer)
+        self.frame_bytes_max = opening.frame_bytes_max
+        if opening.is_done and self._state == _OPENING:
+            self._state = _OPEN
+            self._heartbeat_ms = opening.heartbeat_s * 1_000
+            self._next_beat_ms = self._now_ms + self._heartbeat_ms // 2
+            commands.append(Opened(opening.vhost, opening.user))
 
     # --- channels ---------------------------------------------------------------------------------
 
@@ -433,8 +399,9 @@ class Connection:
         state = self._channels.get(channel)
         if state is None:
             if kind != FRAME_METHOD or payload[:4] != _CHANNEL_OPEN:
-                text = f"channel {channel} is not open; send channel.open first"
-                raise ConnectionViolation(CHANNEL_ERROR, text)
+                ids = frame_ids(payload) if kind == FRAME_METHOD else (0, 0)
+                text = f"expected 'channel.open': channel {channel} is not open"
+                raise ConnectionViolation(CHANNEL_ERROR, text, *ids)
             self._open_channel(channel, payload, commands)
         elif state.state == CHANNEL_CLOSING:
             self._on_frame_of_closing_channel(kind, channel, payload)
@@ -450,8 +417,9 @@ class Connection:
 
     def _open_channel(self, channel: int, payload: bytes, commands: list[Command]) -> None:
         method = decode_method(payload)
-        if channel > self._channels_max:
-            text = f"channel {channel} is beyond the agreed channel_max {self._channels_max}"
+        channels_max = self._opening.channels_max
+        if channel > channels_max:
+            text = f"channel {channel} is beyond the agreed channel_max {channels_max}"
             raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
         self._channels[channel] = Channel()
         self.send(channel, ChannelOpenOk())
@@ -469,12 +437,15 @@ class Connection:
     def _on_channel_method(self, channel: int, method: Method, commands: list[Command]) -> None:
         if isinstance(method, ClientRequest):
             commands.append(Request(channel, method))
+        elif isinstance(method, AccessRequest):
+            # A relic of AMQP 0-8 with which old clients begin; RabbitMQ answers it, too.
+            self.send(channel, AccessRequestOk(_TICKET))
         elif isinstance(method, ChannelClose):
             self.send(channel, ChannelCloseOk())
             del self._channels[channel]
             commands.append(ChannelClosed(channel))
         elif isinstance(method, ChannelOpen):
-            text = f"channel {channel} is open already"
+            text = f"second 'channel.open' seen: channel {channel} is open already"
             raise ConnectionViolation(CHANNEL_ERROR, text, *ids_of(method))
         elif not isinstance(method, BasicCancelOk):
             # basic.cancel-ok only says that the client saw its consumer being cancelled.

@@ -6,26 +6,54 @@ Pure functions for `fedq.amqp.connection`, with the settings of a node's AMQP si
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from fedq.amqp.frames import FRAME_BYTES_MIN
 from fedq.amqp.methods import ConnectionStart, ConnectionTune, ConnectionTuneOk
-from fedq.amqp.sasl import MECHANISMS
+from fedq.amqp.sasl import EXTERNAL, MECHANISMS
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core import limits
-from fedq.core.errors import NOT_ALLOWED, ConnectionViolation
+from fedq.core.errors import NOT_ALLOWED, ConnectionViolation, Refused
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 
+#: Under RabbitMQ's names. Clients look them up before they use what the specification lacks.
 _CAPABILITIES: Final = (
     "publisher_confirms",
     "exchange_exchange_bindings",
     "basic.nack",
     "consumer_cancel_notify",
     "connection.blocked",
+    "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
+    "direct_reply_to",
 )
+
+
+class Authenticate(Protocol):
+    """Checks the answer of a SASL mechanism; the user's name, or `None` to refuse.
+
+    `certificate_name`: whom a verified TLS certificate names, for EXTERNAL.
+    """
+
+    def __call__(
+        self, mechanism: str, response: bytes, is_loopback: bool,
+        certificate_name: str | None = None, /,
+    ) -> str | None: ...  # fmt: skip
+
+
+def _anyone(user: str, vhost: str) -> Refused | None:
+    """Every user may open every virtual host."""
+    return None
+
+
+class Origin(NamedTuple):
+    """Where a client comes from, as far as its login is concerned."""
+
+    is_loopback: bool
+    #: Whom its TLS certificate names; `None` without one that was verified.
+    certificate_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +61,17 @@ class ConnectionSettings:
     """What every connection of a node is told; one object for all of them."""
 
     node: str
-    #: (mechanism, response, is_loopback) -> user name, or `None` to refuse.
-    authenticate: Callable[[str, bytes, bool], str | None]
+    authenticate: Authenticate
     #: Whether the virtual host exists.
     vhosts: Callable[[str], bool]
-    product: str = "fedq"
-    version: str = "0.1.0"
+    #: (user, virtual host) -> why it may not be opened, or `None`.
+    may_open: Callable[[str, str], Refused | None] = _anyone
+    #: What clients switch on (kombu asks for both before it sets a global prefetch limit): the
+    #: broker, and its release, whose behaviour they will meet.
+    product: str = "RabbitMQ"
+    version: str = "3.13.7"
+    #: What it really is.
+    information: str = "fedq 0.1.0, an AMQP 0-9-1 broker federation"
     cluster_name: str = "fedq"
     frame_bytes_max: int = limits.frame_bytes_max
     channels_max: int = limits.channels_max
@@ -61,18 +94,25 @@ class Tuned(NamedTuple):
     heartbeat_s: int
 
 
-def start_of(settings: ConnectionSettings) -> ConnectionStart:
+def mechanisms_for(origin: Origin) -> tuple[str, ...]:
+    """The SASL mechanisms that are offered; EXTERNAL only to who has shown a certificate."""
+    return MECHANISMS if origin.certificate_name is None else (*MECHANISMS, EXTERNAL)
+
+
+def start_of(settings: ConnectionSettings, origin: Origin) -> ConnectionStart:
     """The server's first method."""
     properties: FieldTable = {
-        "product": settings.product,
-        "version": settings.version,
-        "platform": "Python",
         "capabilities": dict.fromkeys(_CAPABILITIES, True),
         "cluster_name": settings.cluster_name,
+        "copyright": "The fedq authors",
+        "information": settings.information,
+        "platform": "Python",
+        "product": settings.product,
+        "version": settings.version,
         "node": settings.node,
         **settings.server_properties,
     }
-    return ConnectionStart(0, 9, properties, " ".join(MECHANISMS).encode(), b"en_US")
+    return ConnectionStart(0, 9, properties, " ".join(mechanisms_for(origin)).encode(), b"en_US")
 
 
 def tune_of(settings: ConnectionSettings) -> ConnectionTune:
@@ -81,17 +121,26 @@ def tune_of(settings: ConnectionSettings) -> ConnectionTune:
 
 
 def negotiate(settings: ConnectionSettings, answer: ConnectionTuneOk) -> Tuned:
-    """The smaller limit of both sides, where a client's 0 sets none.
+    """The limits of the client, which may lower the server's; its 0 sets none of its own.
 
     The heartbeat is the client's word: it will keep to it, 0 included. Raises 530 for a frame
-    size below the specification's least.
+    size below the specification's least, and for limits above the server's (clause 1.4.2.6).
     """
     if 0 < answer.frame_max < FRAME_BYTES_MIN:
         text = f"frame_max {answer.frame_max} is too small; ask for {FRAME_BYTES_MIN} or more"
         raise ConnectionViolation(NOT_ALLOWED, text, 10, 31)
+    for name, asked, allowed in (
+        ("frame_max", answer.frame_max, settings.frame_bytes_max),
+        ("channel_max", answer.channel_max, settings.channels_max),
+    ):
+        if asked > allowed:
+            text = (
+                f"negotiated {name} = {asked} is higher than the maximum allowed value ({allowed})"
+            )
+            raise ConnectionViolation(NOT_ALLOWED, text, 10, 31)
     return Tuned(
-        min(settings.channels_max, answer.channel_max or settings.channels_max),
-        min(settings.frame_bytes_max, answer.frame_max or settings.frame_bytes_max),
+        answer.channel_max or settings.channels_max,
+        answer.frame_max or settings.frame_bytes_max,
         answer.heartbeat,
     )
 

@@ -136,6 +136,23 @@ class ChannelCloseOk(NamedTuple):
     """Either: agreed; the number is free again."""
 
 
+class AccessRequest(NamedTuple):
+    """Client: asks for a ticket, as it was in AMQP 0-8; tickets mean nothing (RabbitMQ)."""
+
+    realm: str = ""
+    exclusive: bool = False
+    passive: bool = False
+    active: bool = False
+    write: bool = False
+    read: bool = False
+
+
+class AccessRequestOk(NamedTuple):
+    """Server: here is one."""
+
+    ticket: int = 0
+
+
 class ExchangeDeclare(NamedTuple):
     """Client: creates or verifies an exchange (1.6.2.1)."""
 
@@ -437,7 +454,8 @@ Method: TypeAlias = (
     | ConnectionTuneOk | ConnectionOpen | ConnectionOpenOk | ConnectionClose | ConnectionCloseOk
     | ConnectionBlocked | ConnectionUnblocked | ConnectionUpdateSecret
     | ConnectionUpdateSecretOk | ChannelOpen | ChannelOpenOk | ChannelFlow | ChannelFlowOk
-    | ChannelClose | ChannelCloseOk | ExchangeDeclare | ExchangeDeclareOk | ExchangeDelete
+    | ChannelClose | ChannelCloseOk | AccessRequest | AccessRequestOk
+    | ExchangeDeclare | ExchangeDeclareOk | ExchangeDelete
     | ExchangeDeleteOk | ExchangeBind | ExchangeBindOk | ExchangeUnbind | ExchangeUnbindOk
     | QueueDeclare | QueueDeclareOk | QueueBind | QueueBindOk | QueuePurge | QueuePurgeOk
     | QueueDelete | QueueDeleteOk | QueueUnbind | QueueUnbindOk | BasicQos | BasicQosOk

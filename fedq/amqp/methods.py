@@ -58,6 +58,11 @@ def ids_of(method: Method) -> tuple[int, int]:
     return row.class_id, row.method_id
 
 
+def frame_ids(payload: bytes) -> tuple[int, int]:
+    """What a method frame's payload says of itself, known or not; zeros if it is too short."""
+    return (0, 0) if len(payload) < _IDS.size else _IDS.unpack_from(payload)
+
+
 def name_of(method: Method) -> str:
     """`class.method`, as the specification writes it."""
     return _ROW_OF[type(method)].name

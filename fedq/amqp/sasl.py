@@ -1,5 +1,8 @@
 """What clients send to prove who they are: the SASL mechanisms PLAIN (RFC 4616) and AMQPLAIN.
 
+EXTERNAL (RFC 4422, appendix A) has nothing to decode: the certificate of the TLS connection says
+who the client is, and what it sends is ignored.
+
 For the `authenticate` function that is given to a connection. Input is at most one handshake
 frame; nothing here raises, since a malformed answer is just a failed login.
 """
@@ -11,6 +14,8 @@ from fedq.core.errors import ConnectionViolation
 
 PLAIN: Final = "PLAIN"
 AMQPLAIN: Final = "AMQPLAIN"
+EXTERNAL: Final = "EXTERNAL"
+#: Those that work on every connection.
 MECHANISMS: Final = (PLAIN, AMQPLAIN)
 
 
@@ -21,6 +26,11 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str] | None:
     if mechanism == AMQPLAIN:
         return _amqplain(response)
     return None
+
+
+def plain_response(user: str, password: bytes) -> bytes:
+    """What a client sends for PLAIN."""
+    return b"\0%b\0%b" % (user.encode(), password)
 
 
 def _plain(response: bytes) -> tuple[str, str] | None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 CONNECTION: Final = 10
 CHANNEL: Final = 20
+ACCESS: Final = 30
 EXCHANGE: Final = 40
 QUEUE: Final = 50
 BASIC: Final = 60
@@ -87,6 +88,11 @@ METHODS: Final = (
     _method("channel.flow-ok", CHANNEL, 21, "bit active"),
     _method("channel.close", CHANNEL, 40, _CLOSE),
     _method("channel.close-ok", CHANNEL, 41),
+    _method(
+        "access.request", ACCESS, 10,
+        "shortstr realm, bit exclusive, bit passive, bit active, bit write, bit read",
+    ),
+    _method("access.request-ok", ACCESS, 11, "short ticket"),
     _method(
         "exchange.declare", EXCHANGE, 10,
         "short -, shortstr exchange, shortstr type, bit passive, bit durable, bit auto_delete, "

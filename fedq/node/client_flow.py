@@ -102,9 +102,12 @@ class ClientFlow:
 
     # --- sockets -----------------------------------------------------------------------------
 
-    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None:
+    def on_connected(
+        self, connection: ConnectionId, address: str, is_loopback: bool,
+        certificate_name: str | None = None,
+    ) -> None:  # fmt: skip
         """A client has connected; it has not said anything yet."""
-        machine = Connection(self.settings, self.state.now_ms, is_loopback)
+        machine = Connection(self.settings, self.state.now_ms, is_loopback, certificate_name)
         client = self.state.clients[connection] = Client(connection, machine, address)
         if not self.state.joined:
             self.state.hold_reading(client, JOINING)

@@ -208,9 +208,17 @@ class Node:
 
     # --- clients -----------------------------------------------------------------------------
 
-    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None:
-        """A client connected from `address`, for display."""
-        self.clients.on_connected(connection, address, is_loopback)
+    def on_connected(
+        self, connection: ConnectionId, address: str, is_loopback: bool,
+        certificate_name: str | None = None,
+    ) -> None:  # fmt: skip
+        """A client connected from `address`, for display; a verified certificate names it so."""
+        self.clients.on_connected(connection, address, is_loopback, certificate_name)
+
+    def has_opened(self, connection: ConnectionId) -> bool:
+        """Whether the client has logged in and opened a virtual host."""
+        client = self.state.clients.get(connection)
+        return client is not None and client.vhost != ""
 
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
         """Bytes from a client."""

@@ -5,22 +5,32 @@ from collections.abc import Callable
 
 import pytest
 
-from fedq.amqp.commands import Closed, Publishes
+from fedq.amqp.commands import Closed, Publishes, Request
 from fedq.amqp.connection import CLOSE_MS, Connection
 from fedq.amqp.content import encode_properties
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import (
+    AccessRequest,
+    AccessRequestOk,
     BasicAck,
     BasicDeliver,
     BasicPublish,
+    ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
+    ClientRequest,
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionUpdateSecret,
     QueueDeclare,
     QueueDeclareOk,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
     encode_method,
 )
 from fedq.core import limits
@@ -76,7 +86,7 @@ def test_the_client_closes() -> None:
         ),
         pytest.param(encode_method(0, QueueDeclare("q")), 503, (50, 10), id="on channel 0"),
         pytest.param(encode_method(0, ConnectionBlocked("")), 503, (10, 60), id="blocked"),
-        pytest.param(encode_method(2, QueueDeclare("q")), 504, (0, 0), id="channel not open"),
+        pytest.param(encode_method(2, QueueDeclare("q")), 504, (50, 10), id="channel not open"),
         pytest.param(b"\x03\x00\x02\x00\x00\x00\x01x\xce", 504, (0, 0), id="body not open"),
         pytest.param(encode_method(1, ChannelOpen()), 504, (20, 10), id="open twice"),
         pytest.param(PUBLISH + PUBLISH, 505, (60, 40), id="publish in a content"),
@@ -91,6 +101,7 @@ def test_the_client_closes() -> None:
         pytest.param(
             encode_method(0, ConnectionUpdateSecret(b"x", "")), 530, (10, 70), id="update-secret"
         ),
+        pytest.param(encode_method(3, ChannelClose(200, "", 0, 0)), 504, (20, 40), id="not open"),
         pytest.param(
             b"\x01\x00\x01\x00\x00\x00\x04\x00\x3c\x00\x63\xce", 540, (60, 99), id="unknown method"
         ),
@@ -114,6 +125,22 @@ def test_violations_close_with_their_reply_code(
     assert close.reply_text == closed.reason
     assert methods(bytewise) == [(0, close)]
     assert not whole.closed
+
+
+def test_old_clients_get_their_ticket() -> None:
+    server = opened()
+    assert receive(server, 1, AccessRequest("/data", read=True)) == []
+    assert methods(server) == [(1, AccessRequestOk(1))]
+
+
+def test_transactions_are_for_the_node() -> None:
+    server = opened()
+    asked: list[ClientRequest] = [TxSelect(), TxCommit(), TxRollback()]
+    commands = [command for method in asked for command in receive(server, 1, method)]
+    assert commands == [Request(1, method) for method in asked]
+    for answer in (TxSelectOk(), TxCommitOk(), TxRollbackOk()):
+        server.send(1, answer)
+    assert methods(server) == [(1, TxSelectOk()), (1, TxCommitOk()), (1, TxRollbackOk())]
 
 
 def test_after_a_violation_only_the_end_is_heard() -> None:

@@ -14,6 +14,8 @@ from fedq.amqp.methods import (
     ConnectionStart,
     ConnectionTune,
     ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
     QueueDeclare,
     encode_method,
 )
@@ -41,11 +43,19 @@ def test_a_client_opens_a_virtual_host() -> None:
     assert isinstance(start, ConnectionStart)
     assert (start.version_major, start.version_minor) == (0, 9)
     assert start.mechanisms.split() == [b"PLAIN", b"AMQPLAIN"]
-    assert start.server_properties["product"] == "fedq"
+    # kombu asks for both before it sets a global prefetch limit.
+    assert start.server_properties["product"] == "RabbitMQ"
+    assert start.server_properties["version"] == "3.13.7"
+    assert str(start.server_properties["information"]).startswith("fedq ")
     assert start.server_properties["failover"] == ["host:5672"]
     capabilities = start.server_properties["capabilities"]
     assert isinstance(capabilities, dict)
-    assert capabilities["publisher_confirms"] is True
+    assert all(value is True for value in capabilities.values())
+    assert sorted(capabilities) == [
+        "authentication_failure_close", "basic.nack", "connection.blocked",
+        "consumer_cancel_notify", "consumer_priorities", "direct_reply_to",
+        "exchange_exchange_bindings", "per_consumer_qos", "publisher_confirms",
+    ]  # fmt: skip
 
     assert server.receive(start_ok({"product": "pika"}), 0) == []
     assert server.client_properties == {"product": "pika"}
@@ -89,7 +99,10 @@ def test_a_failed_login_closes_with_403_for_clients_that_understand_it() -> None
     assert isinstance(command, Closed)
     close = closing(server)
     assert close.reply_code == 403
-    assert close.reply_text.startswith("ACCESS_REFUSED - ")
+    assert close.reply_text.startswith(
+        "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. "
+    )
+    assert server.client_properties == {}, "nothing is kept of who is not known"
     assert not server.closed
     assert receive(server, 0, ConnectionCloseOk()) == []
     assert server.closed
@@ -114,14 +127,49 @@ def test_an_unknown_virtual_host_is_not_allowed() -> None:
     assert isinstance(command, Closed)
     close = closing(server)
     assert (close.reply_code, close.class_id, close.method_id) == (530, 10, 40)
-    assert "'nowhere' not found" in close.reply_text
+    assert close.reply_text == "NOT_ALLOWED - vhost nowhere not found"
+
+
+def test_a_virtual_host_without_permissions_is_not_allowed() -> None:
+    server = connection()
+    server.receive(handshake()[: -len(encode_method(0, ConnectionOpen("/")))], 0)
+    written(server)
+    (command,) = receive(server, 0, ConnectionOpen("closed"))
+    assert isinstance(command, Closed)
+    close = closing(server)
+    assert (close.reply_code, close.class_id, close.method_id) == (530, 10, 40)
+    assert close.reply_text == "NOT_ALLOWED - access to vhost 'closed' refused for user 'guest'"
+
+
+def test_external_is_for_who_has_shown_a_certificate() -> None:
+    server = Connection(settings(), now_ms=0, is_loopback=False, certificate_name="CN=robot")
+    server.receive(PROTOCOL_HEADER, 0)
+    ((_, start),) = methods(server)
+    assert isinstance(start, ConnectionStart)
+    assert start.mechanisms.split() == [b"PLAIN", b"AMQPLAIN", b"EXTERNAL"]
+    server.receive(start_ok(None, "EXTERNAL", b"whatever"), 0)
+    receive(server, 0, ConnectionTuneOk(0, 0, 0))
+    assert receive(server, 0, ConnectionOpen("/")) == [Opened("/", "CN=robot")]
+
+
+def test_a_fresh_secret_is_compared_with_the_password() -> None:
+    server = opened()
+    assert receive(server, 0, ConnectionUpdateSecret(b"guest", "the old one expires")) == []
+    assert methods(server) == [(0, ConnectionUpdateSecretOk())]
+    for wrong in (b"wrong", b"", b"guest\0", b"\xff"):
+        server = opened()
+        (command,) = receive(server, 0, ConnectionUpdateSecret(wrong, ""))
+        assert isinstance(command, Closed)
+        assert closing(server).reply_code == 530
 
 
 @pytest.mark.parametrize(
     ("asked", "frame_max", "channel_max"),
-    [((0, 0), 131_072, 2_047), ((5, 4_096), 4_096, 5), ((60_000, 1 << 20), 131_072, 2_047)],
+    [((0, 0), 131_072, 2_047), ((5, 4_096), 4_096, 5), ((2_047, 131_072), 131_072, 2_047)],
 )
-def test_the_smaller_limit_counts(asked: tuple[int, int], frame_max: int, channel_max: int) -> None:
+def test_clients_may_lower_the_limits(
+    asked: tuple[int, int], frame_max: int, channel_max: int
+) -> None:
     server = connection()
     server.receive(handshake(frame_max=asked[1], channel_max=asked[0]), 0)
     assert server.frame_bytes_max == frame_max
@@ -130,6 +178,23 @@ def test_the_smaller_limit_counts(asked: tuple[int, int], frame_max: int, channe
     written(server)
     receive(server, channel_max + 1, ChannelOpen())
     assert closing(server).reply_code == 530
+
+
+@pytest.mark.parametrize(
+    ("tune_ok", "name"),
+    [
+        (ConnectionTuneOk(2_048, 0, 0), "channel_max = 2048"),
+        (ConnectionTuneOk(0, 131_073, 0), "frame_max = 131073"),
+    ],
+)
+def test_clients_may_not_raise_the_limits(tune_ok: ConnectionTuneOk, name: str) -> None:
+    server = connection()
+    server.receive(PROTOCOL_HEADER + start_ok(), 0)
+    written(server)
+    receive(server, 0, tune_ok)
+    close = closing(server)
+    assert close.reply_code == 530
+    assert f"negotiated {name} is higher" in close.reply_text
 
 
 def test_frames_below_4096_bytes_are_not_allowed() -> None:

@@ -19,24 +19,37 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.sasl import credentials
 from fedq.amqp.values import FieldTable
+from fedq.core.errors import NOT_ALLOWED, Refused
 
 FRAME_MAX = 131_072
 GUEST = b"\0guest\0guest"
 
 
-def login(mechanism: str, response: bytes, is_loopback: bool) -> str | None:
-    """guest may come from loopback, and Zoë from anywhere."""
+def login(
+    mechanism: str, response: bytes, is_loopback: bool, certificate_name: str | None = None
+) -> str | None:
+    """guest may come from loopback, Zoë and who has a certificate from anywhere."""
+    if mechanism == "EXTERNAL":
+        return certificate_name
     found = credentials(mechanism, response)
     if found == ("guest", "guest") and is_loopback:
         return "guest"
     return "Zoë" if found == ("Zoë", "pässword") else None
 
 
+def may_open(user: str, vhost: str) -> Refused | None:
+    """guest has no permissions for the virtual host "closed"."""
+    if (user, vhost) != ("guest", "closed"):
+        return None
+    return Refused(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")
+
+
 def settings(heartbeat_s: int = 60, frame_bytes_max: int = FRAME_MAX) -> ConnectionSettings:
     return ConnectionSettings(
         node="n1",
         authenticate=login,
-        vhosts=lambda name: name in ("/", "tenant"),
+        vhosts=lambda name: name in ("/", "tenant", "closed"),
+        may_open=may_open,
         heartbeat_s=heartbeat_s,
         frame_bytes_max=frame_bytes_max,
         server_properties={"failover": ["host:5672"]},

@@ -1,0 +1,150 @@
+"""The handshake of one connection, after the protocol header: methods in, answers out.
+
+    START --start-ok--> TUNE --tune-ok--> VHOST --open--> DONE
+                                                          DONE --update-secret--> DONE
+
+What a client may send at each step, and what it gets, is AMQP 0-9-1 clause 2.2.4. Of a client that
+has not proven who it is nothing is kept but its step: what it said of itself only once it has.
+"""
+
+from typing import Final, TypeAlias
+
+from fedq.amqp.handshake import (
+    ConnectionSettings,
+    Origin,
+    mechanisms_for,
+    negotiate,
+    start_of,
+    tune_of,
+    wants_failure_close,
+)
+from fedq.amqp.methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+    ids_of,
+    name_of,
+)
+from fedq.amqp.sasl import PLAIN, plain_response
+from fedq.amqp.values import FieldTable
+from fedq.core import limits
+from fedq.core.errors import ACCESS_REFUSED, COMMAND_INVALID, NOT_ALLOWED, ConnectionViolation
+
+#: The methods that are for this machine.
+OpeningMethod: TypeAlias = (
+    ConnectionStartOk | ConnectionTuneOk | ConnectionOpen | ConnectionUpdateSecret
+)
+
+_START: Final = 0
+_TUNE: Final = 1
+_VHOST: Final = 2
+_DONE: Final = 3
+
+
+class SilentRefusalError(ConnectionViolation):
+    """A failed login of a client that takes a closed socket for it, and no connection.close."""
+
+
+class Opening:
+    """Where a connection stands in its handshake, and what was agreed on."""
+
+    __slots__ = (
+        "_origin", "_settings", "_step", "channels_max", "client_properties", "frame_bytes_max",
+        "heartbeat_s", "user", "vhost",
+    )  # fmt: skip
+
+    def __init__(self, settings: ConnectionSettings, origin: Origin) -> None:
+        self._settings = settings
+        self._origin = origin
+        self._step = _START
+        #: Who the client is; "" until it has proven it.
+        self.user = ""
+        #: What the client said of itself in connection.start-ok.
+        self.client_properties: FieldTable = {}
+        #: What both sides keep to; before a user is known, only small frames are read.
+        self.frame_bytes_max = limits.handshake_frame_bytes_max
+        self.channels_max = settings.channels_max
+        self.heartbeat_s = 0
+        self.vhost = ""
+
+    @property
+    def is_done(self) -> bool:
+        """The virtual host is open."""
+        return self._step == _DONE
+
+    def begin(self) -> ConnectionStart:
+        """The server's first method."""
+        return start_of(self._settings, self._origin)
+
+    def on_method(self, method: OpeningMethod) -> Method | None:
+        """What the client hears next, if it is not its turn again.
+
+        Raises `ConnectionViolation`: 403 for a failed login, 503 for a method out of turn and an
+        unknown mechanism, 530 for limits, virtual hosts and secrets that cannot be.
+        """
+        if isinstance(method, ConnectionStartOk) and self._step == _START:
+            return self._on_start_ok(method)
+        if isinstance(method, ConnectionTuneOk) and self._step == _TUNE:
+            self._on_tune_ok(method)
+            return None
+        if isinstance(method, ConnectionOpen) and self._step == _VHOST:
+            return self._on_open(method)
+        if isinstance(method, ConnectionUpdateSecret) and self._step == _DONE:
+            return self._on_update_secret(method)
+        text = f"{name_of(method)} is not expected on channel 0 at this point"
+        raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
+
+    def _on_start_ok(self, method: ConnectionStartOk) -> Method:
+        mechanism = method.mechanism
+        offered = mechanisms_for(self._origin)
+        if mechanism not in offered:
+            text = f"mechanism {mechanism!r} is not offered; use one of {', '.join(offered)}"
+            raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
+        user = self._login(mechanism, method.response)
+        if user is None:
+            # RabbitMQ's sentence, as far as it goes: clients show it, and some look for it.
+            text = (
+                f"Login was refused using authentication mechanism {mechanism}. "
+                "Check user name, password and where you come from."
+            )
+            wants_close = wants_failure_close(method.client_properties)
+            refusal = ConnectionViolation if wants_close else SilentRefusalError
+            raise refusal(ACCESS_REFUSED, text, *ids_of(method))
+        self.user = user
+        self.client_properties = method.client_properties
+        self._step = _TUNE
+        return tune_of(self._settings)
+
+    def _login(self, mechanism: str, response: bytes) -> str | None:
+        authenticate, origin = self._settings.authenticate, self._origin
+        if origin.certificate_name is None:
+            return authenticate(mechanism, response, origin.is_loopback)
+        return authenticate(mechanism, response, origin.is_loopback, origin.certificate_name)
+
+    def _on_tune_ok(self, method: ConnectionTuneOk) -> None:
+        self.channels_max, self.frame_bytes_max, self.heartbeat_s = negotiate(
+            self._settings, method
+        )
+        self._step = _VHOST
+
+    def _on_open(self, method: ConnectionOpen) -> Method:
+        vhost = method.virtual_host
+        if not self._settings.vhosts(vhost):
+            raise ConnectionViolation(NOT_ALLOWED, f"vhost {vhost} not found", *ids_of(method))
+        refused = self._settings.may_open(self.user, vhost)
+        if refused is not None:
+            raise ConnectionViolation(refused.reply_code, refused.text, *ids_of(method))
+        self.vhost = vhost
+        self._step = _DONE
+        return ConnectionOpenOk()
+
+    def _on_update_secret(self, method: ConnectionUpdateSecret) -> Method:
+        if self._login(PLAIN, plain_response(self.user, method.new_secret)) != self.user:
+            text = f"the new secret of user '{self.user}' was refused: it is not its password"
+            raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
+        return ConnectionUpdateSecretOk()
