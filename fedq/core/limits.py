@@ -35,6 +35,30 @@ commands_in_flight_max: Final = 1_024
 requests_remembered_max: Final = 4_096
 map_objects_max: Final = 50_000
 
+# --- access: virtual hosts, users, permissions -----------------------------------------------
+vhosts_max: Final = 1_000
+users_max: Final = 10_000
+#: Pairs of user and virtual host.
+permissions_max: Final = 20_000
+tags_per_user_max: Final = 16
+password_bytes_max: Final = 1_024
+#: A stored password: scheme, cost, salt and key as text.
+password_record_bytes_max: Final = 255
+#: A regular expression of a permission, and the steps of the program it becomes.
+pattern_bytes_max: Final = 1_024
+pattern_steps_max: Final = 1_000
+#: Users of the configuration with which a cluster begins.
+first_users_max: Final = 64
+#: Logins that a node remembers, so that the next one with the same password costs next to nothing.
+logins_remembered_max: Final = 4_096
+failed_logins_remembered_max: Final = 512
+#: Passwords that turn out wrong, at a cost: of one user, and of all users of a node.
+failed_logins_per_user_s: Final = 1
+failed_logins_per_node_s: Final = 10
+#: So many of each may come at once.
+failed_logins_per_user_burst: Final = 5
+failed_logins_per_node_burst: Final = 20
+
 # --- peers -----------------------------------------------------------------------------------
 peer_frame_bytes_max: Final = 4 * MIB
 #: What one link may hold unacknowledged before its senders are held back.

@@ -37,6 +37,7 @@ from fedq.node.answers import Answers, capability
 from fedq.node.basic_requests import BasicRequests
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.exchange_requests import ExchangeRequests
+from fedq.node.permissions import Permissions
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import Channel, Client, NodeState
@@ -58,13 +59,13 @@ class ClientFlow:
 
     __slots__ = (
         "_blocked", "_fenced", "_handlers", "_wakes", "answers", "basic", "consuming",
-        "publishing", "queues", "settings", "state",
+        "permissions", "publishing", "queues", "settings", "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, settings: ConnectionSettings, answers: Answers,
         publishing: PublishFlow, consuming: ConsumeFlow, queues: QueueRequests,
-        exchanges: ExchangeRequests, basic: BasicRequests,
+        exchanges: ExchangeRequests, basic: BasicRequests, permissions: Permissions,
     ) -> None:  # fmt: skip
         self.state = state
         self.settings = settings
@@ -73,6 +74,7 @@ class ClientFlow:
         self.consuming = consuming
         self.queues = queues
         self.basic = basic
+        self.permissions = permissions
         #: (when, connection): when a connection's machine has something to do.
         self._wakes: list[tuple[int, ConnectionId]] = []
         #: Channels whose requests wait until this node serves.
@@ -214,6 +216,7 @@ class ClientFlow:
             raise ConnectionViolation(
                 NOT_IMPLEMENTED, f"{name_of(method)} is not implemented", *ids_of(method)
             )
+        self.permissions.check(channel, method)
         handler(channel, method)
 
     def on_serving(self) -> None:
@@ -302,8 +305,12 @@ class ClientFlow:
 
     def close_all(self, text: str) -> None:
         """connection.close 320 to everyone: the node stops, or cannot serve."""
+        self.close_where(lambda _: True, text)
+
+    def close_where(self, predicate: Callable[[Client], bool], text: str) -> None:
+        """connection.close 320 to those of whom the predicate holds."""
         for client in list(self.state.clients.values()):
-            if not client.gone:
+            if not client.gone and predicate(client):
                 self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
 
     def set_blocked(self, cause: str, reason: str | None) -> None:

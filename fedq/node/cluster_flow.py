@@ -147,11 +147,12 @@ class ClusterFlow:
 
         After a stop of all nodes that is the new era: what clients find is what will stay. Before
         every live peer has said what its private queues want, publishes here would miss them.
+        Before the cluster has its first users, nobody could log in.
         """
         state = self.state
         if state.joined or not state.map.is_up(state.me, state.settings.incarnation):
             return False
-        if not state.map.era_is_alive():
+        if not state.map.era_is_alive() or not state.map.seeded:
             return False
         if not all(state.peers[node].introduced for node in state.live_peers()):
             return False

@@ -15,6 +15,7 @@ from fedq.core.peer_messages import MapApplied
 from fedq.node.answers import applied_everywhere
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.evictions import Evictions
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.fragment_roles import FragmentRoles
 from fedq.node.getting import Getting
@@ -41,8 +42,12 @@ from fedq.wiring.state import (
     FragmentInfo,
     FragmentRemoved,
     MemberChanged,
+    PermissionsChanged,
     QueueAdded,
     QueueRemoved,
+    UserChanged,
+    VhostAdded,
+    VhostRemoved,
 )
 
 #: How long a peer that counts as down may be back with its subscribers.
@@ -50,21 +55,22 @@ ABSENT_MS = 30_000
 
 NameChange = (
     QueueAdded | QueueRemoved | ExchangeAdded | ExchangeRemoved | ClaimTaken | ClaimReleased
-)
+    | VhostAdded | VhostRemoved | UserChanged | PermissionsChanged
+)  # fmt: skip
 
 
 class MapFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_told", "asking", "consuming", "fragments", "getting", "private", "proposals",
+        "_told", "asking", "consuming", "evictions", "fragments", "getting", "private", "proposals",
         "publishing", "roles", "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, *, fragments: FragmentFlow, roles: FragmentRoles,
         publishing: PublishFlow, consuming: ConsumeFlow, getting: Getting, asking: Asking,
-        private: PrivateFlow, proposals: Proposals,
+        private: PrivateFlow, proposals: Proposals, evictions: Evictions,
     ) -> None:  # fmt: skip
         self.state = state
         self.fragments = fragments
@@ -75,6 +81,7 @@ class MapFlow:
         self.asking = asking
         self.private = private
         self.proposals = proposals
+        self.evictions = evictions
         #: The map version that the peers were told last.
         self._told = 0
         self._load(())
@@ -105,6 +112,7 @@ class MapFlow:
         for fragment, info in list(state.map.fragments.items()):
             known = before.get(fragment)
             self._on_fragment(fragment, known is None or known.reign != info.reign)
+        self.evictions.on_snapshot()
 
     def _load(self, before: Iterable[QueueKey]) -> None:
         """A new router that says what the map says; `before`: the queues there were."""
@@ -176,6 +184,13 @@ class MapFlow:
             case ClaimReleased():
                 if change.claim.node != me:
                     router.remove_queue(change.key)
+            case VhostRemoved():
+                self.evictions.on_vhost_removed(change.vhost)
+            case UserChanged():
+                self.evictions.on_user_changed(change.user)
+            case VhostAdded() | PermissionsChanged():
+                # What is asked for at each login, or derived anew when the map has changed.
+                pass
             case _:
                 assert_never(change)
 

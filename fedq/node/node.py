@@ -17,6 +17,7 @@ from typing import Any
 
 from fedq.amqp.connection import ConnectionSettings
 from fedq.core import peer_messages as p
+from fedq.core.errors import Refused
 from fedq.core.ids import ConnectionId, NodeId, QueueKey
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import Recovered
@@ -27,6 +28,7 @@ from fedq.node.basic_requests import BasicRequests
 from fedq.node.client_flow import ClientFlow
 from fedq.node.cluster_flow import ClusterFlow
 from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.evictions import Evictions
 from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.fencing import Fencing
 from fedq.node.fragment_flow import FragmentFlow
@@ -35,15 +37,16 @@ from fedq.node.getting import Getting
 from fedq.node.map_flow import MapFlow
 from fedq.node.memory import Memory
 from fedq.node.outbox import NodeOut
+from fedq.node.permissions import Permissions
 from fedq.node.private_flow import PrivateFlow
-from fedq.node.proposals import Proposals
+from fedq.node.proposals import Proposals, Result
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.registrations import Registrations
 from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.settings import NodeSettings
 from fedq.node.state import Channel, NodeState
-from fedq.wiring.operations import AddFragment
+from fedq.wiring.operations import AddFragment, Operation
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -75,7 +78,8 @@ class Node:
         basic = BasicRequests(
             state, self.answers, queues, self.consuming, self.getting, self.asking
         )
-        access = Access(settings)
+        access = self.access = Access(state, self.proposals)
+        permissions = self.permissions = Permissions(state)
         connections = ConnectionSettings(
             node=settings.node,
             authenticate=access.authenticate,
@@ -83,13 +87,14 @@ class Node:
         )
         self.clients = ClientFlow(
             state, connections, self.answers, self.publishing, self.consuming, queues,
-            ExchangeRequests(state, self.answers, self.proposals), basic,
+            ExchangeRequests(state, self.answers, self.proposals), basic, permissions,
         )  # fmt: skip
+        self.evictions = Evictions(state, self.clients, queues)
         self.roles = FragmentRoles(state, self.fragments, self.replicas)
         self.map = MapFlow(
             state, fragments=self.fragments, roles=self.roles, publishing=self.publishing,
             consuming=self.consuming, getting=self.getting, asking=self.asking,
-            private=self.private, proposals=self.proposals,
+            private=self.private, proposals=self.proposals, evictions=self.evictions,
         )  # fmt: skip
         self.cluster = ClusterFlow(state, self.proposals)
         self.fencing = Fencing(state, self.clients)
@@ -152,6 +157,7 @@ class Node:
         self.fencing.on_serving(self.cluster.decide_serving())
         if self.cluster.decide_joined():
             self.clients.on_joined()
+        self.evictions.work_off()
         passes = 0
         while self._work_off() and passes < TURN_PASSES_MAX:
             passes += 1
@@ -305,12 +311,29 @@ class Node:
         """The disk is lost: nothing can be promised any more (P7)."""
         self.state.out.fatal = f"the journal cannot be written: {reason}"
 
+    # --- administration ----------------------------------------------------------------------
+
+    def on_change_asked(self, operation: Operation, answer: Callable[[Result], None]) -> None:
+        """Someone wants the map changed; `answer` hears the result once, within a later turn.
+
+        A change that was made is answered when every live member has applied it (P6).
+        """
+
+        def on_result(result: Result) -> None:
+            if isinstance(result, Refused):
+                answer(result)
+            else:
+                self.answers.when_everywhere(lambda: answer(result))
+
+        self.proposals.ask(operation, on_result)
+
     # --- time --------------------------------------------------------------------------------
 
     def on_tick(self) -> None:
         """Called about every 50 ms of the clock given to `begin_turn`."""
         state = self.state
         self.cluster.tick()
+        self.access.tick()
         self.proposals.tick()
         self.clients.tick()
         self.getting.tick()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import node_memory_bytes_max
+from fedq.wiring.passwords import COST
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,10 @@ class NodeSettings:
     #: "host:port" where clients reach this node.
     amqp_address: str
     zone: str = ""
-    #: User name -> password; `guest` is accepted from loopback only.
+    #: User name -> password of those with which a new cluster begins (`guest` from loopback only).
     users: dict[str, str] = field(default_factory=lambda: {"guest": "guest"})
+    #: Log2 of how slow the passwords of these are to verify: see `fedq.wiring.passwords`.
+    password_cost: int = COST
     seed: int = 0
     heartbeat_ms: int = 100
     #: How long after a heartbeat the leader answered a node may go on serving.

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
+from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.core.limits import node_memory_bytes_max
 from fedq.shell import config_yaml
@@ -257,6 +258,15 @@ def _check_files(config: NodeConfig) -> None:
 def _check_rest(config: NodeConfig) -> None:
     if not config.users:
         raise config.error("users", "nobody could log in; name at least one user")
+    if len(config.users) > limits.first_users_max:
+        raise config.error(
+            "users",
+            f"a cluster begins with at most {limits.first_users_max} users; add the others with "
+            "`fedq user add`",
+        )
+    for user in config.users:
+        if len(user.encode()) > limits.name_bytes_max:
+            raise config.error(f"users.{user}", f"is longer than {limits.name_bytes_max} bytes")
     timing = config.timing
     if timing.heartbeat_ms * 3 > timing.lease_ms:
         raise config.error("timing.lease_ms", "must be at least three times heartbeat_ms")

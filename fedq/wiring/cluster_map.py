@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from fedq.core import limits
 from fedq.core.errors import COMMAND_INVALID, Refused
 from fedq.core.ids import MapVersion
-from fedq.wiring import copies, declarations, membership, snapshot
+from fedq.wiring import access, copies, declarations, membership, snapshot
 from fedq.wiring.operations import (
     AddFragment,
     CommandError,
@@ -31,8 +31,10 @@ from fedq.wiring.operations import (
     SetCopies,
     decode_command,
 )
+from fedq.wiring.operations_access import AccessOperation
 from fedq.wiring.state import (
     DEFAULT_VHOST,
+    AccessChange,
     Change,
     EraChanged,
     FragmentAdded,
@@ -62,7 +64,7 @@ class Applied(NamedTuple):
 class ClusterMap(MapState):
     """The replicated state machine; its tables are those of `MapState`."""
 
-    __slots__ = ("_remembered", "fragments_version", "members_version")
+    __slots__ = ("_remembered", "access_version", "fragments_version", "members_version")
 
     def __init__(self, objects_max: int = limits.map_objects_max) -> None:
         """An empty map; `objects_max` must be the same on every node."""
@@ -72,6 +74,9 @@ class ClusterMap(MapState):
         #: The versions at which members, or fragments, last changed: hints for `failover`.
         self.members_version = MapVersion(0)
         self.fragments_version = MapVersion(0)
+        #: The version at which virtual hosts, users or grants last changed: what was derived from
+        #: them before is void.
+        self.access_version = MapVersion(0)
 
     def apply(self, command: bytes) -> Applied:
         """Applies the next command of the log; see the module's docstring."""
@@ -99,13 +104,15 @@ class ClusterMap(MapState):
         state, self._remembered = snapshot.decode(data, self.objects_max)
         for name in MapState.__slots__:
             setattr(self, name, getattr(state, name))
-        self.members_version = self.fragments_version = self.version
+        self.members_version = self.fragments_version = self.access_version = self.version
 
     def _apply(self, operation: Operation) -> Result:
         if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra):
             return membership.apply(self, operation)
         if isinstance(operation, AddFragment | RetireFragment | SetCopies):
             return copies.apply(self, operation)
+        if isinstance(operation, AccessOperation):
+            return access.apply(self, operation)
         return declarations.apply(self, operation)
 
     def _remember(self, request: str, results: tuple[Result, ...]) -> None:
@@ -119,3 +126,5 @@ class ClusterMap(MapState):
                 self.members_version = self.version
             elif isinstance(change, FragmentAdded | FragmentChanged | FragmentRemoved):
                 self.fragments_version = self.version
+            elif isinstance(change, AccessChange):
+                self.access_version = self.version

@@ -11,18 +11,31 @@ The form is for ever: a field is never renamed, and a new meaning is a new opera
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import orjson
 
 from fedq.core import limits
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
+from fedq.wiring.operation_fields import (
+    Check,
+    copies,
+    flag,
+    name,
+    nodes,
+    number,
+    one_of,
+    text,
+    up_to,
+)
+from fedq.wiring.operation_fields import arguments_of as arguments_of
+from fedq.wiring.operation_fields import canonical_arguments as canonical_arguments
+from fedq.wiring.operations_access import ACCESS_FORMS, AccessOperation
 
 COMMAND_VERSION: Final = 1
 REQUEST_BYTES_MAX: Final = 128
 #: What the braces, the version and the longest request id take of a command, in bytes.
 _ENVELOPE_BYTES: Final = REQUEST_BYTES_MAX + 64
-_NUMBER_MAX: Final = 1 << 60
 
 #: Kinds of destination of a binding. A "node" holds private queues: the map only counts it, so
 #: that an exchange with private bindings is not taken for unused; routing to it is interest.
@@ -206,7 +219,7 @@ WiringOperation: TypeAlias = (
     | ClaimName
     | ReleaseName
 )
-Operation: TypeAlias = MemberOperation | FragmentOperation | WiringOperation
+Operation: TypeAlias = MemberOperation | FragmentOperation | WiringOperation | AccessOperation
 
 
 class CommandError(ValueError):
@@ -217,177 +230,84 @@ class CommandError(ValueError):
         self.request = request
 
 
-# --- checks of single fields -----------------------------------------------------------------
-# Each returns the value as operations hold it, or raises ValueError with what is wrong.
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("is not a string")
-    if len(value.encode()) > limits.name_bytes_max:
-        raise ValueError(f"is longer than {limits.name_bytes_max} bytes")
-    return value
-
-
-def _node(value: object) -> str:
-    name = _text(value)
-    if not name:
-        raise ValueError("is empty")
-    return name
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("is neither true nor false")
-    return value
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < _NUMBER_MAX:
-        raise ValueError("is not a number from 1")
-    return value
-
-
-def _up_to(most: int) -> Callable[[object], int]:
-    def check(value: object) -> int:
-        number = _number(value)
-        if number > most:
-            raise ValueError(f"is more than {most}")
-        return number
-
-    return check
-
-
-def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
-    def check(value: object) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise ValueError(f"is none of {', '.join(words)}")
-        return value
-
-    return check
-
-
-def canonical_arguments(value: object) -> str:
-    """The one text for a table of arguments: keys sorted, no spaces, "" for an empty one.
-
-    Raises ValueError if it is no JSON object, or nested too deeply.
-    """
-    if not isinstance(value, str):
-        raise ValueError("is not a string")
-    if not value:
-        return ""
-    table = orjson.loads(value)
-    if not isinstance(table, dict):
-        raise ValueError("is not a JSON object")
-    if not table:
-        return ""
-    try:
-        return orjson.dumps(table, option=orjson.OPT_SORT_KEYS).decode()
-    except orjson.JSONEncodeError as error:  # a TypeError: nested beyond what can be written
-        raise ValueError(str(error)) from error
-
-
-def arguments_of(text: str) -> dict[str, Any]:
-    """The table that a canonical text stands for."""
-    return dict(orjson.loads(text)) if text else {}
-
-
-def _nodes(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > limits.replicas_max:
-        raise ValueError(f"is not a list of at most {limits.replicas_max} nodes")
-    return tuple(_node(item) for item in value)
-
-
-def _copies(value: object) -> tuple[tuple[str, int], ...]:
-    if not isinstance(value, list) or len(value) > limits.replicas_max + 1:
-        raise ValueError(f"is not a list of at most {limits.replicas_max + 1} copies")
-    copies = []
-    for item in value:
-        if not isinstance(item, list) or len(item) != 2:
-            raise ValueError("has an entry that is no pair of node and incarnation")
-        copies.append((_node(item[0]), _number(item[1])))
-    return tuple(copies)
-
-
 # --- the table of forms ----------------------------------------------------------------------
 
-_Check: TypeAlias = Callable[[object], object]
-
-_BINDING: Final[dict[str, _Check]] = {
-    "vhost": _text,
-    "source": _text,
-    "destination_kind": _one_of(DESTINATION_KINDS),
-    "destination": _text,
-    "routing_key": _text,
+_BINDING: Final[dict[str, Check]] = {
+    "vhost": text,
+    "source": text,
+    "destination_kind": one_of(DESTINATION_KINDS),
+    "destination": text,
+    "routing_key": text,
     "arguments": canonical_arguments,
 }
-_CLAIM: Final[dict[str, _Check]] = {
-    "vhost": _text,
-    "name": _node,
-    "node": _node,
-    "incarnation": _number,
+_CLAIM: Final[dict[str, Check]] = {
+    "vhost": text,
+    "name": name,
+    "node": name,
+    "incarnation": number,
 }
 
 #: Name on the wire -> the operation's class and the check of each field.
-_FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, _Check]]]] = {
+_FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "member_up": (
         MemberUp,
         {
-            "node": _node,
-            "incarnation": _number,
-            "peer_address": _text,
-            "amqp_address": _text,
-            "zone": _text,
+            "node": name,
+            "incarnation": number,
+            "peer_address": text,
+            "amqp_address": text,
+            "zone": text,
         },
     ),
-    "member_down": (MemberDown, {"node": _node, "incarnation": _number}),
-    "join_era": (JoinEra, {"node": _node, "incarnation": _number}),
+    "member_down": (MemberDown, {"node": name, "incarnation": number}),
+    "join_era": (JoinEra, {"node": name, "incarnation": number}),
     "new_era": (NewEra, {}),
     "declare_exchange": (
         DeclareExchange,
         {
-            "vhost": _text,
-            "name": _text,
-            "type": _text,
-            "durable": _flag,
-            "auto_delete": _flag,
-            "internal": _flag,
+            "vhost": text,
+            "name": text,
+            "type": text,
+            "durable": flag,
+            "auto_delete": flag,
+            "internal": flag,
             "arguments": canonical_arguments,
         },
     ),
-    "delete_exchange": (DeleteExchange, {"vhost": _text, "name": _text, "if_unused": _flag}),
+    "delete_exchange": (DeleteExchange, {"vhost": text, "name": text, "if_unused": flag}),
     "declare_queue": (
         DeclareQueue,
         {
-            "vhost": _text,
-            "name": _node,
-            "durable": _flag,
-            "auto_delete": _flag,
+            "vhost": text,
+            "name": name,
+            "durable": flag,
+            "auto_delete": flag,
             "arguments": canonical_arguments,
-            "node": _node,
-            "fragments": _up_to(limits.fragments_per_queue_max),
-            "replicas": _up_to(limits.replicas_max),
-            "mode": _one_of(REPLICATION_MODES),
+            "node": name,
+            "fragments": up_to(limits.fragments_per_queue_max),
+            "replicas": up_to(limits.replicas_max),
+            "mode": one_of(REPLICATION_MODES),
         },
     ),
-    "delete_queue": (DeleteQueue, {"vhost": _text, "name": _text}),
+    "delete_queue": (DeleteQueue, {"vhost": text, "name": text}),
     "bind": (Bind, _BINDING),
     "unbind": (Unbind, _BINDING),
     "claim_name": (ClaimName, _CLAIM),
     "release_name": (ReleaseName, _CLAIM),
-    "add_fragment": (AddFragment, {"vhost": _text, "queue": _text, "node": _node}),
-    "retire_fragment": (RetireFragment, {"fragment": _number, "expected_epoch": _number}),
+    "add_fragment": (AddFragment, {"vhost": text, "queue": text, "node": name}),
+    "retire_fragment": (RetireFragment, {"fragment": number, "expected_epoch": number}),
     "set_copies": (
         SetCopies,
         {
-            "fragment": _number,
-            "expected_epoch": _number,
-            "primary": _node,
-            "backups": _nodes,
-            "in_sync": _copies,
-            "restart": _flag,
+            "fragment": number,
+            "expected_epoch": number,
+            "primary": name,
+            "backups": nodes,
+            "in_sync": copies,
+            "restart": flag,
         },
     ),
+    **ACCESS_FORMS,
 }
 _NAMES: Final[Mapping[object, str]] = {form[0]: name for name, form in _FORMS.items()}
 
@@ -430,12 +350,12 @@ def encode_command(request: str, operations: Sequence[Operation]) -> bytes:
 def fitting(operations: Sequence[Operation]) -> int:
     """How many of the first operations fit into one command (0: not even the first one)."""
     room = limits.command_bytes_max - _ENVELOPE_BYTES
-    for number, operation in enumerate(operations):
-        if number == limits.operations_per_command_max:
-            return number
+    for count, operation in enumerate(operations):
+        if count == limits.operations_per_command_max:
+            return count
         room -= len(_encode(operation)) + 1
         if room < 0:
-            return number
+            return count
     return len(operations)
 
 

@@ -19,10 +19,13 @@ from fedq.wiring.state import (
     Claim,
     Exchange,
     FragmentInfo,
+    Grant,
+    GrantKey,
     MapState,
     Member,
     Ok,
     Queue,
+    User,
 )
 
 _MAGIC: Final = b"fedq-map 1 "
@@ -55,6 +58,9 @@ def encode(state: MapState, remembered: Remembered) -> bytes:
             "bindings": [[*binding] for binding in state.bindings],
             "fragments": [_fragment_form(info) for info in state.fragments.values()],
             "claims": [[*key, *claim] for key, claim in state.claims.items()],
+            "users": [[name, user.password, user.tags] for name, user in state.users.items()],
+            "grants": [[*key, *grant] for key, grant in state.grants.items()],
+            "seeded": state.seeded,
             "requests": [
                 [request, [_result_form(result) for result in results]]
                 for request, results in remembered.items()
@@ -168,11 +174,22 @@ def _read(form: dict[str, Any], state: MapState) -> tuple[MapState, Remembered]:
         state.fragments[info.id] = info
     for vhost, name, node, incarnation in form["claims"]:
         state.claims[_key(vhost, name)] = Claim(_node(node), Incarnation(_number(incarnation)))
+    _read_access(form, state)
     remembered = {
         _text(request): tuple(_read_result(result) for result in results)
         for request, results in form["requests"]
     }
     return state, remembered
+
+
+def _read_access(form: dict[str, Any], state: MapState) -> None:
+    """Users and grants; maps of versions that had none get their first users."""
+    for name, password, tags in form.get("users", ()):
+        state.users[_text(name)] = User(_text(password), tuple(_text(tag) for tag in tags))
+    for fields in form.get("grants", ()):
+        user, vhost, configure, write, read = (_text(field) for field in fields)
+        state.grants[GrantKey(user, vhost)] = Grant(configure, write, read)
+    state.seeded = _flag(form.get("seeded", False))
 
 
 def _read_fragment(

@@ -5,7 +5,8 @@ are replaced, not changed (a queue's list of fragments excepted), so a reader ma
 
 Invariants (`MapState.check` asserts them): a primary is in its in-sync set, and that within the
 copies; every fragment belongs to its queue and every queue has one; no binding dangles; a
-name is a queue's or claimed, never both; up members of the era are what keeps it alive.
+name is a queue's or claimed, never both; up members of the era are what keeps it alive; exchanges,
+queues and grants are in virtual hosts that exist, and grants are users'.
 """
 
 from dataclasses import dataclass
@@ -107,6 +108,30 @@ class Claim(NamedTuple):
     incarnation: Incarnation
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """Someone who may log in; `password` is a record of `fedq.wiring.passwords`."""
+
+    password: str
+    #: What RabbitMQ's tools call it: "administrator", "monitoring", …; fedq asks for none.
+    tags: tuple[str, ...]
+
+
+class Grant(NamedTuple):
+    """What a user may do in a virtual host: regular expressions of names."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class GrantKey(NamedTuple):
+    """Whose grant, and where."""
+
+    user: str
+    vhost: str
+
+
 # --- what an applied command changed ----------------------------------------------------------
 
 
@@ -194,6 +219,31 @@ class ClaimReleased(NamedTuple):
     claim: Claim
 
 
+class VhostAdded(NamedTuple):
+    """A virtual host was made; its predeclared exchanges follow."""
+
+    vhost: str
+
+
+class VhostRemoved(NamedTuple):
+    """A virtual host went; what was in it went before, by changes of its own."""
+
+    vhost: str
+
+
+class UserChanged(NamedTuple):
+    """A user came, changed, or went."""
+
+    user: str
+
+
+class PermissionsChanged(NamedTuple):
+    """What a user may do in a virtual host changed."""
+
+    key: GrantKey
+
+
+AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged
 Change = (
     MemberChanged
     | EraChanged
@@ -208,6 +258,7 @@ Change = (
     | BindingRemoved
     | ClaimTaken
     | ClaimReleased
+    | AccessChange
 )
 
 
@@ -223,8 +274,8 @@ class MapState:
 
     __slots__ = (
         "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims", "era",
-        "era_number", "exchanges", "fragments", "members", "next_fragment", "objects_max",
-        "queues", "version", "vhosts",
+        "era_number", "exchanges", "fragments", "grants", "members", "next_fragment",
+        "objects_max", "queues", "seeded", "users", "version", "vhosts",
     )  # fmt: skip
 
     def __init__(self, objects_max: int = limits.map_objects_max) -> None:
@@ -245,6 +296,10 @@ class MapState:
         self.fragments: dict[FragmentId, FragmentInfo] = {}
         self.next_fragment = 1
         self.claims: dict[QueueKey, Claim] = {}
+        self.users: dict[str, User] = {}
+        self.grants: dict[GrantKey, Grant] = {}
+        #: Whether the cluster has had its first users; never again false.
+        self.seeded = False
         #: What the command that is being applied changed so far.
         self.changes: list[Change] = []
 
@@ -281,7 +336,8 @@ class MapState:
         """What counts against `objects_max`."""
         return (
             len(self.members) + len(self.exchanges) + len(self.queues) + len(self.bindings)
-            + len(self.fragments) + len(self.claims)
+            + len(self.fragments) + len(self.claims) + len(self.vhosts) + len(self.users)
+            + len(self.grants)
         )  # fmt: skip
 
     def refuse_if_full(self, more: int = 1) -> Refused | None:
@@ -344,8 +400,14 @@ class MapState:
                 assert key in self.exchanges, "a binding without its destination"
             assert binding in self.bindings_of_source[source]
             assert binding in self.bindings_of_destination[kind, key]
-        for claim in self.claims.values():
+        for key, claim in self.claims.items():
             assert self.is_up(*claim), "a claim of a process that is gone"
+            assert key.vhost in self.vhosts
+        for key in self.exchanges:
+            assert key.vhost in self.vhosts, "an exchange without its virtual host"
+        for user, vhost in self.grants:
+            assert user in self.users, "a grant without its user"
+            assert vhost in self.vhosts, "a grant without its virtual host"
 
 
 def _ends(binding: Binding) -> tuple[QueueKey, tuple[str, QueueKey]]:

@@ -13,6 +13,7 @@ from fedq.node import state as node_state
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
+from fedq.wiring.passwords import COST_MIN
 from tests.sim.checkers import Ledger
 from tests.sim.disk import Disk
 from tests.sim.net import Net
@@ -68,6 +69,7 @@ class Cluster:
                 peers={each: f"{each}.sim:7000" for each in self.names},
                 amqp_address=f"{name}.sim:5672",
                 zone=f"z{number % self.plan.zones}",
+                password_cost=COST_MIN,
                 seed=self.plan.seed,
                 replace_backup_ms=self.plan.replace_backup_ms,
                 fragment_threshold=self.plan.fragment_threshold,

@@ -35,6 +35,7 @@ from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
+from fedq.wiring.passwords import COST_MIN
 from tests.unit.amqp.wire import Content, publish, start_ok
 
 TICK_MS = 50
@@ -98,6 +99,7 @@ class Cluster:
                 incarnation=Incarnation(host.life),
                 peers={each: f"{each}:7000" for each in self.hosts},
                 amqp_address=f"{host.name}:5672",
+                password_cost=COST_MIN,
                 **self._settings,  # type: ignore[arg-type]
             ),
             recovered,

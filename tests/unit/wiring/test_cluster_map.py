@@ -245,7 +245,7 @@ def test_a_claimed_name_is_unique_until_its_holder_goes() -> None:
 
 
 def test_a_full_map_refuses_more_and_lets_go() -> None:
-    cluster = ClusterMap(objects_max=10)
+    cluster = ClusterMap(objects_max=11)
 
     def ok(*operations: DeclareQueue | DeleteQueue | DeclareExchange) -> list[bool]:
         results = cluster.apply(encode_command(f"{cluster.version}", operations)).results
