@@ -1,0 +1,139 @@
+"""Celery workers as processes of their own, and clients of the same application in the test.
+
+Workers are started by the command a user types; each has a log and ends with its test, pool
+processes included. `client` closes what Celery leaves open, since tests treat warnings as errors.
+"""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import kombu.pools
+from celery import Celery
+
+from tests.integration.celery_app import Setting, make_app
+from tests.integration.harness import environment
+from tests.integration.stock import Address
+from tests.integration.waiting import TooLateError, until
+
+READY_S = 40.0
+STOP_S = 20.0
+#: Workers that need nobody to talk to start a second sooner.
+ALONE = ("--without-gossip", "--without-mingle")
+
+
+def urls(addresses: Sequence[Address]) -> str:
+    """Brokers as Celery takes them: it turns to the next one when it loses one."""
+    return ";".join(address.url for address in addresses)
+
+
+class Worker:
+    """A worker process; a context manager that waits until it is ready, and ends it."""
+
+    def __init__(
+        self, setting: Setting, name: str, directory: Path, *options: str, concurrency: int = 1,
+        pool: str = "prefork",
+    ) -> None:  # fmt: skip
+        """`name` goes before the @ of the worker's host name; `options` are the command's."""
+        self.hostname = f"{name}@test"
+        self._variables = environment() | setting.to_environment()
+        self.log_path = directory / f"{name}.log"
+        self._command = [
+            sys.executable, "-m", "celery", "-A", "tests.integration.celery_app", "worker",
+            f"--concurrency={concurrency}", f"--pool={pool}", "--loglevel=INFO",
+            f"--hostname={self.hostname}", *options,
+        ]  # fmt: skip
+        self.process: subprocess.Popen[bytes] | None = None
+        self._seen = 0
+
+    def start(self) -> None:
+        """Starts the process and waits until it consumes."""
+        self._seen = len(self.log())
+        with self.log_path.open("ab") as log:
+            # A session of its own, so that its pool processes can be ended with it.
+            self.process = subprocess.Popen(
+                self._command, env=self._variables, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True,
+            )  # fmt: skip
+        self.wait_logged(" ready.", READY_S)
+
+    def wait_logged(self, text: str, seconds: float = 20.0) -> None:
+        """Waits until the log since the last start has the text; shows the log if it has not."""
+        process = self.process
+        assert process is not None
+
+        def found() -> bool:
+            if text in self.log()[self._seen :]:
+                return True
+            if process.poll() is not None:
+                raise TooLateError(f"{self.hostname} ended by itself with {process.returncode}")
+            return False
+
+        try:
+            until(f"{self.hostname} writes {text!r}", found, seconds)
+        except TooLateError as error:
+            raise AssertionError(f"{error}\n{self.log()[-4000:]}") from error
+
+    def log(self) -> str:
+        """Everything it wrote, over all its starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the main process lives."""
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9 of the worker and all its pool processes."""
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> None:
+        """SIGTERM, a warm shutdown; kill -9 for a worker that does not end in time."""
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise TooLateError(f"{self.hostname} did not end\n{self.log()[-4000:]}") from None
+        self.process = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is None:
+            self.stop()
+        else:
+            self.kill()
+
+
+@contextmanager
+def client(setting: Setting) -> Iterator[Celery]:
+    """The application as a client has it; its connections are closed at the end."""
+    app = make_app(setting)
+    try:
+        yield app
+    finally:
+        consumer = getattr(app.backend, "result_consumer", None)
+        if consumer is not None and consumer._consumer is not None:
+            # Celery keeps the connection on which results arrive until its process ends.
+            consumer.stop()
+        app.close()
+        kombu.pools.reset()  # type: ignore[no-untyped-call]
+        gc.collect()
