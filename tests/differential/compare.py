@@ -1,0 +1,151 @@
+"""One script on two brokers in lockstep, up to the first step where they differ.
+
+Input: a script and two sides. Output: a `Difference` for each step whose streams are not equal
+when both have been quiet for a while. What follows a difference is only its consequence, so the
+script ends there, unless only the words after a reply code differ.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from tests.differential.channels import Streams
+from tests.differential.script import Operation, Script, has_timers
+from tests.differential.side import Side
+from tests.integration.waiting import TooLateError
+
+#: How long both may take until they agree: brokers answer before all consequences have arrived.
+PATIENCE_S: Final = 0.7
+#: Beyond every short timer.
+TIMERS_S: Final = 0.09
+_PAUSE_S: Final = 0.01
+#: Values and names in lines that say nothing about the kind of a difference.
+_PARTICULARS: Final = re.compile(r"'[^']*'|\b[a-z]\d+(-\d+)?\b|\d{1,2}\b|amq\.[\w.-]+")
+
+
+class Difference(NamedTuple):
+    """What the two brokers showed in one step of a script."""
+
+    step: int
+    operation: Operation
+    #: By stream: the reference's lines, fedq's lines.
+    streams: dict[str, tuple[list[str], list[str]]]
+
+    @property
+    def is_of_words(self) -> bool:
+        """Whether nothing but the text after a reply code differs."""
+        return all(is_text(stream) for stream in self.streams)
+
+    @property
+    def kind(self) -> str:
+        """What differences of the same cause have in common."""
+        answers = {name: both for name, both in self.streams.items() if _is_answer(name)}
+        parts: dict[str, None] = {}
+        for stream, (reference, subject) in sorted((answers or self.streams).items()):
+            what = re.sub(r"\w?\d+", "", stream).strip() or "answers"
+            parts[f"{what} {_outline(reference)} / {_outline(subject)}"] = None
+            text = self.streams.get(f"{stream} text", ([], []))
+            if text[0] and not text[1]:
+                parts[_masked(text[0])] = None
+        if self.is_of_words:
+            parts = {f"{_masked(one)} / {_masked(two)}": None for one, two in self.streams.values()}
+        return f"{self.operation.verb}: " + "; ".join(parts)
+
+    def __str__(self) -> str:
+        lines = [f"step {self.step}: {self.operation}"]
+        for stream, (reference, subject) in self.streams.items():
+            for who, shown in (("RabbitMQ", reference), ("fedq    ", subject)):
+                lines += [f"  {stream:12} {who} {line}" for line in shown or ["(nothing)"]]
+        return "\n".join(lines)
+
+
+def is_text(stream: str) -> bool:
+    """Whether the stream holds the words after reply codes."""
+    return stream.endswith(" text")
+
+
+def _is_answer(stream: str) -> bool:
+    """Whether the stream is a channel's or a connection's own."""
+    return " " not in stream
+
+
+def _masked(lines: list[str]) -> str:
+    return " | ".join(_PARTICULARS.sub("…", line) for line in lines) or "nothing"
+
+
+def _outline(lines: list[str]) -> str:
+    """Names of methods, with their reply codes; neighbours of a kind once."""
+    found: dict[str, None] = {}
+    for line in lines:
+        code = re.search(r"(reply_code=|with )(\d+)", line)
+        found[line.split(" ")[0].lstrip("0123456789") + (f" {code[2]}" if code else "")] = None
+    return ", ".join(found) or "nothing"
+
+
+def differing(reference: Streams, subject: Streams) -> dict[str, tuple[list[str], list[str]]]:
+    """Streams whose lines are not the same."""
+    names = dict.fromkeys([*reference, *subject])
+    return {
+        name: (reference.get(name, []), subject.get(name, []))
+        for name in names
+        if reference.get(name) != subject.get(name)
+    }
+
+
+class Played(NamedTuple):
+    """What became of a script."""
+
+    operations: int
+    differences: list[Difference]
+
+
+def play(
+    script: Script, sides: tuple[Side, Side], prefix: str, patience_s: float = PATIENCE_S
+) -> Played:
+    """Performs the script on both; `sides` are the reference and fedq."""
+    for side, letter in zip(sides, "rf", strict=True):
+        side.begin_script(f"{prefix}{letter}-")
+    timers_s = TIMERS_S if has_timers(script) else 0.0
+    differences: list[Difference] = []
+    done = 0
+    for operation in script:
+        done += 1
+        found = _step(operation, sides, timers_s, patience_s)
+        if found:
+            differences.append(Difference(done, operation, found))
+            if not differences[-1].is_of_words:
+                break
+        for side in sides:
+            side.end_step()
+    for side in sides:
+        side.end_script()
+    return Played(done, differences)
+
+
+def _step(
+    operation: Operation, sides: tuple[Side, Side], timers_s: float, patience_s: float
+) -> dict[str, tuple[list[str], list[str]]]:
+    for side in sides:
+        _patiently(side, partial(side.begin, operation))
+    for side in sides:
+        _patiently(side, partial(side.complete, operation))
+    time.sleep(timers_s)
+    until = time.monotonic() + patience_s
+    while True:
+        for side in sides:
+            _patiently(side, side.settle)
+        found = differing(sides[0].streams, sides[1].streams)
+        if not found or time.monotonic() > until or all(map(is_text, found)):
+            return found
+        time.sleep(_PAUSE_S)
+
+
+def _patiently(side: Side, act: Callable[[], None]) -> None:
+    """A broker that does not answer is a difference, too."""
+    try:
+        act()
+    except TooLateError as error:
+        side.streams.setdefault("silence", []).append(str(error))
+        side.hang_up()

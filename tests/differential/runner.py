@@ -1,0 +1,167 @@
+"""Many scripts, one after the other, and what they found.
+
+Input: how many, of which themes, from which seed. Output: a `Report`: scripts, operations, and
+differences by kind, each with its shortest script. Hypothesis draws the scripts; a script that
+shows a new kind is cut down here, operation by operation, since each attempt costs the patience
+with which two brokers are compared.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.differential import decisions
+from tests.differential.compare import PATIENCE_S, Difference, Played, play
+from tests.differential.script import Operation, Script
+from tests.differential.side import Side
+from tests.differential.themes import THEMES
+
+#: Scripts of one theme in a row; each row has a seed of its own.
+ROW: Final = 25
+#: How long both may take to agree when a difference is known and its script is cut down.
+SHORT_PATIENCE_S: Final = 0.2
+Sides = tuple[Side, Side]
+
+
+@dataclass(slots=True)
+class Finding:
+    """A kind of difference that no decision covers."""
+
+    kind: str
+    theme: str
+    seed: int
+    script: Script
+    difference: Difference
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run came to."""
+
+    scripts: int = 0
+    operations: int = 0
+    seconds: float = 0.0
+    findings: dict[str, Finding] = field(default_factory=dict)
+    #: How often each decision was met.
+    decided: dict[str, int] = field(default_factory=dict)
+
+
+class Runner:
+    """Plays scripts on the same two brokers, each under names of its own."""
+
+    def __init__(self, sides: Sides, say: Callable[[str], None]) -> None:
+        self.report = Report()
+        self._sides = sides
+        self._say = say
+        self._played = 0
+        self._salt = f"{time.time_ns() // 1_000_000 % 10**9:x}"
+
+    def play(self, script: Script, patience_s: float = PATIENCE_S) -> Played:
+        """One script on both brokers."""
+        self._played += 1
+        return play(script, self._sides, f"s{self._salt}-{self._played}", patience_s)
+
+    def undecided(self, played: Played) -> list[Difference]:
+        """Differences that are bugs until somebody decides otherwise."""
+        return [each for each in played.differences if not decisions.decision(each)]
+
+    def run(self, scripts: int, first_seed: int, themes: Sequence[str]) -> Report:
+        """Plays that many scripts, themes taking turns."""
+        started = time.monotonic()
+        for row, theme in enumerate(_rows(scripts, themes)):
+            self._run_row(theme, first_seed + row // len(themes), min(ROW, scripts - row * ROW))
+        self.report.seconds = time.monotonic() - started
+        return self.report
+
+    def _run_row(self, theme: str, row_seed: int, scripts: int) -> None:
+        @seed(row_seed)
+        @settings(
+            max_examples=scripts, database=None, deadline=None, phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )  # fmt: skip
+        @given(THEMES[theme])
+        def attempt(script: Script) -> None:
+            played = self.play(script)
+            self.report.scripts += 1
+            self.report.operations += played.operations
+            for difference in played.differences:
+                self._note(theme, row_seed, script, difference)
+
+        attempt()
+
+    def _note(self, theme: str, row_seed: int, script: Script, difference: Difference) -> None:
+        report = self.report
+        decided = decisions.decision(difference)
+        if decided:
+            report.decided[decided.name] = report.decided.get(decided.name, 0) + 1
+            return
+        known = report.findings.get(difference.kind)
+        if known is not None:
+            known.count += 1
+            return
+        short, shown = self.shortened(script[: difference.step], difference)
+        finding = Finding(difference.kind, theme, row_seed, short, shown)
+        report.findings[difference.kind] = finding
+        self._say(finding_text(finding))
+
+    # --- cutting down -----------------------------------------------------------------------------
+
+    def shortened(self, script: Script, difference: Difference) -> tuple[Script, Difference]:
+        """A script that shows the same kind with as little as possible."""
+        smaller = True
+        while smaller:
+            smaller = False
+            for shorter in _shorter(script):
+                again = [
+                    each
+                    for each in self.play(shorter, SHORT_PATIENCE_S).differences
+                    if each.kind == difference.kind
+                ]
+                if again:
+                    script, difference = shorter[: again[0].step], again[0]
+                    smaller = True
+                    break
+        return script, difference
+
+
+def _rows(scripts: int, themes: Sequence[str]) -> Iterator[str]:
+    for row in range(-(-scripts // ROW)):
+        yield themes[row % len(themes)]
+
+
+def _shorter(script: Script) -> Iterator[Script]:
+    """The script without one operation, or without one argument."""
+    for at in reversed(range(len(script) - 1)):
+        yield script[:at] + script[at + 1 :]
+    for at, operation in enumerate(script):
+        for name in operation.arguments:
+            kept = {each: value for each, value in operation.arguments.items() if each != name}
+            yield (
+                *script[:at], Operation(operation.place, operation.verb, kept), *script[at + 1 :]
+            )  # fmt: skip
+
+
+def finding_text(finding: Finding) -> str:
+    """A finding for people: kind, script, and the step that differs."""
+    lines = [f"--- {finding.kind}  (theme {finding.theme}, seed {finding.seed})"]
+    lines += [f"    {operation}" for operation in finding.script]
+    return "\n".join([*lines, str(finding.difference), ""])
+
+
+def report_text(report: Report) -> str:
+    """The summary."""
+    rate = report.scripts / max(report.seconds, 0.001)
+    lines = [
+        f"{report.scripts} scripts, {report.operations} operations, {report.seconds:.0f} s "
+        f"({rate:.1f} scripts a second)",
+        f"{len(report.findings)} kinds of differences that no decision covers",
+    ]
+    found = sorted(report.findings.values(), key=lambda each: -each.count)
+    lines += [f"  {each.count:6}  {each.theme:12}  {each.kind}" for each in found]
+    lines.append("differences that are decisions")
+    lines += [f"  {count:6}  {name}" for name, count in sorted(report.decided.items())]
+    return "\n".join(lines)

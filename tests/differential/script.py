@@ -1,0 +1,133 @@
+"""What a script is, and its text: one operation a line, as people read and keep it.
+
+    a1 queue.declare(queue='q0', durable=True)
+    a1 publish(routing_key='q0', count=3, properties={'expiration': '20'})
+    b1 basic.consume(queue='q0', consumer_tag='c0')
+    b1 ack(nth=0, multiple=True)
+
+`a1` is channel 1 of connection a. Names `q0`, `x0` … stand for names that no other script uses;
+`n0` is the first queue whose name the broker chose. Arguments that are not written have the
+defaults of `fedq.amqp.method_types`, or those in `ACTIONS`.
+"""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fedq.amqp import method_types
+from fedq.amqp.method_types import Method
+from fedq.amqp.values import FieldTable, TableValue
+
+CASES: Final = Path(__file__).parent / "cases"
+
+#: Operations that are not just one method, and their arguments with defaults.
+ACTIONS: Final[dict[str, FieldTable]] = {
+    # `count` messages; bodies are unique and at least `size` bytes long, or empty.
+    "publish": {
+        "exchange": "", "routing_key": "", "mandatory": False, "immediate": False,
+        "size": 1, "count": 1, "properties": {},
+    },
+    # The `nth` oldest delivery that the channel holds; with `tag` exactly that delivery tag.
+    "ack": {"nth": 0, "tag": None, "multiple": False},
+    "nack": {"nth": 0, "tag": None, "multiple": False, "requeue": False},
+    "reject": {"nth": 0, "tag": None, "requeue": False},
+    # The delivery that the channel settled last, once more.
+    "ack-again": {},
+    # The socket is closed without a word.
+    "hang-up": {},
+}  # fmt: skip
+
+#: The short time of scripts: whatever lives so long is gone in the next step.
+BRIEF_MS: Final = 20
+_TIMED: Final = (f"'x-message-ttl': {BRIEF_MS}", f"'x-expires': {BRIEF_MS}",
+                 f"'expiration': '{BRIEF_MS}'")  # fmt: skip
+
+
+class Operation(NamedTuple):
+    """What one connection does on one channel."""
+
+    place: str
+    verb: str
+    arguments: FieldTable
+
+    @property
+    def connection(self) -> str:
+        """The connection's letter."""
+        return self.place[0]
+
+    @property
+    def channel(self) -> int:
+        """The channel's number."""
+        return int(self.place[1:])
+
+    def value(self, name: str) -> TableValue:
+        """An argument of an action, or its default."""
+        return self.arguments.get(name, ACTIONS[self.verb][name])
+
+    def number(self, name: str) -> int:
+        """The same, where it is a number or a flag."""
+        value = self.value(name)
+        assert isinstance(value, int), f"{self.verb}: {name} must be a number, not {value!r}"
+        return value
+
+    def text(self, name: str) -> str:
+        """The same, where it is a text."""
+        value = self.value(name)
+        assert isinstance(value, str), f"{self.verb}: {name} must be a text, not {value!r}"
+        return value
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.place} {self.verb}({arguments})"
+
+
+Script = tuple[Operation, ...]
+
+
+def method_class(verb: str) -> type[Method]:
+    """The class of a method: `queue.declare` is `QueueDeclare`."""
+    name = verb.replace(".", "-").title().replace("-", "")
+    found: type[Method] = vars(method_types)[name]
+    return found
+
+
+def make_method(verb: str, arguments: FieldTable) -> Method:
+    """The method itself; `TypeError` for an argument that it does not have."""
+    kind: Callable[..., Method] = method_class(verb)
+    return kind(**arguments)
+
+
+def parse_line(line: str) -> Operation:
+    """One operation; `ValueError` says what is wrong with the line."""
+    place, _, call = line.strip().partition(" ")
+    verb, bracket, rest = call.partition("(")
+    if place[:1] not in ("a", "b") or not place[1:].isdigit() or not bracket:
+        raise ValueError(f"{line!r}: write it as a1 verb(name=value, …)")
+    known = ACTIONS[verb] if verb in ACTIONS else method_class(verb)._fields
+    tree = ast.parse(f"call({rest}", mode="eval").body
+    if not isinstance(tree, ast.Call) or tree.args:
+        raise ValueError(f"{line!r}: arguments are name=value")
+    arguments: FieldTable = {
+        str(keyword.arg): ast.literal_eval(keyword.value) for keyword in tree.keywords
+    }
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        raise ValueError(f"{line!r}: {verb} has no argument {unknown[0]}")
+    return Operation(place, verb, arguments)
+
+
+def parse(text: str) -> Script:
+    """A script; empty lines and lines that begin with # are left out."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return tuple(map(parse_line, lines))
+
+
+def listing(script: Script) -> str:
+    """The script's text."""
+    return "".join(f"{operation}\n" for operation in script)
+
+
+def has_timers(script: Script) -> bool:
+    """Whether something in the script takes effect by the clock."""
+    return any(word in str(operation) for operation in script for word in _TIMED)

@@ -1,0 +1,65 @@
+"""Scripts as text, and what the comparison makes of streams; no broker needed."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedq.amqp.content import encode_properties
+from tests.differential import decisions
+from tests.differential.compare import Difference, differing
+from tests.differential.documents import DOCUMENT, document
+from tests.differential.names import Names
+from tests.differential.script import CASES, Operation, Script, listing, parse, parse_line
+from tests.differential.themes import THEMES
+from tests.differential.typed import properties_text
+
+
+@given(st.one_of(*THEMES.values()))
+@settings(max_examples=60)
+def test_a_listing_is_the_script(script: Script) -> None:
+    assert parse(listing(script)) == script
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["a1", "c1 basic.get()", "a1 basic.get('q0')", "a1 basic.get(quue='q0')", "a1 ack(nth=x)"],
+)
+def test_a_wrong_line_is_named(line: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_line(line)
+
+
+def test_kept_cases_can_be_read() -> None:
+    for case in CASES.glob("*.txt"):
+        assert parse(case.read_text(encoding="utf-8")), case.name
+
+
+def test_names_go_out_and_come_back() -> None:
+    names = Names("s1-")
+    assert names.learn("n", "amq.gen-abc") == "n0"
+    assert names.outward({"a": ["q0", "k0", "n0"]}) == {"a": ["s1-q0", "k0", "amq.gen-abc"]}
+    assert names.inward("no queue 's1-q0' and 'amq.gen-abc'") == "no queue 'q0' and 'n0'"
+
+
+def test_types_of_headers_are_seen() -> None:
+    short = properties_text(encode_properties({"headers": {"count": 1}}))
+    long = properties_text(encode_properties({"headers": {"count": 2**40}}))
+    assert short == "headers={count=I:1}"
+    assert long == f"headers={{count=l:{2**40}}}"
+
+
+def test_equal_streams_do_not_differ() -> None:
+    assert differing({"a1": ["x"], "b1": []}, {"a1": ["x"], "b1": []}) == {}
+    assert differing({"a1": ["x"]}, {}) == {"a1": (["x"], [])}
+
+
+def test_no_decision_covers_a_lost_message() -> None:
+    get = Operation("a1", "basic.get", {"queue": "q0"})
+    lost = Difference(1, get, {"a1 get": (["BasicGetOk"], []), "a1": ([], ["BasicGetEmpty"])})
+    assert decisions.decision(lost) is None
+
+
+def test_the_document_is_made_from_the_decisions() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == document(), (
+        "run python -m tests.differential --write"
+    )
