@@ -5,13 +5,16 @@ Between two members messages travel in order, in queues that the test empties as
 """
 
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, ReplicaOffer, Replicate
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.outbox import RecordOut
 from fedq.fragments.replica import Replica
-from fedq.journal.records import encode_keep
+from fedq.journal.notes import Notes, forget_notes, take_notes
+from fedq.journal.records import encode_group, encode_keep, encode_note, encode_with_notes
 from fedq.journal.recovery import RecoveredFragment, recover
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
@@ -49,9 +52,22 @@ class Disk:
         return self.asked if sync else 0
 
     def after_power_cut(self) -> RecoveredFragment:
-        """What a restart would find if the power went now."""
+        """What a restart would find if the power went now, in the middle of a write."""
+        recovered = recover([(1, self._torn())])
+        return recovered.fragments.get(FRAGMENT, RecoveredFragment())
+
+    def cut_power(self) -> None:
+        """The power goes: what was no whole record is cut away."""
+        data = self._torn()
+        self.chunks = [data[: recover([(1, data)]).segments[0].size]]
+        self.synced = self.asked = 1
+
+    def _torn(self) -> bytes:
         data = b"".join(self.chunks[: self.synced])
-        return recover([(1, data)]).fragments.get(FRAGMENT, RecoveredFragment())
+        if self.synced < len(self.chunks):
+            last = self.chunks[self.synced]
+            data += last[: len(last) * 3 // 4]
+        return data
 
 
 class Member:
@@ -65,6 +81,13 @@ class Member:
         self.copies_asked = 0
         self.inbox: deque[ToBackup] = deque()
         self.outbox: deque[ToPrimary] = deque()
+
+    def restart(self) -> None:
+        """Its process dies, the machine with it, and starts again with what its disk has."""
+        found = self.disk.after_power_cut()
+        self.disk.cut_power()
+        self.replica = Replica(FRAGMENT, durable=True, messages=found.messages, notes=found.notes)
+        self.following = None
 
     def follow(self, reign: int, primary: NodeId, created: bool) -> None:
         """The map made it a backup, or its link to the primary starts anew."""
@@ -100,7 +123,7 @@ class Member:
                 if following.on_chunk(message):
                     self._apply(following, message.records)
                     if message.done:
-                        self.replica.finish_copy()
+                        self._finish_copy(message.reign)
             elif following.on_records(message):
                 self._apply(following, message.records)
         self._acknowledge()
@@ -116,6 +139,10 @@ class Member:
         applied = self.replica.apply(records)
         chunk = self.disk.append(records, applied.sync) if applied.journal else 0
         following.advance(chunk)
+
+    def _finish_copy(self, reign: int) -> None:
+        for what, values in self.replica.finish_copy().items():
+            self.disk.append(encode_note(FRAGMENT, reign, 0, what, values), False)
 
     def _acknowledge(self) -> None:
         ack = self.following.take_ack() if self.following is not None else None
@@ -145,6 +172,62 @@ class Leader:
             self.mark.advance(last, disk.asked)
             self.replication.local = self.mark.safe
         self.created = created
+        #: What this reign knows of its messages.
+        self.notes: Notes = {}
+        for what, values in member.replica.notes.items():
+            take_notes(self.notes, what, values, self.fragment.messages)
+        #: Notes that are not committed yet: (event, kind, values).
+        self.noting: deque[tuple[int, int, Mapping[int, int]]] = deque()
+
+    def publish(
+        self, origin: Origin, first: int, messages: list[bytes], notes: Notes, resent: bool = False
+    ) -> None:
+        """Publishes, with notes by kind and by index in the batch, of which nothing parts them."""
+        fragment, before = self.fragment, self.fragment.last
+        fragment.publish(origin, first, messages, resent)
+        if fragment.last == before:
+            return
+        record, known = fragment.out.records[-1], Notes()
+        begins = fragment.last + 1 - len(messages)
+        for what, values in notes.items():
+            placed = {begins + i: value for i, value in values.items() if begins + i > before}
+            take_notes(known, what, placed, fragment.messages)
+            take_notes(self.notes, what, placed, fragment.messages)
+        data = encode_with_notes(FRAGMENT, self.reign, record.data, record.last, known)
+        fragment.out.records[-1] = record._replace(data=data)
+
+    def settle(self, taker: NodeId, positions: list[int]) -> None:
+        """Messages are gone, and their notes with them."""
+        self.fragment.settle(taker, positions)
+        forget_notes(self.notes, [p for p in positions if p not in self.fragment.messages])
+
+    def note(self, what: int, values: Mapping[int, int]) -> None:
+        """Something new is known of live messages."""
+        fragment = self.fragment
+        fragment.last += 1
+        journal = any(fragment.messages[position][0] & 1 for position in values)
+        data = encode_note(FRAGMENT, self.reign, fragment.last, what, values)
+        fragment.out.records.append(RecordOut(fragment.last, 0, data, journal, False))
+        take_notes(self.notes, what, values, fragment.messages)
+        self.noting.append((fragment.last, what, values))
+
+    def as_one(self, since: int) -> None:
+        """The records from this index on take effect together."""
+        records = self.fragment.out.records[since:]
+        if records:
+            data = encode_group(FRAGMENT, self.reign, b"".join(r.data for r in records))
+            journal, top = any(r.journal for r in records), max(r.max_position for r in records)
+            self.fragment.out.records[since:] = [
+                RecordOut(records[-1].last, top, data, journal, journal)
+            ]
+
+    def committed_notes(self) -> Notes:
+        """What every in-sync copy knows by now, since this was asked last."""
+        committed = Notes()
+        while self.noting and self.noting[0][0] <= self.replication.commit:
+            _, what, values = self.noting.popleft()
+            committed.setdefault(what, {}).update(values)
+        return committed
 
     def set_copies(self, copies: Copies, now_ms: int) -> None:
         """The map's word."""
@@ -177,7 +260,7 @@ class Leader:
             self.drain(now_ms)
             fragment = self.fragment
             self.replication.on_offer(
-                node, message.copy, message.held, fragment.messages, {}, fragment.origins,
+                node, message.copy, message.held, fragment.messages, self.notes, fragment.origins,
                 fragment.last, now_ms,
             )  # fmt: skip
 
@@ -185,7 +268,7 @@ class Leader:
         """Sends what is to be sent; returns what its publishers may be told now."""
         self.drain(now_ms)
         replication = self.replication
-        replication.pump_copies(self.fragment.messages, {}, now_ms)
+        replication.pump_copies(self.fragment.messages, self.notes, now_ms)
         sends, replication.sends = replication.sends, {}
         for node, messages in sends.items():
             members[node].inbox.extend(messages)
@@ -195,6 +278,6 @@ class Leader:
         done: dict[Origin, int] = {}
         owed = self.fragment.out.owed
         while owed and owed[0][0] <= replication.commit:
-            _, origin, through = owed.popleft()
+            _, origin, through = owed.popleft()[:3]
             done[origin] = max(through, done.get(origin, 0))
         return done

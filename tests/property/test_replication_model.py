@@ -2,7 +2,8 @@
 
 Links deliver in order, disks sync late, the cluster map decides late, and the primary hears of its
 decisions later still. The model knows which publishes were confirmed and which were settled; what
-is left of those must be on every copy that the map counts on, and, if persistent, on its disk.
+is left of those must be on every copy that the map counts on, and, if persistent, on its disk. So
+must the notes of messages: those that come with a message are wherever it is.
 """
 
 from collections import deque
@@ -22,6 +23,8 @@ from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
 from fedq.fragments.replica import Replica
+from fedq.journal.notes import Notes
+from fedq.journal.records import NOTE_DEAD, NOTE_EXPIRES, NOTE_RETURNS
 from fedq.replication import primary as primary_module
 from fedq.replication.backup import OFFERED
 from fedq.replication.primary import STREAMING
@@ -40,6 +43,18 @@ NAMES = [NodeId("ann"), NodeId("ben"), NodeId("cat"), NodeId("dan")]
 CLIENT = Origin(NodeId("eve"), Incarnation(1))
 TAKER = NodeId("eve")
 STALL_MS = 1_000
+
+
+def expires(number: int) -> int | None:
+    """When a publish expires: every second one does."""
+    return number * 1_000 if number % 2 else None
+
+
+def notes_of_publishes(first: int, last: int) -> Notes:
+    """Their notes, by index."""
+    times = {n - first: when for n in range(first, last + 1) if (when := expires(n)) is not None}
+    return {NOTE_EXPIRES: times}
+
 
 names = st.sampled_from(NAMES)
 
@@ -61,6 +76,8 @@ class ReplicationMachine(RuleBasedStateMachine):
         #: A copy that is not complete cannot say which publishes it lacks. Rather than lose one it
         #: takes those that it holds once more, if it has to lead.
         self.may_repeat: dict[bytes, None] = {}
+        #: Notes that may not be lost: by kind, by position.
+        self.safe_notes: Notes = {NOTE_RETURNS: {}, NOTE_DEAD: {}}
 
     def teardown(self) -> None:
         setattr(  # noqa: B010
@@ -93,13 +110,35 @@ class ReplicationMachine(RuleBasedStateMachine):
             self.last_number += 1
             self.bodies[self.last_number] = message(str(self.last_number), persistent)
         batch = [self.bodies[number] for number in range(first, self.last_number + 1)]
-        self.leader.fragment.publish(CLIENT, first, batch)
+        self.leader.publish(CLIENT, first, batch, notes_of_publishes(first, self.last_number))
 
     @rule(amount=st.integers(1, 4))
     def consume(self, amount: int) -> None:
         taken = self.leader.fragment.take(TAKER, amount)
-        self.leader.fragment.settle(TAKER, taken.positions)
+        self.leader.settle(TAKER, taken.positions)
         self.settled.update(dict.fromkeys(taken.messages))
+
+    @rule(amount=st.integers(0, 3), kinds=st.lists(st.booleans(), min_size=1, max_size=3))
+    def transact(self, amount: int, kinds: list[bool]) -> None:
+        """Acknowledgements and publishes that take effect together."""
+        since = len(self.leader.fragment.out.records)
+        if amount:
+            self.consume(amount)
+        self.publish(kinds)
+        self.leader.as_one(since)
+
+    @rule(every=st.integers(1, 4), dead=st.booleans())
+    def note(self, every: int, dead: bool) -> None:
+        """Messages come back, or die."""
+        leader = self.leader
+        positions = list(leader.fragment.messages)[::every]
+        if dead:
+            values = dict.fromkeys(positions[:1], every)
+        else:
+            returns = leader.notes.get(NOTE_RETURNS, {})
+            values = {position: returns.get(position, 0) + 1 for position in positions}
+        if values:
+            leader.note(NOTE_DEAD if dead else NOTE_RETURNS, values)
 
     # --- time passes -----------------------------------------------------------------------------
 
@@ -108,6 +147,8 @@ class ReplicationMachine(RuleBasedStateMachine):
         done = self.leader.end_turn(self.members, self.now_ms)
         self.confirmed = max(self.confirmed, done.get(CLIENT, 0))
         assert self.confirmed <= self.last_number
+        for what, values in self.leader.committed_notes().items():
+            self.safe_notes[what].update(values)
 
     @rule(kinds=st.lists(st.booleans(), min_size=1, max_size=3))
     def publish_and_sync(self, kinds: list[bool]) -> None:
@@ -239,6 +280,14 @@ class ReplicationMachine(RuleBasedStateMachine):
         self.copies = Copies(epoch + 1, backups, in_sync)
         self.leader.set_copies(self.copies, self.now_ms)
 
+    @rule(name=names)
+    def a_backup_restarts(self, name: NodeId) -> None:
+        """One that is not counted on comes back with what its disk has."""
+        if name in self.copies.backups and name not in self.copies.in_sync:
+            self.members[name].restart()
+            self.leader.replication.reset(name, self.now_ms)
+            self.members[name].follow(self.leader.reign, self.primary, created=False)
+
     @rule(name=names, deposed_lives=st.booleans())
     def fail_over(self, name: NodeId, deposed_lives: bool) -> None:
         """The map makes another in-sync copy the primary; the old one may follow it."""
@@ -249,7 +298,7 @@ class ReplicationMachine(RuleBasedStateMachine):
         if deposed_lives:
             old.member.replica = Replica(
                 FRAGMENT, durable=True,
-                messages=old.fragment.messages, origins=old.fragment.origins,
+                messages=old.fragment.messages, origins=old.fragment.origins, notes=old.notes,
             )  # fmt: skip
         else:
             self.members[self.primary] = Member(self.primary)
@@ -270,7 +319,8 @@ class ReplicationMachine(RuleBasedStateMachine):
         first = self.confirmed + 1
         if first <= self.last_number:
             batch = [self.bodies[number] for number in range(first, self.last_number + 1)]
-            self.leader.fragment.publish(CLIENT, first, batch, resent=True)
+            notes = notes_of_publishes(first, self.last_number)
+            self.leader.publish(CLIENT, first, batch, notes, resent=True)
 
     # --- what must hold --------------------------------------------------------------------------
 
@@ -297,6 +347,32 @@ class ReplicationMachine(RuleBasedStateMachine):
             kept = dict.fromkeys(member.disk.after_power_cut().messages.values())
             for body in wanted:
                 assert body in kept or not is_persistent(body), f"{name} has it in memory only"
+
+    @invariant()
+    def a_message_is_nowhere_without_the_notes_it_came_with(self) -> None:
+        numbers = {body: number for number, body in self.bodies.items()}
+        for member in self.members.values():
+            disk, replica = member.disk.after_power_cut(), member.replica
+            copies = [(disk.messages, disk.notes), (replica.messages, replica.notes)]
+            if member.name == self.primary:
+                copies[1] = self.leader.fragment.messages, self.leader.notes
+            for messages, notes in copies:
+                for position, body in messages.items():
+                    assert notes.get(NOTE_EXPIRES, {}).get(position) == expires(numbers[body])
+                assert all(position in messages for table in notes.values() for position in table)
+
+    @invariant()
+    def no_committed_note_is_lost(self) -> None:
+        for name in self.copies.in_sync:
+            replica = self.members[name].replica
+            messages, notes = replica.messages, replica.notes
+            if name == self.primary:
+                messages, notes = self.leader.fragment.messages, self.leader.notes
+            for what, values in self.safe_notes.items():
+                for position, value in values.items():
+                    known = notes.get(what, {}).get(position, 0)
+                    if position in messages:
+                        assert known >= value or (what == NOTE_DEAD and known)
 
     @invariant()
     def nothing_is_there_twice(self) -> None:
@@ -340,7 +416,18 @@ class ReplicationMachine(RuleBasedStateMachine):
             replica = self.members[name].replica
             assert replica.in_order() == fragment.messages, f"{name} differs"
             assert replica.origins == fragment.origins
+            assert replica.notes == self.leader.notes
+            kept = self.members[name].disk.after_power_cut()
+            assert kept.notes == notes_on_disk(self.leader.notes, kept.messages), f"{name}'s disk"
             assert list(replica.in_order()) == list(fragment.messages)
+
+
+def notes_on_disk(notes: Notes, messages: dict[int, bytes]) -> Notes:
+    """Those of the messages that a disk keeps."""
+    kept = {
+        what: {p: v for p, v in table.items() if p in messages} for what, table in notes.items()
+    }
+    return {what: table for what, table in kept.items() if table}
 
 
 TestReplication = ReplicationMachine.TestCase
