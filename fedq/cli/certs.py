@@ -1,4 +1,4 @@
-"""`fedq certs`: the cluster's authority, and a certificate for each node."""
+"""`fedq certs`: the cluster's authority, a certificate for each node, and some for clients."""
 
 import re
 from pathlib import Path
@@ -13,10 +13,13 @@ from fedq.core.ids import NodeId
 from fedq.shell import certificates
 
 app = typer.Typer(
-    no_args_is_help=True, help="Make the certificates by which nodes know each other."
+    no_args_is_help=True,
+    help="Make the certificates by which nodes, and clients if they like, are known.",
 )
 
 _NODE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+#: A user that is to log in by certificate has a name that a file and a host could have, too.
+_USER_NAME: Final = _NODE_NAME
 
 DirectoryOption = Annotated[
     Path,
@@ -81,3 +84,38 @@ def make_node_certificate(
     typer.echo(f"  authority: {files.authority}")
     typer.echo(f"  certificate: {files.certificate}")
     typer.echo(f"  key: {files.key}")
+
+
+@app.command("client")
+@reporting
+def make_client_certificate(
+    user: Annotated[str, typer.Argument(help="The user that logs in with it (SASL EXTERNAL).")],
+    directory: DirectoryOption = Path("client-certs"),
+    json: JsonOption = False,
+) -> None:
+    """Make a client's certificate, and an authority for clients if there is none yet."""
+    if not _USER_NAME.fullmatch(user):
+        raise CommandError(
+            f"{user!r} cannot be put into a certificate; use at most 63 letters, digits, dots, "
+            "dashes and underscores",
+            USAGE,
+        )
+    try:
+        files = certificates.make_client_certificate(directory, user)
+    except certificates.CertificateError as error:
+        raise CommandError(str(error)) from error
+    if json:
+        print_json(
+            {
+                "user": user,
+                "authority": str(files.authority),
+                "certificate": str(files.certificate),
+                "key": str(files.key),
+            }
+        )
+        return
+    typer.echo(f"{files.certificate}  goes to the client")
+    typer.echo(f"{files.key}  goes there, too: it is as good as a password")
+    typer.echo("nodes accept them with this under `amqp.listen[].tls`:")
+    typer.echo(f"  authority: {files.authority}")
+    typer.echo(f"  login_from: common_name  # the user is then {user}")

@@ -4,27 +4,34 @@ In: bytes of clients, and from the driver parts to write, connections to close, 
 Out: the node's inputs about connections, each through `Turn.input`. What the bytes mean is the
 node's business.
 
+Until a client has opened a virtual host it is in the *lobby*, which holds `lobby_clients_max`. When
+it is full, who has been there longest makes room, if it had its time, and else nobody more comes
+in. So clients that say nothing, or too slowly, cost a bounded amount and shut nobody out.
+
 One pass of the event loop may bring dozens of reads of each connection. A pass of the server is
 as long as that, and takes in `read_bytes_per_turn_max` of each connection: beyond, the connection
 is held (not read) until the next pass. After `turn_bytes_max` of all of them the turn ends within
 the pass, so that the answers to what came do not wait for what comes.
 
 Invariants: a connection's inputs are `on_connected`, any number of `on_bytes` and `on_writable`,
-`on_disconnected`, each connection once; bytes after the node closed a connection are discarded;
-a connection is read only if neither the node nor the bound of the pass is against it; there are
-never more connections than the process has descriptors for.
+`on_disconnected`, each connection once; on a TLS listener they begin after the TLS handshake; bytes
+after the node closed a connection are discarded; a connection is read only if neither the node nor
+the bound of the pass is against it; there are never more connections than the process has
+descriptors for.
 """
 
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
 from fedq.core.limits import MIB, read_bytes_per_turn_max, turn_bytes_max
+from fedq.shell.listeners import ClientSecurity
 from fedq.shell.node_config import is_loopback, join_address
+from fedq.shell.tls_listener import BACKLOG, TlsListener
 
 #: A client that takes its bytes more slowly than they come is reported beyond this.
 write_buffer_bytes_max: Final = 256 * 1024
@@ -32,8 +39,12 @@ write_buffer_bytes_max: Final = 256 * 1024
 _JOIN_BYTES_MAX: Final = 64 * 1024
 #: How long a closed connection may take to read the last bytes and to close its own side.
 linger_s: Final = 5.0
-_HANDSHAKE_S: Final = 10.0
-_BACKLOG: Final = 4_096
+#: How many clients may be about to log in, and how long one of them is safe from newcomers.
+lobby_clients_max: Final = 2_000
+lobby_safe_s: Final = 1.0
+_LOBBY_SWEEP_S: Final = 0.1
+#: How long the TLS handshake may take; the time for the AMQP handshake begins after it.
+_TLS_HANDSHAKE_S: Final = 10.0
 #: Freed memory up to twice this stays with the process, see `_keep_freed_memory`.
 _KEPT_BLOCK_BYTES: Final = 16 * MIB
 
@@ -43,7 +54,11 @@ logger = logging.getLogger(__name__)
 class ClientInputs(Protocol):
     """What the listeners call of a node."""
 
-    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None: ...
+    def on_connected(
+        self, connection: ConnectionId, address: str, is_loopback: bool,
+        certificate_name: str | None = None,
+    ) -> None: ...  # fmt: skip
+    def has_opened(self, connection: ConnectionId) -> bool: ...
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None: ...
     def on_writable(self, connection: ConnectionId, writable: bool) -> None: ...
     def on_disconnected(self, connection: ConnectionId) -> None: ...
@@ -59,19 +74,27 @@ class AmqpServer:
     """All client connections of a node."""
 
     __slots__ = (
-        "_bytes_taken", "_clients", "_connections_max", "_feed", "_held", "_last_number", "_loop",
-        "_node", "_refused_at", "_servers", "_turn_bytes",
+        "_bytes_taken", "_clients", "_connections_max", "_feed", "_held", "_last_number", "_lobby",
+        "_lobby_max", "_loop", "_node", "_servers", "_swept_at", "_turn_bytes", "_warned_at",
     )  # fmt: skip
 
-    def __init__(self, node: ClientInputs, feed: Feed, connections_max: int) -> None:
+    def __init__(
+        self, node: ClientInputs, feed: Feed, connections_max: int,
+        lobby_max: int = lobby_clients_max,
+    ) -> None:  # fmt: skip
         self._node = node
         self._feed = feed
         self._connections_max = connections_max
+        self._lobby_max = lobby_max
         self._loop = asyncio.get_running_loop()
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | TlsListener] = []
         self._clients: dict[ConnectionId, _Client] = {}
         self._last_number = 0
-        self._refused_at = float("-inf")
+        #: Who may still have to log in, oldest first, and since when they are there.
+        self._lobby: dict[_Client, float] = {}
+        self._swept_at = float("-inf")
+        #: When something was last said about clients that were turned away.
+        self._warned_at = float("-inf")
         #: Of this pass: what each connection sent, and those that are held until it is over.
         self._bytes_taken: dict[ConnectionId, int] = {}
         self._held: list[_Client] = []
@@ -79,15 +102,12 @@ class AmqpServer:
         self._turn_bytes = 0
         _keep_freed_memory()
 
-    async def listen(self, bound: socket.socket, tls: ssl.SSLContext | None) -> None:
+    async def listen(self, bound: socket.socket, tls: ClientSecurity | None) -> None:
         """Accepts clients on a bound socket from now on, and owns it."""
-        server = await self._loop.create_server(
-            self._new_client,
-            sock=bound,
-            ssl=tls,
-            ssl_handshake_timeout=_HANDSHAKE_S if tls else None,
-            backlog=_BACKLOG,
-        )
+        if tls is not None:
+            self._servers.append(TlsListener(bound, partial(self._secure, tls), self.warn))
+            return
+        server = await self._loop.create_server(self._new_client, sock=bound, backlog=BACKLOG)
         self._servers.append(server)
 
     def stop_listening(self) -> None:
@@ -132,23 +152,66 @@ class AmqpServer:
         self._last_number += 1
         return _Client(self, ConnectionId(self._last_number))
 
-    def admit(self, client: "_Client", peer: tuple[str, int] | str | None) -> bool:
-        """Whether there is room; then the node has been told."""
+    def _secure(self, tls: ClientSecurity, accepted: socket.socket) -> None:
+        """A client of a TLS listener: counts from now on, and is introduced when it is secure."""
+        client = self._new_client()
+        if self.admit(client):
+            client.secure(tls, accepted)
+        else:
+            accepted.close()
+
+    def admit(self, client: "_Client") -> bool:
+        """Whether there is room for one more client."""
         if len(self._clients) >= self._connections_max:
-            now = self._loop.time()
-            if now - self._refused_at > 1:
-                self._refused_at = now
-                logger.warning(
-                    "clients are turned away: all %d connections are taken; raise "
-                    "limits.connections and the descriptor limit, or add a node",
-                    self._connections_max,
-                )
+            self.warn(
+                "clients are turned away: all %d connections are taken; raise "
+                "limits.connections and the descriptor limit, or add a node",
+                self._connections_max,
+            )
             return False
+        now = self._loop.time()
+        if not self._has_lobby_room(now):
+            self.warn("clients are turned away: %d others are about to log in", len(self._lobby))
+            return False
+        self._lobby[client] = now
         self._clients[client.connection] = client
+        return True
+
+    def _has_lobby_room(self, now: float) -> bool:
+        """Whether a client more may be about to log in; makes room if it can."""
+        lobby, has_opened = self._lobby, self._node.has_opened
+        if len(lobby) < self._lobby_max:
+            return True
+        if now - self._swept_at >= _LOBBY_SWEEP_S:
+            # Not for each newcomer: there may be thousands of them in a second.
+            self._swept_at = now
+            for client in [client for client in lobby if has_opened(client.connection)]:
+                del lobby[client]
+        while lobby and len(lobby) >= self._lobby_max:
+            oldest, since = next(iter(lobby.items()))
+            if not has_opened(oldest.connection):
+                if now - since < lobby_safe_s:
+                    return False
+                self.warn("clients that do not log in are cut off: %d are waiting", len(lobby))
+                oldest.abort()
+            del lobby[oldest]
+        return True
+
+    def introduce(
+        self, client: "_Client", peer: tuple[str, int] | str | None, certificate_name: str | None
+    ) -> None:
+        """The client can speak AMQP now: the node is told."""
         host, port = peer[:2] if isinstance(peer, tuple) else ("unknown", 0)
         address = join_address(host, port)
-        self._feed(self._node.on_connected, client.connection, address, is_loopback(host))
-        return True
+        origin = is_loopback(host)
+        self._feed(self._node.on_connected, client.connection, address, origin, certificate_name)
+
+    def warn(self, text: str, *details: object) -> None:
+        """A log line about clients; not more than one in a second, whatever they do."""
+        now = self._loop.time()
+        if now - self._warned_at > 1:
+            self._warned_at = now
+            logger.warning(text, *details)
 
     def on_bytes(self, client: "_Client", data: bytes) -> None:
         """A chunk from the client."""
@@ -185,10 +248,11 @@ class AmqpServer:
         """The client's buffer is full, or empty again."""
         self._feed(self._node.on_writable, connection, writable)
 
-    def on_gone(self, connection: ConnectionId) -> None:
+    def on_gone(self, client: "_Client") -> None:
         """The socket is closed."""
-        if self._clients.pop(connection, None) is not None:
-            self._feed(self._node.on_disconnected, connection)
+        self._lobby.pop(client, None)
+        if self._clients.pop(client.connection, None) is not None and client.is_introduced:
+            self._feed(self._node.on_disconnected, client.connection)
 
 
 def _keep_freed_memory() -> None:
@@ -206,20 +270,44 @@ class _Client(asyncio.Protocol):
     """One socket."""
 
     __slots__ = (
-        "_is_closing", "_is_held", "_is_reading", "_is_wanted", "_linger", "_server", "_transport",
-        "connection",
+        "_is_closing", "_is_held", "_is_reading", "_is_wanted", "_linger", "_securing", "_server",
+        "_tls", "_transport", "connection", "is_introduced",
     )  # fmt: skip
 
     def __init__(self, server: AmqpServer, connection: ConnectionId) -> None:
         self.connection = connection
+        #: Whether the node knows it.
+        self.is_introduced = False
         self._server = server
         self._transport: asyncio.Transport
+        self._tls: ClientSecurity | None = None
+        #: The TLS handshake, while it lasts.
+        self._securing: asyncio.Task[None] | None = None
         self._is_closing = False
         #: Read while the node wants its bytes and the pass has room for them.
         self._is_wanted = True
         self._is_held = False
         self._is_reading = True
         self._linger: asyncio.TimerHandle | None = None
+
+    def secure(self, tls: ClientSecurity, accepted: socket.socket) -> None:
+        """Begins the TLS handshake on a socket that was just accepted, and owns it."""
+        self._tls = tls
+        self._securing = asyncio.get_running_loop().create_task(self._shake_hands(tls, accepted))
+
+    async def _shake_hands(self, tls: ClientSecurity, accepted: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self, accepted, ssl=tls.context,
+                ssl_handshake_timeout=_TLS_HANDSHAKE_S, ssl_shutdown_timeout=linger_s,
+            )  # fmt: skip
+        except OSError as error:
+            self._server.warn("a client's TLS handshake failed: %s", error or type(error).__name__)
+        finally:
+            self._securing = None
+            if not self.is_introduced:
+                accepted.close()
+                self._server.on_gone(self)
 
     # --- what the event loop reports ---
 
@@ -229,9 +317,15 @@ class _Client(asyncio.Protocol):
         if raw is not None:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport.set_write_buffer_limits(high=write_buffer_bytes_max)
-        if not self._server.admit(self, transport.get_extra_info("peername")):
+        name = None
+        if self._tls is not None:
+            name = self._tls.name_of(transport.get_extra_info("ssl_object"))
+        elif not self._server.admit(self):
             self._is_closing = True
             self._transport.abort()
+            return
+        self.is_introduced = True
+        self._server.introduce(self, transport.get_extra_info("peername"), name)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_closing:
@@ -249,14 +343,14 @@ class _Client(asyncio.Protocol):
         self._is_closing = True
         if self._linger is not None:
             self._linger.cancel()
-        self._server.on_gone(self.connection)
+        self._server.on_gone(self)
 
     # --- what the node wants ---
 
     @property
     def _is_over(self) -> bool:
         """Also true when the client has reset the connection and nobody was told yet."""
-        return self._is_closing or self._transport.is_closing()
+        return not self.is_introduced or self._is_closing or self._transport.is_closing()
 
     def write(self, parts: list[bytes]) -> None:
         if self._is_over:
@@ -304,4 +398,7 @@ class _Client(asyncio.Protocol):
 
     def abort(self) -> None:
         self._is_closing = True
-        self._transport.abort()
+        if self._securing is not None:
+            self._securing.cancel()
+        else:
+            self._transport.abort()

@@ -1,8 +1,10 @@
-"""Makes a cluster's authority and its nodes' certificates, and checks the ones it is given.
+"""Makes an authority and the certificates of its nodes and clients, and reads those of others.
 
 In: directories and names. Out: PEM files, or the names a certificate speaks for. A node's
 certificate carries its identity as the subject alternative name `URI:fedq:node:<id>`, beside the
-host names and addresses where it is reached, and is good for both ends of a connection.
+host names and addresses where it is reached, and is good for both ends of a connection. A client's
+names its user as common name and DNS name, and comes from another authority: whatever the cluster's
+own authority has signed opens the admin port.
 
 Invariants: private keys (P-256) are readable by their owner only, from the moment the file
 exists; nothing that exists is overwritten; files appear whole or not at all.
@@ -22,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedq.core.ids import NodeId
-from fedq.shell.node_config import CertificateFiles
+from fedq.shell.node_config import CertificateFiles, LoginFrom
 
 AUTHORITY_CERTIFICATE: Final = "ca.pem"
 AUTHORITY_KEY: Final = "ca.key"
@@ -72,44 +74,83 @@ def make_node_certificate(
     `hosts`: names and addresses under which other nodes and clients reach this one. Raises
     `CertificateError` when there is no authority, or the node has a certificate already.
     """
-    authority_path = directory / AUTHORITY_CERTIFICATE
-    try:
-        authority = x509.load_pem_x509_certificate(authority_path.read_bytes())
-        authority_key = serialization.load_pem_private_key(
-            (directory / AUTHORITY_KEY).read_bytes(), None
-        )
-    except OSError as error:
-        raise CertificateError(
-            f"{error.filename} cannot be read ({error.strerror}); make an authority first"
-        ) from error
-    except (ValueError, TypeError) as error:
-        raise CertificateError(f"{directory}: the authority's files are damaged") from error
-    if not isinstance(authority_key, ec.EllipticCurvePrivateKey):
-        raise CertificateError(f"{directory / AUTHORITY_KEY} is no key that fedq made")
-    certificate_path, key_path = directory / f"{node_id}.pem", directory / f"{node_id}.key"
-    _refuse_existing(certificate_path, key_path)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, node_id)])
     names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(identity_uri(node_id))]
     names += [_host_name(host) for host in dict.fromkeys(hosts)]
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return _issue(directory, node_id, names, uses)
+
+
+def make_client_certificate(directory: Path, user: str) -> CertificateFiles:
+    """Writes `<user>.pem` and `.key`, signed by the directory's authority, made if there is none.
+
+    Raises `CertificateError` when the authority is a cluster's, or the user has one already.
+    """
+    if any(_identities(_load_certificate(path)) for path in sorted(directory.glob("*.pem"))):
+        raise CertificateError(
+            f"{directory} has certificates of nodes, and what its authority signs opens the admin "
+            "port; use another directory for clients"
+        )
+    if not (directory / AUTHORITY_CERTIFICATE).exists():
+        make_authority(directory)
+    return _issue(directory, user, [_host_name(user)], [ExtendedKeyUsageOID.CLIENT_AUTH])
+
+
+def _issue(
+    directory: Path, name: str, names: list[x509.GeneralName], uses: list[x509.ObjectIdentifier]
+) -> CertificateFiles:
+    authority, authority_key = _load_authority(directory)
+    certificate_path, key_path = directory / f"{name}.pem", directory / f"{name}.key"
+    _refuse_existing(certificate_path, key_path)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     certificate = (
-        _begin(name, authority.subject, key.public_key(), _NODE_LIFE)
+        _begin(subject, authority.subject, key.public_key(), _NODE_LIFE)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage(
-                [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-            ),
-            critical=False,
-        )
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(issuer, critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     _write(directory, key_path, _key_bytes(key), mode=0o600)
     _write(directory, certificate_path, _certificate_bytes(certificate), mode=0o644)
-    return CertificateFiles(authority_path, certificate_path, key_path)
+    return CertificateFiles(directory / AUTHORITY_CERTIFICATE, certificate_path, key_path)
+
+
+def _load_authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    try:
+        authority = x509.load_pem_x509_certificate((directory / AUTHORITY_CERTIFICATE).read_bytes())
+        key = serialization.load_pem_private_key((directory / AUTHORITY_KEY).read_bytes(), None)
+    except OSError as error:
+        raise CertificateError(
+            f"{error.filename} cannot be read ({error.strerror}); make an authority first"
+        ) from error
+    except (ValueError, TypeError) as error:
+        raise CertificateError(f"{directory}: the authority's files are damaged") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise CertificateError(f"{directory / AUTHORITY_KEY} is no key that fedq made")
+    return authority, key
+
+
+def login_name(data: bytes, login_from: LoginFrom) -> str | None:
+    """The user that a certificate (DER) names; None if it has no such name.
+
+    Several common names are joined by commas; of alternative names the first DNS name counts:
+    RabbitMQ's rules. A distinguished name is written as RFC 4514 says: `CN=robot,O=example`.
+    """
+    try:
+        certificate = x509.load_der_x509_certificate(data)
+        if login_from is LoginFrom.DISTINGUISHED_NAME:
+            return certificate.subject.rfc4514_string() or None
+        if login_from is LoginFrom.COMMON_NAME:
+            common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            return ",".join(str(name.value) for name in common) or None
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return None
+    hosts = names.get_values_for_type(x509.DNSName)
+    return str(hosts[0]) if hosts else None
 
 
 def check_node_certificate(files: CertificateFiles, node_id: NodeId) -> None:

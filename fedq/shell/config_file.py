@@ -9,7 +9,7 @@ directory that cannot be written).
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
@@ -26,6 +26,7 @@ from fedq.shell.node_config import (
     ClientTls,
     ConfigError,
     Listener,
+    LoginFrom,
     NodeConfig,
     Timing,
     is_loopback,
@@ -52,6 +53,12 @@ class _Tls(_Section):
     certificate: _Text
     key: _Text
     authority: _Text | None = None
+    #: By default what `authority` suggests.
+    verify: Literal["none", "peer"] | None = None
+    fail_if_no_peer_cert: bool | None = None
+    login_from: Literal["distinguished_name", "common_name", "subject_alternative_name"] = (
+        "distinguished_name"
+    )
 
 
 class _PlainListener(_Section):
@@ -128,6 +135,7 @@ def parse(
     except ValidationError as error:
         raise _explained(error, file, lines or {}) from error
     config = _convert(document, base, file, lines or {})
+    _check_tls(config, document)
     _check_listeners(config)
     _check_peers(config)
     _check_files(config)
@@ -141,8 +149,13 @@ def _convert(
     def tls(files: _Tls | None) -> ClientTls | None:
         if files is None:
             return None
-        authority = None if files.authority is None else base / files.authority
-        return ClientTls(base / files.certificate, base / files.key, authority)
+        return ClientTls(
+            base / files.certificate,
+            base / files.key,
+            None if files.authority is None or files.verify == "none" else base / files.authority,
+            certificate_required=files.fail_if_no_peer_cert is not False,
+            login_from=LoginFrom(files.login_from),
+        )
 
     def plain(listener: _PlainListener | None) -> Listener | None:
         return None if listener is None else Listener(listener.host, listener.port)
@@ -197,6 +210,22 @@ def _check_listeners(config: NodeConfig) -> None:
                 f"{reachable.host} can be reached from other machines, which is only safe with "
                 "certificates; make them with `fedq certs` and name them under `certificates`, "
                 "or listen on 127.0.0.1",
+            )
+
+
+def _check_tls(config: NodeConfig, document: _Document) -> None:
+    for index, listener in enumerate(document.amqp.listen):
+        tls, key = listener.tls, f"amqp.listen[{index}].tls"
+        if tls is None:
+            continue
+        if tls.verify == "peer" and tls.authority is None:
+            raise config.error(
+                f"{key}.verify", "needs `authority`, whose certificates clients are to show"
+            )
+        verifies = tls.authority is not None and tls.verify != "none"
+        if tls.fail_if_no_peer_cert and not verifies:
+            raise config.error(
+                f"{key}.fail_if_no_peer_cert", "needs `verify: peer` and an `authority`"
             )
 
 

@@ -7,8 +7,17 @@ Invariant: a bound socket does not listen yet; whoever connects is still refused
 import errno
 import socket
 import ssl
+from typing import NamedTuple
 
-from fedq.shell.node_config import ClientTls, ConfigError, Listener, NodeConfig, join_address
+from fedq.shell.certificates import login_name
+from fedq.shell.node_config import (
+    ClientTls,
+    ConfigError,
+    Listener,
+    LoginFrom,
+    NodeConfig,
+    join_address,
+)
 
 
 def bind(config: NodeConfig, key: str, listener: Listener) -> list[socket.socket]:
@@ -68,10 +77,26 @@ def _explained(config: NodeConfig, key: str, listener: Listener, error: OSError)
     return config.error(key, f"cannot listen on {place}: {error.strerror or error}")
 
 
-def client_tls(config: NodeConfig, key: str, files: ClientTls) -> ssl.SSLContext:
-    """The TLS context of an AMQP listener (TLS 1.2 and later)."""
+class ClientSecurity(NamedTuple):
+    """How an AMQP listener speaks TLS, and what of a client's certificate names its user."""
+
+    context: ssl.SSLContext
+    login_from: LoginFrom = LoginFrom.DISTINGUISHED_NAME
+
+    def name_of(self, connection: ssl.SSLObject) -> str | None:
+        """Whom the verified certificate of a client names; None if it showed none."""
+        if self.context.verify_mode == ssl.CERT_NONE:
+            return None
+        data = connection.getpeercert(binary_form=True)
+        return None if data is None else login_name(data, self.login_from)
+
+
+def client_tls(config: NodeConfig, key: str, files: ClientTls) -> ClientSecurity:
+    """The TLS of an AMQP listener (TLS 1.2 and later)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Renegotiation would let a client ask for handshake after handshake, at our cost.
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     try:
         context.load_cert_chain(files.certificate, files.key)
     except (OSError, ssl.SSLError) as error:
@@ -87,5 +112,6 @@ def client_tls(config: NodeConfig, key: str, files: ClientTls) -> ssl.SSLContext
             raise config.error(
                 f"{key}.tls.authority", f"{files.authority} is no certificate in PEM form"
             ) from error
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
+        required = files.certificate_required
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    return ClientSecurity(context, files.login_from)

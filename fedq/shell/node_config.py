@@ -8,6 +8,7 @@ paths are absolute or relative to the working directory.
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -42,13 +43,25 @@ class CertificateFiles:
     key: Path
 
 
+class LoginFrom(StrEnum):
+    """What of a client's certificate is its user name (SASL EXTERNAL); RabbitMQ's words."""
+
+    DISTINGUISHED_NAME = "distinguished_name"
+    COMMON_NAME = "common_name"
+    SUBJECT_ALTERNATIVE_NAME = "subject_alternative_name"
+
+
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """PEM files of an AMQP listener; with `authority`, clients must show a certificate of it."""
+    """PEM files of an AMQP listener, and what it wants of its clients' certificates."""
 
     certificate: Path
     key: Path
+    #: Whose certificates clients may show; None: they are not asked for any.
     authority: Path | None = None
+    #: With an authority: a client without a certificate is turned away.
+    certificate_required: bool = True
+    login_from: LoginFrom = LoginFrom.DISTINGUISHED_NAME
 
 
 @dataclass(frozen=True, slots=True)

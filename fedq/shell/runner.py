@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -78,7 +77,7 @@ class NodeRunner:
         self._config = config
         self._make_services: dict[str, MakeService] = {}
         self._parts: _Parts | None = None
-        self._bound: list[tuple[str, list[socket.socket], ssl.SSLContext | None]] = []
+        self._bound: list[tuple[str, list[socket.socket], listeners.ClientSecurity | None]] = []
         self._amqp_ports: tuple[int, ...] = ()
         self._ended = asyncio.Event()
         self._failure: str | None = None

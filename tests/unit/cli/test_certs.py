@@ -57,6 +57,25 @@ def test_the_printed_lines_belong_into_node_yaml(tmp_path: Path) -> None:
     assert "certificates:\n" in done.out
 
 
+def test_a_client_certificate(tmp_path: Path) -> None:
+    place = str(tmp_path / "clients")
+    done = fedq("certs", "client", "robot", "--dir", place)
+    assert done.exit_code == 0
+    assert f"  authority: {tmp_path / 'clients' / 'ca.pem'}\n" in done.out
+    assert "login_from: common_name" in done.out
+    value = fedq("certs", "client", "other", "--dir", place, "--json").value
+    assert stat.S_IMODE(Path(value["key"]).stat().st_mode) == 0o600
+    bad = fedq("certs", "client", "a/b", "--dir", place)
+    assert bad.exit_code == 2
+    assert "cannot be put into a certificate" in bad.sentence
+
+
+def test_clients_need_an_authority_of_their_own(files: CertificateFiles) -> None:
+    refused = fedq("certs", "client", "robot", "--dir", str(files.key.parent))
+    assert refused.exit_code == 1
+    assert "use another directory for clients" in refused.sentence
+
+
 def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_path: Path) -> None:
     (overview,) = a_cluster(["n1"]).values()
 

@@ -41,6 +41,8 @@ class FakeNode:
         self.out = NodeOut()
         self.inputs: list[tuple[object, ...]] = []
         self.stopped = False
+        #: The connections of clients that have logged in.
+        self.opened: set[ConnectionId] = set()
         #: What to do at an input, by its name.
         self.reactions: dict[str, Callable[..., None]] = {}
 
@@ -72,8 +74,14 @@ class FakeNode:
     def on_tick(self) -> None:
         self._take("on_tick")
 
-    def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None:
-        self._take("on_connected", connection, address, is_loopback)
+    def on_connected(
+        self, connection: ConnectionId, address: str, is_loopback: bool,
+        certificate_name: str | None = None,
+    ) -> None:  # fmt: skip
+        self._take("on_connected", connection, address, is_loopback, certificate_name)
+
+    def has_opened(self, connection: ConnectionId) -> bool:
+        return connection in self.opened
 
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
         self._take("on_bytes", connection, data)

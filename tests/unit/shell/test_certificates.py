@@ -8,15 +8,18 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedq.core.ids import NodeId
 from fedq.shell.certificates import (
     CertificateError,
     check_node_certificate,
+    login_name,
     make_authority,
+    make_client_certificate,
     make_node_certificate,
 )
-from fedq.shell.node_config import CertificateFiles
+from fedq.shell.node_config import CertificateFiles, LoginFrom
 
 N1 = NodeId("n1")
 
@@ -128,3 +131,60 @@ def test_an_expired_certificate_is_refused(directory: Path) -> None:
     files.certificate.write_bytes(expired.public_bytes(serialization.Encoding.PEM))
     with pytest.raises(CertificateError, match="valid from 2020-01-01 to 2020-01-02"):
         check_node_certificate(files, N1)
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+def certificate_of(subject: list[tuple[x509.ObjectIdentifier, str]], hosts: list[str]) -> bytes:
+    """A self-signed certificate with a subject and DNS names, in DER."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(oid, value) for oid, value in subject])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = x509.CertificateBuilder(
+        name, name, key.public_key(), 1, now, now + datetime.timedelta(days=1)
+    )
+    if hosts:
+        names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+
+
+@pytest.mark.parametrize(
+    ("login_from", "name"),
+    [
+        (LoginFrom.DISTINGUISHED_NAME, "CN=robot,O=example\\, inc"),
+        (LoginFrom.COMMON_NAME, "robot"),
+        (LoginFrom.SUBJECT_ALTERNATIVE_NAME, "robot.example.org"),
+    ],
+)
+def test_what_a_certificate_names(login_from: LoginFrom, name: str) -> None:
+    subject = [(NameOID.ORGANIZATION_NAME, "example, inc"), (NameOID.COMMON_NAME, "robot")]
+    assert login_name(certificate_of(subject, ["robot.example.org", "b"]), login_from) == name
+
+
+@pytest.mark.parametrize("login_from", list(LoginFrom))
+def test_a_certificate_may_name_nobody(login_from: LoginFrom) -> None:
+    assert login_name(certificate_of([], []), login_from) is None
+    assert login_name(b"no certificate", login_from) is None
+
+
+def test_a_client_certificate_names_its_user_and_no_node(tmp_path: Path) -> None:
+    files = make_client_certificate(tmp_path, "robot")
+    data = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+    der = data.public_bytes(serialization.Encoding.DER)
+    assert login_name(der, LoginFrom.COMMON_NAME) == "robot"
+    assert login_name(der, LoginFrom.SUBJECT_ALTERNATIVE_NAME) == "robot"
+    uses = data.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(uses) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    make_client_certificate(tmp_path, "other")
+    with pytest.raises(CertificateError, match=r"robot\.pem exists"):
+        make_client_certificate(tmp_path, "robot")
+    with pytest.raises(CertificateError, match="speaks for no node"):
+        check_node_certificate(files, N1)
+
+
+def test_the_authority_of_a_cluster_makes_no_client_certificates(directory: Path) -> None:
+    make_node_certificate(directory, N1, ["localhost"])
+    with pytest.raises(CertificateError, match="use another directory for clients"):
+        make_client_certificate(directory, "robot")

@@ -10,6 +10,7 @@ from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import (
     ConfigError,
     Listener,
+    LoginFrom,
     NodeConfig,
     Timing,
     is_loopback,
@@ -35,6 +36,28 @@ def test_without_a_file_a_node_is_alone_on_loopback() -> None:
     assert config.peers == {}
     assert config.peer_listener is None
     assert config.users == {"guest": "guest"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "asks", "required"),
+    [
+        ("", False, True),
+        ("authority: ca.pem", True, True),
+        ("authority: ca.pem, verify: peer, fail_if_no_peer_cert: false", True, False),
+        ("authority: ca.pem, verify: none", False, True),
+    ],
+)
+def test_what_a_listener_wants_of_its_clients(
+    tmp_path: Path, keys: str, asks: bool, required: bool
+) -> None:
+    make_authority(tmp_path)
+    make_node_certificate(tmp_path, NodeId("n1"), ["127.0.0.1"])
+    tls = f"{{certificate: n1.pem, key: n1.key, {keys}}}"
+    (listener,) = loaded(tmp_path, f"amqp:\n  listen:\n    - tls: {tls}\n").amqp
+    assert listener.tls is not None
+    assert (listener.tls.authority is not None) == asks
+    assert listener.tls.certificate_required == required
+    assert listener.tls.login_from is LoginFrom.DISTINGUISHED_NAME
 
 
 def test_an_empty_file_means_the_same(tmp_path: Path) -> None:
@@ -123,6 +146,26 @@ WRONG = [
         3,
         "amqp.listen[0].tls.certificate",
         "cannot be read",
+    ),
+    (
+        "amqp:\n  listen:\n    - tls: {certificate: a.pem, key: a.key, verify: peer}\n",
+        3,
+        "amqp.listen[0].tls.verify",
+        "needs `authority`",
+    ),
+    (
+        "amqp:\n  listen:\n"
+        "    - tls: {certificate: a, key: a, authority: a, verify: none, "
+        "fail_if_no_peer_cert: true}\n",
+        3,
+        "amqp.listen[0].tls.fail_if_no_peer_cert",
+        "needs `verify: peer` and an `authority`",
+    ),
+    (
+        "amqp:\n  listen:\n    - tls: {certificate: a, key: a, login_from: email}\n",
+        3,
+        "amqp.listen[0].tls.login_from",
+        "'email' is not possible",
     ),
     ("timing: {lease_ms: 200}\n", 1, "timing.lease_ms", "three times heartbeat_ms"),
     ("timing: {suspect_ms: 1400}\n", 1, "timing.suspect_ms", "more than twice lease_ms"),
