@@ -13,10 +13,10 @@ ARGS ?=
 
 CODE := fedq tests demo loadtests scripts
 
-.PHONY: help setup check test unit integration sim bench micro demo protos format clean
+.PHONY: help setup check test unit integration sim bench micro demo demo-celery protos format clean
 
 help: ## Show the targets.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 setup: $(SETUP_DONE) ## Make .venv with everything a developer needs.
 
@@ -55,6 +55,9 @@ micro: setup ## The costs of single steps in microseconds.
 
 demo: setup ## Three nodes, one is killed, nothing is lost: watch it.
 	$(BIN)/python -m demo $(ARGS)
+
+demo-celery: setup ## Celery on three nodes; a node and a worker are killed, no task is lost.
+	$(BIN)/python -m demo.celery_play $(ARGS)
 
 protos: setup ## Write fedq/shell/pb anew from protos/.
 	$(BIN)/python scripts/generate_protos.py

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import kombu.pools
 from celery import Celery
@@ -33,19 +33,27 @@ def urls(addresses: Sequence[Address]) -> str:
     return ";".join(address.url for address in addresses)
 
 
+class Environment(Protocol):
+    """What a worker's application reads from its environment."""
+
+    def to_environment(self) -> dict[str, str]:
+        """Variables and their values."""
+
+
 class Worker:
     """A worker process; a context manager that waits until it is ready, and ends it."""
 
     def __init__(
-        self, setting: Setting, name: str, directory: Path, *options: str, concurrency: int = 1,
-        pool: str = "prefork",
+        self, setting: Environment, name: str, directory: Path, *options: str,
+        concurrency: int = 1, pool: str = "prefork",
+        application: str = "tests.integration.celery_app",
     ) -> None:  # fmt: skip
         """`name` goes before the @ of the worker's host name; `options` are the command's."""
         self.hostname = f"{name}@test"
         self._variables = environment() | setting.to_environment()
         self.log_path = directory / f"{name}.log"
         self._command = [
-            sys.executable, "-m", "celery", "-A", "tests.integration.celery_app", "worker",
+            sys.executable, "-m", "celery", "-A", application, "worker",
             f"--concurrency={concurrency}", f"--pool={pool}", "--loglevel=INFO",
             f"--hostname={self.hostname}", *options,
         ]  # fmt: skip
@@ -54,6 +62,11 @@ class Worker:
 
     def start(self) -> None:
         """Starts the process and waits until it consumes."""
+        self.launch()
+        self.wait_logged(" ready.", READY_S)
+
+    def launch(self) -> None:
+        """Starts the process."""
         self._seen = len(self.log())
         with self.log_path.open("ab") as log:
             # A session of its own, so that its pool processes can be ended with it.
@@ -61,7 +74,6 @@ class Worker:
                 self._command, env=self._variables, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, start_new_session=True,
             )  # fmt: skip
-        self.wait_logged(" ready.", READY_S)
 
     def wait_logged(self, text: str, seconds: float = 20.0) -> None:
         """Waits until the log since the last start has the text; shows the log if it has not."""
