@@ -4,6 +4,8 @@ from typing import Final
 
 #: How long another member may take to answer before its figures count as unknown.
 member_answer_ms: Final = 1_000
+#: How long the cluster may take to make a change that was asked for.
+change_ms: Final = 15_000
 #: Left of the caller's own deadline to put the answers together and send them.
 merge_ms: Final = 100
 queues_per_page_default: Final = 100

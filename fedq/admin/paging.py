@@ -1,7 +1,7 @@
-"""Pages of queue names: which ones match, where a page ends, where the next one begins.
+"""Pages of names: which ones match, where a page ends, where the next one begins.
 
-A page token is the last key of the page before it, so queues that come and go between two pages
-neither repeat nor hide others. It says nothing that the reply did not say.
+A page token is the last key of the page before it, so what comes and goes between two pages
+neither repeats nor hides others. It says nothing that the reply did not say.
 """
 
 import base64
@@ -10,7 +10,7 @@ import bisect
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import orjson
 
@@ -23,17 +23,20 @@ from fedq.admin.bounds import (
 from fedq.admin.refusal import invalid
 from fedq.core.ids import QueueKey
 
+#: A tuple of names.
+Key = TypeVar("Key", bound=tuple[str, ...])
 
-class Page(NamedTuple):
+
+class Page(NamedTuple, Generic[Key]):
     """Some keys in order, and the token of the page after them ("": there is none)."""
 
-    keys: list[QueueKey]
+    keys: list[Key]
     next_token: str
 
 
 def select(
     keys: Sequence[QueueKey], vhost: str | None, pattern: str, size: int, token: str
-) -> Page:
+) -> Page[QueueKey]:
     """One page of the ordered `keys` that match. Raises AdminError on a bad argument."""
     matches = _matcher(pattern)
     wanted = page_size(size)
@@ -49,8 +52,22 @@ def select(
     return Page(found, "")
 
 
+def page_of(keys: Sequence[Key], size: int, token: str) -> Page[Key]:
+    """One page of the ordered `keys`, one or two names each; AdminError on a bad argument."""
+    wanted = page_size(size)
+    start = 0
+    if token:
+        after: tuple[str, ...] = decode_token(token)
+        start = bisect.bisect_right(keys, after[: len(keys[0])]) if keys else 0
+    found = list(keys[start : start + wanted])
+    if start + wanted >= len(keys):
+        return Page(found, "")
+    first, *rest = found[-1]
+    return Page(found, encode_token(QueueKey(first, "".join(rest))))
+
+
 def page_size(size: int) -> int:
-    """The number of queues on a page; 0 asks for the default."""
+    """The number of entries on a page; 0 asks for the default."""
     if size > queues_per_page_max:
         raise invalid(
             f"page_size is {size}; ask for at most {queues_per_page_max} and use next_page_token "

@@ -1,42 +1,37 @@
-"""The admin service of a node (`protos/admin.proto`): reads an `Overview`, changes nothing.
+"""The admin service of a node (`protos/admin.proto`): reads an `Overview`, has the map changed.
 
 Inputs: calls of people, tools and other members. Outputs: replies, or a gRPC status with a
 sentence. It runs on the node's own event loop, so every read of the overview sees the node
-between two turns, and nothing needs a lock.
+between two turns, and nothing needs a lock. Virtual hosts, users and permissions are in
+`fedq.admin.access_service`.
 
 The service is to be added to the server that other members reach (they ask each other) and to
 the one that people reach; one object can serve on both.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from collections.abc import Callable
 
 import grpc
 import grpc.aio
 
-from fedq.admin.bounds import member_answer_ms, merge_ms
+from fedq.admin.access_answers import AccessAnswers
+from fedq.admin.access_service import AccessService
+from fedq.admin.calls import Reply, Request, reply, timeout_s
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
 from fedq.admin.members import Connect
-from fedq.admin.refusal import AdminError
 from fedq.node.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 
-#: Goes with every refusal, so that a caller can tell it from a broken connection's UNAVAILABLE.
-REFUSAL_METADATA = (("fedq-refusal", "1"),)
 
-Request = TypeVar("Request")
-Reply = TypeVar("Reply")
-Answer = TypeVar("Answer")
-
-
-class AdminService(admin_pb2_grpc.AdminServicer):
+class AdminService(AccessService):
     """One node's admin service; `connect` opens channels to those of the other members."""
 
-    def __init__(self, overview: Overview, connect: Connect) -> None:
+    def __init__(self, overview: Overview, connect: Connect, access: AccessAnswers) -> None:
+        super().__init__(access)
         self._overview = overview
         self._cluster = ClusterAnswers(overview, connect)
 
@@ -57,7 +52,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.ClusterStatusRequest, pb.ClusterStatusReply],
     ) -> pb.ClusterStatusReply:
         """The cluster at a glance, and what is wrong with it."""
-        return await _reply(context, self._cluster.status(_timeout_s(context)))
+        return await reply(context, self._cluster.status(timeout_s(context)))
 
     async def Members(
         self,
@@ -65,7 +60,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.MembersRequest, pb.MembersReply],
     ) -> pb.MembersReply:
         """Every member with its own figures."""
-        members = await _reply(context, self._cluster.members(_timeout_s(context)))
+        members = await reply(context, self._cluster.members(timeout_s(context)))
         return pb.MembersReply(members=members)
 
     async def ListQueues(
@@ -74,7 +69,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.ListQueuesRequest, pb.ListQueuesReply],
     ) -> pb.ListQueuesReply:
         """A page of shared queues in order of virtual host and name."""
-        return await _reply(context, self._cluster.list_queues(request, _timeout_s(context)))
+        return await reply(context, self._cluster.list_queues(request, timeout_s(context)))
 
     async def ShowQueue(
         self,
@@ -82,7 +77,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.ShowQueueRequest, pb.ShowQueueReply],
     ) -> pb.ShowQueueReply:
         """One shared queue with its fragments."""
-        queue = await _reply(context, self._cluster.show_queue(request, _timeout_s(context)))
+        queue = await reply(context, self._cluster.show_queue(request, timeout_s(context)))
         return pb.ShowQueueReply(queue=queue)
 
     async def ListConnections(
@@ -91,7 +86,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.ListConnectionsRequest, pb.ListConnectionsReply],
     ) -> pb.ListConnectionsReply:
         """Client connections of all members, or of one."""
-        return await _reply(context, self._cluster.list_connections(request, _timeout_s(context)))
+        return await reply(context, self._cluster.list_connections(request, timeout_s(context)))
 
     async def LocalNode(
         self,
@@ -107,7 +102,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.LocalFragmentsRequest, pb.LocalFragmentsReply],
     ) -> pb.LocalFragmentsReply:
         """The fragments this node serves, and its clients' consumers."""
-        return await _reply(context, _now(local_fragments, self._overview, request))
+        return await reply(context, _now(local_fragments, self._overview, request))
 
     async def LocalConnections(
         self,
@@ -115,17 +110,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.LocalConnectionsRequest, pb.LocalConnectionsReply],
     ) -> pb.LocalConnectionsReply:
         """This node's client connections."""
-        return await _reply(context, _now(local_connections, self._overview, request))
-
-
-async def _reply(
-    context: grpc.aio.ServicerContext[Request, Reply], answer: Awaitable[Answer]
-) -> Answer:
-    """The answer; a refusal becomes the call's status here and nowhere else."""
-    try:
-        return await answer
-    except AdminError as refusal:
-        await context.abort(refusal.code, refusal.text, REFUSAL_METADATA)
+        return await reply(context, _now(local_connections, self._overview, request))
 
 
 async def _now(
@@ -133,13 +118,3 @@ async def _now(
 ) -> Reply:
     """An answer that waits for nobody, in the form of those that do."""
     return answer(overview, request)
-
-
-def _timeout_s(context: grpc.aio.ServicerContext[Request, Reply]) -> float:
-    """How long other members may take: the bound, or what the caller's own deadline leaves."""
-    bound_s = member_answer_ms / 1_000
-    # The type stubs leave out that a caller without a deadline gives None.
-    remaining_s = cast("float | None", context.time_remaining())
-    if remaining_s is None:
-        return bound_s
-    return max(0.0, min(bound_s, remaining_s - merge_ms / 1_000))

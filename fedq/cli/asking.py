@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import grpc
 
 from fedq.admin.bounds import admin_message_bytes_max
-from fedq.admin.service import REFUSAL_METADATA
+from fedq.admin.calls import REFUSAL_METADATA
 from fedq.cli.endpoint import Endpoint
 from fedq.cli.failure import FAILED, UNREACHABLE, USAGE, CommandError
 from fedq.shell.pb import admin_pb2_grpc

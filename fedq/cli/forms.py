@@ -131,3 +131,29 @@ def connection_form(connection: pb.Connection) -> Form:
         "unacknowledged": connection.unacknowledged,
         "blocked": connection.blocked,
     }
+
+
+def vhost_form(vhost: pb.Vhost) -> Form:
+    """A virtual host."""
+    return {
+        "name": vhost.name,
+        "queues": vhost.queues,
+        "exchanges": vhost.exchanges,
+        "users": vhost.users,
+    }
+
+
+def user_form(user: pb.User) -> Form:
+    """A user; `password`: whether it has one."""
+    return {"name": user.name, "tags": list(user.tags), "password": user.has_password}
+
+
+def permission_form(permissions: pb.Permissions) -> Form:
+    """What a user may do in a virtual host."""
+    return {
+        "user": permissions.user,
+        "vhost": permissions.vhost,
+        "configure": permissions.configure,
+        "write": permissions.write,
+        "read": permissions.read,
+    }

@@ -9,7 +9,7 @@ import sys
 import typer
 
 from fedq import __version__
-from fedq.cli import certs, cluster, node, queue, up
+from fedq.cli import certs, cluster, node, permission, queue, up, user, vhost
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
 
@@ -25,6 +25,9 @@ app.command("up")(up.start_cluster)
 app.command("node")(node.run_node)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
+app.add_typer(user.app, name="user")
+app.add_typer(vhost.app, name="vhost")
+app.add_typer(permission.app, name="permission")
 app.add_typer(certs.app, name="certs")
 
 

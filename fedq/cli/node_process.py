@@ -7,17 +7,25 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import uvloop
 
+from fedq.admin.access_answers import AccessAnswers
+from fedq.admin.members import Connect
 from fedq.admin.service import SERVICE_NAME, AdminService
 from fedq.cli.failure import USAGE, CommandError
 from fedq.core.errors import NodeFailure
+from fedq.node.access_overview import AccessView
+from fedq.node.node import Node
 from fedq.node.overview import overview
+from fedq.node.proposals import Result
 from fedq.shell.node_config import ConfigError, NodeConfig
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
+from fedq.wiring.operations import Operation
 
 _READ_BYTES: Final = 4_096
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -30,9 +38,7 @@ def run(config: NodeConfig, stop_with_stdin: bool) -> int:
 
 async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     runner = NodeRunner(config)
-    runner.add_admin_service(
-        SERVICE_NAME, lambda node, connect: AdminService(overview(node), connect)
-    )
+    runner.add_admin_service(SERVICE_NAME, partial(_admin_service, runner))
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, runner.request_stop)
@@ -45,6 +51,13 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     except (NodeFailure, RaftStorageError) as error:
         raise CommandError(str(error)) from error
     return await runner.wait()
+
+
+def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminService:
+    def ask(operation: Operation, answer: Callable[[Result], None]) -> None:
+        runner.input(node.on_change_asked, operation, answer)
+
+    return AdminService(overview(node), connect, AccessAnswers(AccessView(node), ask))
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, runner: NodeRunner) -> None:

@@ -12,7 +12,7 @@ ones are tried is limited per user and per node: beyond, they are refused unseen
 from hashlib import blake2b
 from typing import Final
 
-from fedq.amqp.sasl import credentials
+from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, Refused
 from fedq.core.seeds import derive
@@ -24,8 +24,6 @@ from fedq.wiring.state import GrantKey
 
 #: The user that is known to everybody, and therefore accepted from loopback only.
 WELL_KNOWN: Final = "guest"
-#: The SASL mechanism (RFC 4422, appendix A) by which a TLS client's certificate names the user.
-EXTERNAL: Final = "EXTERNAL"
 #: How often an operator hears that passwords are being guessed.
 TELL_EVERY_MS: Final = 10_000
 

@@ -84,6 +84,7 @@ class Node:
             node=settings.node,
             authenticate=access.authenticate,
             vhosts=lambda vhost: vhost in state.map.vhosts,
+            may_open=access.may_open,
         )
         self.clients = ClientFlow(
             state, connections, self.answers, self.publishing, self.consuming, queues,

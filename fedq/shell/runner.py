@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, ParamSpec
 
 import grpc.aio
 
@@ -48,6 +48,8 @@ _FAREWELL_S: Final = 2.0
 _POLL_S: Final = 0.01
 
 logger = logging.getLogger("fedq.node")
+
+P = ParamSpec("P")
 
 
 class BoundPorts(NamedTuple):
@@ -310,7 +312,12 @@ class NodeRunner:
     def _connect(self, _: NodeId, address: str) -> grpc.aio.Channel:
         return open_channel(address, self._config.certificates)
 
-    # --- what happens below ---
+    # --- what happens above and below ---
+
+    def input(self, method: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Calls one of the node's `on_…` methods inside a turn; only after the start."""
+        assert self._parts is not None
+        self._parts.turn.input(method, *args, **kwargs)
 
     def on_synced(self, number: int) -> None:
         """Journal chunks up to this number are on disk."""

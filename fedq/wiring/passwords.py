@@ -1,8 +1,9 @@
 """Passwords as the cluster map keeps them: salted, and slow to guess.
 
-A record is the text `scrypt$<log2 of N>$<salt>$<key>` (salt and key in hexadecimal, r = 8, p = 1,
-RFC 7914), or "" for a user without a password, who can only log in by certificate. The cost stands
-in the record, so a later version may raise it for new passwords.
+A record is the text `scrypt$<log2 of N>$<salt>$<key>` (salt and key in hexadecimal; scrypt, RFC
+7914, with r = 8 and p = 1, of the password's SHA-256), or "" for a user without a password, who can
+only log in by certificate. The cost stands in the record, so a later version may raise it for new
+passwords.
 
 Inputs: passwords, and salts that the caller drew; outputs: records and verdicts. Pure computation,
 about 10 ms and 4 MiB at the cost used now. What these functions are given is within its limits
@@ -21,9 +22,9 @@ COST_MIN: Final = 1
 #: What a record may ask of a node: 32 MiB, some 100 ms.
 COST_MAX: Final = 15
 SALT_BYTES: Final = 16
+KEY_BYTES: Final = 32
 
 _SCHEME: Final = "scrypt"
-_KEY_BYTES: Final = 32
 _BLOCK: Final = 8
 #: What scrypt takes (128 * N * r bytes), and some room.
 _MEMORY_MAX: Final = 2 * 128 * _BLOCK * (1 << COST_MAX)
@@ -69,7 +70,7 @@ def _parts(text: str) -> tuple[int, bytes, bytes] | None:
         salt, key = bytes.fromhex(fields[2]), bytes.fromhex(fields[3])
     except ValueError:
         return None
-    if len(salt) != SALT_BYTES or len(key) != _KEY_BYTES:
+    if len(salt) != SALT_BYTES or len(key) != KEY_BYTES:
         return None
     return int(fields[1]), salt, key
 
@@ -78,12 +79,14 @@ _COSTS: Final = tuple(str(cost) for cost in range(COST_MIN, COST_MAX + 1))
 
 
 def _key(password: str, salt: bytes, cost: int) -> bytes:
+    # Hashed first, since scrypt takes a password and the same with zeros behind it for one.
+    text = hashlib.sha256(password.encode("utf-8", "surrogateescape")).digest()
     return hashlib.scrypt(
-        password.encode("utf-8", "surrogateescape"),
+        text,
         salt=salt,
         n=1 << cost,
         r=_BLOCK,
         p=1,
         maxmem=_MEMORY_MAX,
-        dklen=_KEY_BYTES,
+        dklen=KEY_BYTES,
     )

@@ -27,6 +27,18 @@ from fedq.wiring.operations import (
     Unbind,
     encode_command,
 )
+from fedq.wiring.operations_access import (
+    AddVhost,
+    ClearPermissions,
+    DeleteUser,
+    DeleteVhost,
+    FirstUsers,
+    PutUser,
+    SetPassword,
+    SetPermissions,
+    SetTags,
+)
+from fedq.wiring.passwords import make_record
 from fedq.wiring.state import FragmentChanged, FragmentInfo
 
 nodes = st.sampled_from("abcd").map(NodeId)
@@ -34,6 +46,10 @@ incarnations = st.integers(1, 3).map(Incarnation)
 epochs = st.integers(1, 4).map(Epoch)
 fragments = st.integers(1, 5).map(FragmentId)
 vhosts = st.sampled_from(["/", "/", "/", "/no"])
+users = st.sampled_from(["ann", "ben"])
+records = st.sampled_from(["", make_record("one", bytes(16), 1), make_record("two", bytes(16), 1)])
+tags = st.sampled_from([(), ("administrator",)])
+patterns = st.sampled_from([".*", "", "^a|b$", "(("])
 exchanges = st.sampled_from(["e", "f", "amq.topic", "amq.match", ""])
 queues = st.sampled_from(["q", "r", "amq.q"])
 kinds = st.sampled_from(["queue", "exchange", "node"])
@@ -75,6 +91,15 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(Unbind, *binding),
     st.builds(ClaimName, vhosts, queues, nodes, incarnations),
     st.builds(ReleaseName, vhosts, queues, nodes, incarnations),
+    st.builds(AddVhost, vhosts),
+    st.builds(DeleteVhost, vhosts),
+    st.builds(PutUser, users, records, tags, st.booleans()),
+    st.builds(SetPassword, users, records),
+    st.builds(SetTags, users, tags),
+    st.builds(DeleteUser, users),
+    st.builds(SetPermissions, users, vhosts, patterns, patterns, patterns),
+    st.builds(ClearPermissions, users, vhosts),
+    st.builds(FirstUsers, st.lists(st.tuples(users, records), max_size=2).map(tuple)),
     st.builds(AddFragment, vhosts, queues, nodes),
     st.builds(RetireFragment, fragments, epochs),
     st.builds(

@@ -331,3 +331,199 @@ class LocalConnectionsReply(_message.Message):
     connections: _containers.RepeatedCompositeFieldContainer[Connection]
     total: int
     def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ..., total: _Optional[int] = ...) -> None: ...
+
+class Vhost(_message.Message):
+    __slots__ = ("name", "exchanges", "queues", "users")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGES_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    exchanges: int
+    queues: int
+    users: int
+    def __init__(self, name: _Optional[str] = ..., exchanges: _Optional[int] = ..., queues: _Optional[int] = ..., users: _Optional[int] = ...) -> None: ...
+
+class AddVhostRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class AddVhostReply(_message.Message):
+    __slots__ = ("created",)
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    created: bool
+    def __init__(self, created: _Optional[bool] = ...) -> None: ...
+
+class DeleteVhostRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteVhostReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListVhostsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListVhostsReply(_message.Message):
+    __slots__ = ("vhosts", "next_page_token")
+    VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    vhosts: _containers.RepeatedCompositeFieldContainer[Vhost]
+    next_page_token: str
+    def __init__(self, vhosts: _Optional[_Iterable[_Union[Vhost, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class User(_message.Message):
+    __slots__ = ("name", "tags", "has_password")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    HAS_PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    has_password: bool
+    def __init__(self, name: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., has_password: _Optional[bool] = ...) -> None: ...
+
+class PutUserRequest(_message.Message):
+    __slots__ = ("name", "password", "tags", "replace")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    replace: bool
+    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., replace: _Optional[bool] = ...) -> None: ...
+
+class PutUserReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteUserRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteUserReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListUsersRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListUsersReply(_message.Message):
+    __slots__ = ("users", "next_page_token")
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    next_page_token: str
+    def __init__(self, users: _Optional[_Iterable[_Union[User, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ChangePasswordRequest(_message.Message):
+    __slots__ = ("name", "password")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password: str
+    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
+
+class ChangePasswordReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetUserTagsRequest(_message.Message):
+    __slots__ = ("name", "tags")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SetUserTagsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AuthenticateUserRequest(_message.Message):
+    __slots__ = ("name", "password")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password: str
+    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
+
+class AuthenticateUserReply(_message.Message):
+    __slots__ = ("authenticated",)
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    authenticated: bool
+    def __init__(self, authenticated: _Optional[bool] = ...) -> None: ...
+
+class Permissions(_message.Message):
+    __slots__ = ("user", "vhost", "configure", "write", "read")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., configure: _Optional[str] = ..., write: _Optional[str] = ..., read: _Optional[str] = ...) -> None: ...
+
+class SetPermissionsRequest(_message.Message):
+    __slots__ = ("permissions",)
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    permissions: Permissions
+    def __init__(self, permissions: _Optional[_Union[Permissions, _Mapping]] = ...) -> None: ...
+
+class SetPermissionsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClearPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ...) -> None: ...
+
+class ClearPermissionsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost", "page_size", "page_token")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    page_size: int
+    page_token: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListPermissionsReply(_message.Message):
+    __slots__ = ("permissions", "next_page_token")
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    permissions: _containers.RepeatedCompositeFieldContainer[Permissions]
+    next_page_token: str
+    def __init__(self, permissions: _Optional[_Iterable[_Union[Permissions, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

@@ -74,6 +74,66 @@ class AdminStub:
                 request_serializer=admin__pb2.LocalConnectionsRequest.SerializeToString,
                 response_deserializer=admin__pb2.LocalConnectionsReply.FromString,
                 _registered_method=True)
+        self.AddVhost = channel.unary_unary(
+                '/fedq.admin.v1.Admin/AddVhost',
+                request_serializer=admin__pb2.AddVhostRequest.SerializeToString,
+                response_deserializer=admin__pb2.AddVhostReply.FromString,
+                _registered_method=True)
+        self.DeleteVhost = channel.unary_unary(
+                '/fedq.admin.v1.Admin/DeleteVhost',
+                request_serializer=admin__pb2.DeleteVhostRequest.SerializeToString,
+                response_deserializer=admin__pb2.DeleteVhostReply.FromString,
+                _registered_method=True)
+        self.ListVhosts = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListVhosts',
+                request_serializer=admin__pb2.ListVhostsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListVhostsReply.FromString,
+                _registered_method=True)
+        self.PutUser = channel.unary_unary(
+                '/fedq.admin.v1.Admin/PutUser',
+                request_serializer=admin__pb2.PutUserRequest.SerializeToString,
+                response_deserializer=admin__pb2.PutUserReply.FromString,
+                _registered_method=True)
+        self.DeleteUser = channel.unary_unary(
+                '/fedq.admin.v1.Admin/DeleteUser',
+                request_serializer=admin__pb2.DeleteUserRequest.SerializeToString,
+                response_deserializer=admin__pb2.DeleteUserReply.FromString,
+                _registered_method=True)
+        self.ListUsers = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListUsers',
+                request_serializer=admin__pb2.ListUsersRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListUsersReply.FromString,
+                _registered_method=True)
+        self.ChangePassword = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ChangePassword',
+                request_serializer=admin__pb2.ChangePasswordRequest.SerializeToString,
+                response_deserializer=admin__pb2.ChangePasswordReply.FromString,
+                _registered_method=True)
+        self.SetUserTags = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetUserTags',
+                request_serializer=admin__pb2.SetUserTagsRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetUserTagsReply.FromString,
+                _registered_method=True)
+        self.AuthenticateUser = channel.unary_unary(
+                '/fedq.admin.v1.Admin/AuthenticateUser',
+                request_serializer=admin__pb2.AuthenticateUserRequest.SerializeToString,
+                response_deserializer=admin__pb2.AuthenticateUserReply.FromString,
+                _registered_method=True)
+        self.SetPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetPermissions',
+                request_serializer=admin__pb2.SetPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetPermissionsReply.FromString,
+                _registered_method=True)
+        self.ClearPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ClearPermissions',
+                request_serializer=admin__pb2.ClearPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ClearPermissionsReply.FromString,
+                _registered_method=True)
+        self.ListPermissions = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListPermissions',
+                request_serializer=admin__pb2.ListPermissionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListPermissionsReply.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -135,6 +195,90 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddVhost(self, request, context):
+        """A virtual host with the predeclared exchanges; one that is there is confirmed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteVhost(self, request, context):
+        """Deletes a virtual host with all that is in it; its clients are disconnected.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListVhosts(self, request, context):
+        """Virtual hosts in order of their names, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutUser(self, request, context):
+        """A user with a password and tags. ALREADY_EXISTS unless `replace`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteUser(self, request, context):
+        """Deletes a user with its permissions; its clients are disconnected.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUsers(self, request, context):
+        """Users in order of their names, a page at a time; never their passwords.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangePassword(self, request, context):
+        """Another password for a user; connections that are open stay so.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetUserTags(self, request, context):
+        """Other tags for a user.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuthenticateUser(self, request, context):
+        """Whether this is the user's password.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetPermissions(self, request, context):
+        """What a user may do in a virtual host, from now on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClearPermissions(self, request, context):
+        """Takes all permissions of a user in a virtual host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPermissions(self, request, context):
+        """Permissions in order of user and virtual host, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -177,6 +321,66 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.LocalConnections,
                     request_deserializer=admin__pb2.LocalConnectionsRequest.FromString,
                     response_serializer=admin__pb2.LocalConnectionsReply.SerializeToString,
+            ),
+            'AddVhost': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddVhost,
+                    request_deserializer=admin__pb2.AddVhostRequest.FromString,
+                    response_serializer=admin__pb2.AddVhostReply.SerializeToString,
+            ),
+            'DeleteVhost': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteVhost,
+                    request_deserializer=admin__pb2.DeleteVhostRequest.FromString,
+                    response_serializer=admin__pb2.DeleteVhostReply.SerializeToString,
+            ),
+            'ListVhosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListVhosts,
+                    request_deserializer=admin__pb2.ListVhostsRequest.FromString,
+                    response_serializer=admin__pb2.ListVhostsReply.SerializeToString,
+            ),
+            'PutUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutUser,
+                    request_deserializer=admin__pb2.PutUserRequest.FromString,
+                    response_serializer=admin__pb2.PutUserReply.SerializeToString,
+            ),
+            'DeleteUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteUser,
+                    request_deserializer=admin__pb2.DeleteUserRequest.FromString,
+                    response_serializer=admin__pb2.DeleteUserReply.SerializeToString,
+            ),
+            'ListUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsers,
+                    request_deserializer=admin__pb2.ListUsersRequest.FromString,
+                    response_serializer=admin__pb2.ListUsersReply.SerializeToString,
+            ),
+            'ChangePassword': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangePassword,
+                    request_deserializer=admin__pb2.ChangePasswordRequest.FromString,
+                    response_serializer=admin__pb2.ChangePasswordReply.SerializeToString,
+            ),
+            'SetUserTags': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetUserTags,
+                    request_deserializer=admin__pb2.SetUserTagsRequest.FromString,
+                    response_serializer=admin__pb2.SetUserTagsReply.SerializeToString,
+            ),
+            'AuthenticateUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuthenticateUser,
+                    request_deserializer=admin__pb2.AuthenticateUserRequest.FromString,
+                    response_serializer=admin__pb2.AuthenticateUserReply.SerializeToString,
+            ),
+            'SetPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPermissions,
+                    request_deserializer=admin__pb2.SetPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.SetPermissionsReply.SerializeToString,
+            ),
+            'ClearPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClearPermissions,
+                    request_deserializer=admin__pb2.ClearPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.ClearPermissionsReply.SerializeToString,
+            ),
+            'ListPermissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPermissions,
+                    request_deserializer=admin__pb2.ListPermissionsRequest.FromString,
+                    response_serializer=admin__pb2.ListPermissionsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -395,6 +599,330 @@ class Admin:
             '/fedq.admin.v1.Admin/LocalConnections',
             admin__pb2.LocalConnectionsRequest.SerializeToString,
             admin__pb2.LocalConnectionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddVhost(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/AddVhost',
+            admin__pb2.AddVhostRequest.SerializeToString,
+            admin__pb2.AddVhostReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteVhost(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/DeleteVhost',
+            admin__pb2.DeleteVhostRequest.SerializeToString,
+            admin__pb2.DeleteVhostReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListVhosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListVhosts',
+            admin__pb2.ListVhostsRequest.SerializeToString,
+            admin__pb2.ListVhostsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/PutUser',
+            admin__pb2.PutUserRequest.SerializeToString,
+            admin__pb2.PutUserReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/DeleteUser',
+            admin__pb2.DeleteUserRequest.SerializeToString,
+            admin__pb2.DeleteUserReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListUsers',
+            admin__pb2.ListUsersRequest.SerializeToString,
+            admin__pb2.ListUsersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangePassword(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ChangePassword',
+            admin__pb2.ChangePasswordRequest.SerializeToString,
+            admin__pb2.ChangePasswordReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetUserTags(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetUserTags',
+            admin__pb2.SetUserTagsRequest.SerializeToString,
+            admin__pb2.SetUserTagsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuthenticateUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/AuthenticateUser',
+            admin__pb2.AuthenticateUserRequest.SerializeToString,
+            admin__pb2.AuthenticateUserReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetPermissions',
+            admin__pb2.SetPermissionsRequest.SerializeToString,
+            admin__pb2.SetPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClearPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ClearPermissions',
+            admin__pb2.ClearPermissionsRequest.SerializeToString,
+            admin__pb2.ClearPermissionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPermissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListPermissions',
+            admin__pb2.ListPermissionsRequest.SerializeToString,
+            admin__pb2.ListPermissionsReply.FromString,
             options,
             channel_credentials,
             insecure,

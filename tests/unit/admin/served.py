@@ -1,13 +1,16 @@
 """Hand-filled overviews behind real gRPC servers: the other side of every admin and CLI test.
 
+Virtual hosts, users and permissions are those of a real cluster map that all members share.
+
 Each member has an `AdminService` of its own on a free port of loopback; members reach each other
 there. One event loop in one thread serves them all, as grpc.aio wants it.
 """
 
 import asyncio
+import itertools
 import socket
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -15,6 +18,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.service import AdminService
 from fedq.core.ids import (
     ConnectionId,
@@ -25,6 +29,7 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
+from fedq.node.access_overview import UserOverview, VhostOverview
 from fedq.node.overview_types import (
     ClusterOverview,
     ConnectionOverview,
@@ -35,6 +40,10 @@ from fedq.node.overview_types import (
     NodeOverview,
     QueueOverview,
 )
+from fedq.node.proposals import Result as Outcome
+from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.operations import Operation, encode_command
+from fedq.wiring.state import Grant, GrantKey
 
 Result = TypeVar("Result")
 NAMES = ("n1", "n2", "n3")
@@ -154,6 +163,45 @@ def set_member(cluster: dict[str, HandFilled], name: str, **changes: Any) -> Non
         overview.cluster_overview = replace(view, members=members)
 
 
+class SharedMap:
+    """An `AccessOverview` of a map in which whatever is asked for takes effect at once."""
+
+    def __init__(self) -> None:
+        self.map = ClusterMap()
+        self.answers = True
+        self._requests = itertools.count()
+
+    def ask(self, operation: Operation, answer: Callable[[Outcome], None]) -> None:
+        """As a node that proposes it; `answers` is false for one that is cut off."""
+        if self.answers:
+            command = encode_command(f"request {next(self._requests)}", [operation])
+            answer(self.map.apply(command).results[0])
+
+    def vhosts(self) -> Sequence[str]:
+        return sorted(self.map.vhosts)
+
+    def vhost(self, name: str) -> VhostOverview:
+        exchanges = sum(key.vhost == name for key in self.map.exchanges)
+        return VhostOverview(name, exchanges, 0, sum(key.vhost == name for key in self.map.grants))
+
+    def users(self) -> Sequence[str]:
+        return sorted(self.map.users)
+
+    def user(self, name: str) -> UserOverview:
+        user = self.map.users[name]
+        return UserOverview(name, user.tags, bool(user.password))
+
+    def password_record(self, name: str) -> str | None:
+        user = self.map.users.get(name)
+        return None if user is None else user.password
+
+    def grants(self) -> Sequence[GrantKey]:
+        return sorted(self.map.grants)
+
+    def grant(self, key: GrantKey) -> Grant:
+        return self.map.grants[key]
+
+
 class LoopThread:
     """One event loop in one thread, for the life of the process."""
 
@@ -173,6 +221,7 @@ class Served:
 
     def __init__(self, cluster: dict[str, HandFilled]) -> None:
         self.cluster = cluster
+        self.shared = SharedMap()
         self.ports: dict[str, int] = {}
         self._servers: dict[str, grpc.aio.Server] = {}
         self._services: dict[str, AdminService] = {}
@@ -180,7 +229,8 @@ class Served:
     async def start(self) -> None:
         for name, overview in self.cluster.items():
             server = grpc.aio.server()
-            service = AdminService(overview, lambda _, address: _channel(address))
+            access = AccessAnswers(self.shared, self.shared.ask)
+            service = AdminService(overview, lambda _, address: _channel(address), access)
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")
             self._servers[name], self._services[name] = server, service

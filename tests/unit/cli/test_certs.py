@@ -6,12 +6,13 @@ from pathlib import Path
 import grpc
 import pytest
 
+from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.service import AdminService
 from fedq.core.ids import NodeId
 from fedq.shell.certificates import check_node_certificate
 from fedq.shell.node_config import CertificateFiles
 from fedq.shell.peer_channel import open_channel, server_credentials
-from tests.unit.admin.served import LoopThread, a_cluster
+from tests.unit.admin.served import LoopThread, SharedMap, a_cluster
 from tests.unit.cli.command import fedq
 
 
@@ -80,7 +81,9 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
     (overview,) = a_cluster(["n1"]).values()
 
     async def start() -> tuple[grpc.aio.Server, int, AdminService]:
-        service = AdminService(overview, lambda _, address: open_channel(address, files))
+        shared = SharedMap()
+        access = AccessAnswers(shared, shared.ask)
+        service = AdminService(overview, lambda _, address: open_channel(address, files), access)
         server = grpc.aio.server()
         service.add_to(server)
         port = server.add_secure_port("127.0.0.1:0", server_credentials(files))

@@ -1,0 +1,235 @@
+"""Virtual hosts, users and permissions: asked for, and changed.
+
+Inputs: this node's view of them, a way to have the cluster map changed, requests, the time a call
+may take. Outputs: replies, or AdminError. A change is answered when every live member has applied
+it. Passwords come in clear and are hashed here, in a thread, since that takes its time; they are in
+no reply, log line or error.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import grpc
+
+from fedq.admin.paging import page_of
+from fedq.admin.refusal import AdminError, invalid, not_found, unavailable
+from fedq.core import limits
+from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, Refused
+from fedq.node.access_overview import AccessOverview
+from fedq.node.proposals import GAVE_UP, Result
+from fedq.shell.pb import admin_pb2 as pb
+from fedq.wiring.access import refuse_pattern
+from fedq.wiring.operations import Operation
+from fedq.wiring.operations_access import (
+    AddVhost,
+    ClearPermissions,
+    DeleteUser,
+    DeleteVhost,
+    PutUser,
+    SetPassword,
+    SetPermissions,
+    SetTags,
+)
+from fedq.wiring.passwords import COST, KEY_BYTES, SALT_BYTES, make_record, refuse_password, verify
+
+#: Has an operation proposed; the second argument hears the result once, on this event loop.
+Ask: TypeAlias = Callable[[Operation, Callable[[Result], None]], None]
+
+#: What a user without a password is verified against, so that this takes as long.
+_NOBODY: Final = f"scrypt${COST}${'00' * SALT_BYTES}${'00' * KEY_BYTES}"
+#: Passwords that are hashed at a time: each takes memory.
+_HASHES_MAX: Final = 4
+
+
+class AccessAnswers:
+    """See the module's docstring. Belongs to one event loop."""
+
+    __slots__ = ("_ask", "_hashing", "_overview")
+
+    def __init__(self, overview: AccessOverview, ask: Ask) -> None:
+        self._overview = overview
+        self._ask = ask
+        self._hashing = asyncio.Semaphore(_HASHES_MAX)
+
+    # --- virtual hosts ----------------------------------------------------------------------------
+
+    async def add_vhost(self, request: pb.AddVhostRequest, timeout_s: float) -> pb.AddVhostReply:
+        """A new virtual host."""
+        name = _name("name", request.name)
+        created = await self._change(AddVhost(name), timeout_s)
+        return pb.AddVhostReply(created=created)
+
+    async def delete_vhost(
+        self, request: pb.DeleteVhostRequest, timeout_s: float
+    ) -> pb.DeleteVhostReply:
+        """A virtual host goes."""
+        await self._change(DeleteVhost(_name("name", request.name)), timeout_s)
+        return pb.DeleteVhostReply()
+
+    async def list_vhosts(self, request: pb.ListVhostsRequest) -> pb.ListVhostsReply:
+        """A page of virtual hosts."""
+        keys = [(name,) for name in self._overview.vhosts()]
+        page = page_of(keys, request.page_size, request.page_token)
+        reply = pb.ListVhostsReply(next_page_token=page.next_token)
+        for (name,) in page.keys:
+            one = self._overview.vhost(name)
+            reply.vhosts.append(
+                pb.Vhost(name=name, exchanges=one.exchanges, queues=one.queues, users=one.users)
+            )
+        return reply
+
+    # --- users ------------------------------------------------------------------------------------
+
+    async def put_user(self, request: pb.PutUserRequest, timeout_s: float) -> pb.PutUserReply:
+        """A user with a password."""
+        name, tags = _name("name", request.name), _tags(request.tags)
+        if not request.replace and self._overview.password_record(name) is not None:
+            # No password is hashed in vain; the map has the last word.
+            raise AdminError(grpc.StatusCode.ALREADY_EXISTS, f"user '{name}' already exists")
+        record = await self._record(request.password)
+        await self._change(PutUser(name, record, tags, request.replace), timeout_s)
+        return pb.PutUserReply()
+
+    async def delete_user(
+        self, request: pb.DeleteUserRequest, timeout_s: float
+    ) -> pb.DeleteUserReply:
+        """A user goes."""
+        await self._change(DeleteUser(_name("name", request.name)), timeout_s)
+        return pb.DeleteUserReply()
+
+    async def list_users(self, request: pb.ListUsersRequest) -> pb.ListUsersReply:
+        """A page of users."""
+        keys = [(name,) for name in self._overview.users()]
+        page = page_of(keys, request.page_size, request.page_token)
+        reply = pb.ListUsersReply(next_page_token=page.next_token)
+        for (name,) in page.keys:
+            one = self._overview.user(name)
+            reply.users.append(pb.User(name=name, tags=one.tags, has_password=one.has_password))
+        return reply
+
+    async def change_password(
+        self, request: pb.ChangePasswordRequest, timeout_s: float
+    ) -> pb.ChangePasswordReply:
+        """Another password."""
+        name = _name("name", request.name)
+        record = await self._record(request.password)
+        await self._change(SetPassword(name, record), timeout_s)
+        return pb.ChangePasswordReply()
+
+    async def set_tags(
+        self, request: pb.SetUserTagsRequest, timeout_s: float
+    ) -> pb.SetUserTagsReply:
+        """Other tags."""
+        await self._change(SetTags(_name("name", request.name), _tags(request.tags)), timeout_s)
+        return pb.SetUserTagsReply()
+
+    async def authenticate(self, request: pb.AuthenticateUserRequest) -> pb.AuthenticateUserReply:
+        """Whether the password is right; for an unknown user it is not."""
+        known = self._overview.password_record(_name("name", request.name))
+        async with self._hashing:
+            right = await asyncio.to_thread(verify, known or _NOBODY, request.password)
+        return pb.AuthenticateUserReply(authenticated=right and bool(known))
+
+    async def _record(self, password: str) -> str:
+        if not password:
+            return ""
+        wrong = refuse_password(password)
+        if wrong is not None:
+            raise invalid(wrong)
+        async with self._hashing:
+            return await asyncio.to_thread(make_record, password, os.urandom(SALT_BYTES))
+
+    # --- permissions ------------------------------------------------------------------------------
+
+    async def set_permissions(
+        self, request: pb.SetPermissionsRequest, timeout_s: float
+    ) -> pb.SetPermissionsReply:
+        """What a user may do in a virtual host."""
+        wanted = request.permissions
+        user, vhost = _name("user", wanted.user), _name("vhost", wanted.vhost)
+        patterns = (wanted.configure, wanted.write, wanted.read)
+        for what, text in zip(("configure", "write", "read"), patterns, strict=True):
+            refused = refuse_pattern(what, text)
+            if refused is not None:
+                raise invalid(refused.text)
+        await self._change(SetPermissions(user, vhost, *patterns), timeout_s)
+        return pb.SetPermissionsReply()
+
+    async def clear_permissions(
+        self, request: pb.ClearPermissionsRequest, timeout_s: float
+    ) -> pb.ClearPermissionsReply:
+        """A user loses what it may do in a virtual host."""
+        user, vhost = _name("user", request.user), _name("vhost", request.vhost)
+        await self._change(ClearPermissions(user, vhost), timeout_s)
+        return pb.ClearPermissionsReply()
+
+    async def list_permissions(self, request: pb.ListPermissionsRequest) -> pb.ListPermissionsReply:
+        """A page of permissions."""
+        found = [
+            key
+            for key in self._overview.grants()
+            if (not request.HasField("user") or key.user == request.user)
+            and (not request.HasField("vhost") or key.vhost == request.vhost)
+        ]
+        page = page_of(found, request.page_size, request.page_token)
+        reply = pb.ListPermissionsReply(next_page_token=page.next_token)
+        for key in page.keys:
+            grant = self._overview.grant(key)
+            reply.permissions.append(
+                pb.Permissions(
+                    user=key.user,
+                    vhost=key.vhost,
+                    configure=grant.configure,
+                    write=grant.write,
+                    read=grant.read,
+                )
+            )
+        return reply
+
+    # --- changing ---------------------------------------------------------------------------------
+
+    async def _change(self, operation: Operation, timeout_s: float) -> bool:
+        """Has the map changed; returns whether it was not so already."""
+        answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+        def on_answer(result: Result) -> None:
+            if not answered.done():
+                answered.set_result(result)
+
+        self._ask(operation, on_answer)
+        try:
+            result = await asyncio.wait_for(answered, timeout_s)
+        except TimeoutError as error:
+            raise unavailable(
+                "the cluster has not answered in time; the change may still take effect: look, "
+                "and ask again"
+            ) from error
+        if isinstance(result, Refused):
+            raise _refusal(result)
+        return bool(result.value)
+
+
+def _refusal(refused: Refused) -> AdminError:
+    if refused is GAVE_UP:
+        return unavailable(refused.text)
+    if refused.reply_code == NOT_FOUND:
+        return not_found(refused.text)
+    if refused.reply_code == PRECONDITION_FAILED:
+        return AdminError(grpc.StatusCode.ALREADY_EXISTS, refused.text)
+    return AdminError(grpc.StatusCode.RESOURCE_EXHAUSTED, refused.text)
+
+
+def _name(what: str, value: str) -> str:
+    if not value:
+        raise invalid(f"{what} is empty; give a name")
+    if len(value.encode()) > limits.name_bytes_max:
+        raise invalid(f"{what} is longer than {limits.name_bytes_max} bytes")
+    return value
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if len(tags) > limits.tags_per_user_max:
+        raise invalid(f"a user has at most {limits.tags_per_user_max} tags")
+    return tuple(dict.fromkeys(_name("tags", tag) for tag in tags))

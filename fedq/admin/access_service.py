@@ -1,0 +1,129 @@
+"""The calls of the admin service about virtual hosts, users and permissions.
+
+A part of `fedq.admin.service`; what is said and done is in `fedq.admin.access_answers`.
+"""
+
+import grpc
+import grpc.aio
+
+from fedq.admin.access_answers import AccessAnswers
+from fedq.admin.bounds import change_ms
+from fedq.admin.calls import reply, timeout_s
+from fedq.shell.pb import admin_pb2 as pb
+from fedq.shell.pb import admin_pb2_grpc
+
+
+class AccessService(admin_pb2_grpc.AdminServicer):
+    """These calls of one node's admin service."""
+
+    def __init__(self, access: AccessAnswers) -> None:
+        self._access = access
+
+    # The generated base class gives the methods their names.
+    # ruff: noqa: N802
+
+    async def AddVhost(
+        self,
+        request: pb.AddVhostRequest,
+        context: grpc.aio.ServicerContext[pb.AddVhostRequest, pb.AddVhostReply],
+    ) -> pb.AddVhostReply:
+        """A virtual host comes."""
+        return await reply(context, self._access.add_vhost(request, timeout_s(context, change_ms)))
+
+    async def DeleteVhost(
+        self,
+        request: pb.DeleteVhostRequest,
+        context: grpc.aio.ServicerContext[pb.DeleteVhostRequest, pb.DeleteVhostReply],
+    ) -> pb.DeleteVhostReply:
+        """A virtual host goes, with all that is in it."""
+        return await reply(
+            context, self._access.delete_vhost(request, timeout_s(context, change_ms))
+        )
+
+    async def ListVhosts(
+        self,
+        request: pb.ListVhostsRequest,
+        context: grpc.aio.ServicerContext[pb.ListVhostsRequest, pb.ListVhostsReply],
+    ) -> pb.ListVhostsReply:
+        """A page of virtual hosts."""
+        return await reply(context, self._access.list_vhosts(request))
+
+    async def PutUser(
+        self,
+        request: pb.PutUserRequest,
+        context: grpc.aio.ServicerContext[pb.PutUserRequest, pb.PutUserReply],
+    ) -> pb.PutUserReply:
+        """A user comes, or changes."""
+        return await reply(context, self._access.put_user(request, timeout_s(context, change_ms)))
+
+    async def DeleteUser(
+        self,
+        request: pb.DeleteUserRequest,
+        context: grpc.aio.ServicerContext[pb.DeleteUserRequest, pb.DeleteUserReply],
+    ) -> pb.DeleteUserReply:
+        """A user goes."""
+        return await reply(
+            context, self._access.delete_user(request, timeout_s(context, change_ms))
+        )
+
+    async def ListUsers(
+        self,
+        request: pb.ListUsersRequest,
+        context: grpc.aio.ServicerContext[pb.ListUsersRequest, pb.ListUsersReply],
+    ) -> pb.ListUsersReply:
+        """A page of users."""
+        return await reply(context, self._access.list_users(request))
+
+    async def ChangePassword(
+        self,
+        request: pb.ChangePasswordRequest,
+        context: grpc.aio.ServicerContext[pb.ChangePasswordRequest, pb.ChangePasswordReply],
+    ) -> pb.ChangePasswordReply:
+        """Another password for a user."""
+        return await reply(
+            context, self._access.change_password(request, timeout_s(context, change_ms))
+        )
+
+    async def SetUserTags(
+        self,
+        request: pb.SetUserTagsRequest,
+        context: grpc.aio.ServicerContext[pb.SetUserTagsRequest, pb.SetUserTagsReply],
+    ) -> pb.SetUserTagsReply:
+        """Other tags for a user."""
+        return await reply(context, self._access.set_tags(request, timeout_s(context, change_ms)))
+
+    async def AuthenticateUser(
+        self,
+        request: pb.AuthenticateUserRequest,
+        context: grpc.aio.ServicerContext[pb.AuthenticateUserRequest, pb.AuthenticateUserReply],
+    ) -> pb.AuthenticateUserReply:
+        """Whether a password is right."""
+        return await reply(context, self._access.authenticate(request))
+
+    async def SetPermissions(
+        self,
+        request: pb.SetPermissionsRequest,
+        context: grpc.aio.ServicerContext[pb.SetPermissionsRequest, pb.SetPermissionsReply],
+    ) -> pb.SetPermissionsReply:
+        """What a user may do in a virtual host."""
+        return await reply(
+            context, self._access.set_permissions(request, timeout_s(context, change_ms))
+        )
+
+    async def ClearPermissions(
+        self,
+        request: pb.ClearPermissionsRequest,
+        context: grpc.aio.ServicerContext[pb.ClearPermissionsRequest, pb.ClearPermissionsReply],
+    ) -> pb.ClearPermissionsReply:
+        """Takes a user's permissions in a virtual host."""
+        return await reply(
+            context, self._access.clear_permissions(request, timeout_s(context, change_ms))
+        )
+
+    async def ListPermissions(
+        self,
+        request: pb.ListPermissionsRequest,
+        context: grpc.aio.ServicerContext[pb.ListPermissionsRequest, pb.ListPermissionsReply],
+    ) -> pb.ListPermissionsReply:
+        """A page of permissions."""
+        return await reply(context, self._access.list_permissions(request))

@@ -1,0 +1,39 @@
+"""How a call of the admin service is answered: its time, and its refusal as a status."""
+
+from collections.abc import Awaitable
+from typing import TypeVar, cast
+
+import grpc
+import grpc.aio
+
+from fedq.admin.bounds import member_answer_ms, merge_ms
+from fedq.admin.refusal import AdminError
+
+#: Goes with every refusal, so that a caller can tell it from a broken connection's UNAVAILABLE.
+REFUSAL_METADATA = (("fedq-refusal", "1"),)
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+Answer = TypeVar("Answer")
+
+
+async def reply(
+    context: grpc.aio.ServicerContext[Request, Reply], answer: Awaitable[Answer]
+) -> Answer:
+    """The answer; a refusal becomes the call's status here and nowhere else."""
+    try:
+        return await answer
+    except AdminError as refusal:
+        await context.abort(refusal.code, refusal.text, REFUSAL_METADATA)
+
+
+def timeout_s(
+    context: grpc.aio.ServicerContext[Request, Reply], bound_ms: int = member_answer_ms
+) -> float:
+    """How long others may take: the bound, or what the caller's own deadline leaves."""
+    bound_s = bound_ms / 1_000
+    # The type stubs leave out that a caller without a deadline gives None.
+    remaining_s = cast("float | None", context.time_remaining())
+    if remaining_s is None:
+        return bound_s
+    return max(0.0, min(bound_s, remaining_s - merge_ms / 1_000))

@@ -1,0 +1,70 @@
+"""`fedq vhost`: virtual hosts."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from fedq.admin.bounds import queues_per_page_max
+from fedq.cli.asking import Asker, asking
+from fedq.cli.endpoint import Endpoint, asking_a_node
+from fedq.cli.failure import reporting
+from fedq.cli.forms import vhost_form
+from fedq.cli.options import JsonOption
+from fedq.cli.screen import console, print_json, table
+from fedq.shell.pb import admin_pb2 as pb
+
+app = typer.Typer(no_args_is_help=True, help="Add, delete and list virtual hosts.")
+
+VhostArgument = Annotated[str, typer.Argument(help="Its name.", show_default=False)]
+
+
+@app.command("add")
+@reporting
+@asking_a_node
+def add_vhost(endpoint: Endpoint, name: VhostArgument, json: JsonOption = False) -> None:
+    """Add a virtual host; one that is there stays as it is."""
+    with asking(endpoint) as asker:
+        reply = asker.ask(asker.stub.AddVhost, pb.AddVhostRequest(name=name))
+    if json:
+        print_json({"vhost": name, "created": reply.created})
+    else:
+        console().print(f"vhost {name} {'added' if reply.created else 'was there already'}")
+
+
+@app.command("delete")
+@reporting
+@asking_a_node
+def delete_vhost(endpoint: Endpoint, name: VhostArgument, json: JsonOption = False) -> None:
+    """Delete a virtual host with its queues, messages, exchanges and permissions."""
+    with asking(endpoint) as asker:
+        asker.ask(asker.stub.DeleteVhost, pb.DeleteVhostRequest(name=name))
+    if json:
+        print_json({"vhost": name})
+    else:
+        console().print(f"vhost {name} deleted with all that was in it")
+
+
+@app.command("list")
+@reporting
+@asking_a_node
+def list_vhosts(endpoint: Endpoint, json: JsonOption = False) -> None:
+    """List virtual hosts, and how much is in each."""
+    with asking(endpoint) as asker:
+        vhosts = [vhost_form(vhost) for page in _pages(asker) for vhost in page.vhosts]
+    if json:
+        print_json({"vhosts": vhosts})
+        return
+    rows = [(one["name"], one["queues"], one["exchanges"], one["users"]) for one in vhosts]
+    console().print(table(("NAME", "#QUEUES", "#EXCHANGES", "#USERS"), rows))
+
+
+def _pages(asker: Asker) -> Iterator[pb.ListVhostsReply]:
+    token = ""
+    while True:
+        request = pb.ListVhostsRequest(page_size=queues_per_page_max, page_token=token)
+        page = asker.ask(asker.stub.ListVhosts, request)
+        yield page
+        token = page.next_page_token
+        if not token:
+            return
