@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from celery import Celery, Task
 from celery.exceptions import Reject
+from kombu.common import Broadcast
 from kombu.entity import Exchange, Queue
 
 VARIABLE = "FEDQ_TEST_CELERY"
@@ -34,6 +35,8 @@ class Setting(NamedTuple):
     arguments: dict[str, Any] = {}  # noqa: RUF012 (never changed)
     exchange_type: str = "direct"
     durable: bool = True
+    #: A queue of which every worker gets every task, by the name of its fanout exchange.
+    broadcast: str = ""
     #: More of Celery's settings, by name.
     more: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
@@ -69,8 +72,11 @@ def make_app(setting: Setting) -> Celery:
         setting.queue, exchange, setting.queue, durable=setting.durable,
         queue_arguments=setting.arguments or None,
     )  # fmt: skip
+    broadcasts = []
+    if setting.broadcast:
+        broadcasts.append(Broadcast(setting.broadcast))  # type: ignore[no-untyped-call]
     made.conf.update(
-        task_queues=[queue],
+        task_queues=[queue, *broadcasts],
         task_default_queue=setting.queue,
         task_default_exchange=setting.queue,
         task_default_routing_key=setting.queue,

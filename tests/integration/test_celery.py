@@ -1,5 +1,7 @@
 """Celery as it comes: workers on some nodes, clients on others, results over AMQP."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from celery import chain, chord, group
 from tests.integration.celery_app import Event, Setting, read_events
 from tests.integration.celery_worker import ALONE, Worker, client
 from tests.integration.conftest import Connect
+from tests.integration.harness import environment
 from tests.integration.stock import Address
 from tests.integration.waiting import until
 
@@ -31,22 +34,66 @@ def test_tasks_and_results(brokers: list[Address], name: str, tmp_path: Path) ->
         results = [app.send_task("add", (number, 1)) for number in range(20)]
         assert [result.get(timeout=20) for result in results] == list(range(1, 21))
         assert app.send_task("shout", ("grüße",)).get(timeout=20) == "GRÜSSE"
+        # Of several frames each way.
+        long = "long " * 300_000
+        assert app.send_task("shout", (long,)).get(timeout=30) == long.upper()
         failed = app.send_task("fails", ("not today",))
         with pytest.raises(ValueError, match="not today"):
             failed.get(timeout=20)
         assert failed.state == "FAILURE"
 
 
-def test_a_transient_queue_with_exclusive_results(
-    brokers: list[Address], name: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("pool", ["solo", "threads"])
+def test_a_transient_queue(brokers: list[Address], name: str, tmp_path: Path, pool: str) -> None:
     """`durable=False`, not exclusive: what RabbitMQ 4 refuses and many applications still use."""
     setting = Setting(brokers[0].url, name, durable=False)
     with (
-        Worker(setting._replace(url=brokers[-1].url), "w", tmp_path, *ALONE, pool="threads"),
+        Worker(setting._replace(url=brokers[-1].url), "w", tmp_path, *ALONE, pool=pool),
         client(setting) as app,
     ):
         assert app.send_task("add", (1, 2)).get(timeout=20) == 3
+
+
+def test_a_task_for_every_worker(brokers: list[Address], name: str, tmp_path: Path) -> None:
+    """kombu's Broadcast: a fanout exchange and a queue of its own for each worker."""
+    records = tmp_path / "records"
+    setting = Setting(brokers[0].url, name, str(records), broadcast=f"{name}.all")
+    there = setting._replace(url=brokers[-1].url)
+    with (
+        Worker(setting, "w1", tmp_path, *ALONE),
+        Worker(there, "w2", tmp_path, *ALONE),
+        client(setting) as app,
+    ):
+        for number in range(5):
+            app.send_task("note", (f"{number}",), queue=f"{name}.all")
+        until("both have had all", lambda: len(read_events(records)) == 20, 20)
+    heard = sorted(
+        (event.name, event.worker.partition("@")[2])
+        for event in read_events(records)
+        if event.what == "end"
+    )
+    assert heard == [(f"{n}", f"{w}@test") for n in range(5) for w in ("w1", "w2")]
+
+
+def test_the_command_line(brokers: list[Address], name: str, tmp_path: Path) -> None:
+    """`celery status`, `inspect` and `purge`, as an operator types them, at another node."""
+    setting = Setting(brokers[0].url, name)
+    there = setting._replace(url=brokers[-1].url)
+
+    def celery_says(*words: str) -> str:
+        command = [sys.executable, "-m", "celery", "-A", "tests.integration.celery_app", *words]
+        return subprocess.run(
+            command, env=environment() | there.to_environment(), capture_output=True, text=True,
+            timeout=30, check=True,
+        ).stdout  # fmt: skip
+
+    with client(setting) as app:
+        with Worker(setting, "w", tmp_path, *ALONE):
+            assert "w@test: OK" in celery_says("status")
+            assert "w@test" in celery_says("inspect", "active_queues")
+        for number in range(7):
+            app.send_task("add", (number, 1))
+        assert "Purged 7 messages from 1 known task queue." in celery_says("purge", "-f")
 
 
 def test_clients_of_all_nodes_get_their_results(

@@ -109,6 +109,35 @@ def test_a_long_task_keeps_nobody_waiting(
     assert len(begun(records)) == 21
 
 
+def test_one_window_for_all_queues_of_a_worker(
+    brokers: list[Address], open_connection: Connect, name: str, tmp_path: Path
+) -> None:
+    """Global prefetch 1, two queues: a worker that has a task of one takes none of the other."""
+    records, gate = tmp_path / "records", tmp_path / "gate"
+    setting = Setting(brokers[0].url, name, str(records))
+    queues = (name, f"{name}.second")
+    with (
+        client(setting) as app,
+        Worker(setting._replace(url=brokers[-1].url), "w", tmp_path, *ALONE) as worker,
+    ):
+        one = {"destination": [worker.hostname], "reply": True, "timeout": 10, "limit": 1}
+        app.control.add_consumer(queues[1], **one)
+        worker.wait_logged(f"Started consuming from {queues[1]}")
+        for number in range(6):
+            app.send_task("waits", (f"{number}", str(gate)), queue=queues[number % 2])
+        until("one of them runs", lambda: begun(records))
+        channel = open_connection(brokers[0]).channel()
+
+        def waiting() -> int:
+            answers = [channel.queue_declare(queue, passive=True) for queue in queues]
+            return sum(answer.method.message_count for answer in answers)
+
+        until("the others wait in their queues", lambda: waiting() == 5)
+        gate.touch()
+        until("all are done", lambda: len(ended(records)) == 6)
+    assert len(begun(records)) == 6
+
+
 def test_long_tasks_spread_over_the_workers_of_all_nodes(
     nodes: dict[str, Address], name: str, tmp_path: Path
 ) -> None:
