@@ -1,6 +1,6 @@
 """Sorted sets of positions as inclusive ranges: compact on the wire, easy to compare."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Range = tuple[int, int]
 
@@ -25,6 +25,20 @@ def from_ranges(ranges: Iterable[Range]) -> Iterator[int]:
     """The positions in the given ranges, ascending if the ranges are."""
     for first, last in ranges:
         yield from range(first, last + 1)
+
+
+def within(ranges: Iterable[Range], held: Mapping[int, object]) -> list[int]:
+    """The held positions that are in the ranges; one that is in two of them comes twice.
+
+    A range may span reigns, that is, more numbers than anyone could count through.
+    """
+    found: list[int] = []
+    for first, last in ranges:
+        if last - first < len(held):
+            found += [position for position in range(first, last + 1) if position in held]
+        else:
+            found += [position for position in held if first <= position <= last]
+    return found
 
 
 def count(ranges: Sequence[Range]) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, from_ranges, to_ranges
+from fedq.core.ranges import Range, to_ranges, within
 from fedq.fragments.fragment import oldest_persistent
 from fedq.journal.decoding import decode
 from fedq.journal.notes import Notes, forget_notes, take_notes
@@ -157,11 +157,10 @@ class Replica:
     def _forget(self, ranges: list[Range]) -> bool:
         """Whether persistent messages were among them."""
         persistent = False
-        gone: list[int] = []
-        for position in from_ranges(ranges):
+        gone = within(ranges, self.messages)
+        for position in gone:
             message = self.messages.pop(position, None)
             if message is not None:
-                gone.append(position)
                 self.bytes_held -= len(message)
                 persistent = persistent or message[0] & FLAG_PERSISTENT != 0
         forget_notes(self.notes, gone)

@@ -20,7 +20,7 @@ from typing import assert_never
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range
+from fedq.core.ranges import Range, within
 from fedq.journal.decoding import CorruptRecord, ForeignRecord, singles
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.reader import read
@@ -169,15 +169,9 @@ def _add(
 
 
 def _remove(fragment: RecoveredFragment, ranges: list[Range]) -> None:
-    messages, gone = fragment.messages, list[int]()
-    for first, last in ranges:
-        if last - first < len(messages):
-            gone += [position for position in range(first, last + 1) if position in messages]
-        else:
-            # A range may span reigns, that is, more numbers than anyone could count through.
-            gone += [held for held in messages if first <= held <= last]
+    gone = within(ranges, fragment.messages)
     for position in gone:
-        messages.pop(position, None)
+        fragment.messages.pop(position, None)
     forget_notes(fragment.notes, gone)
 
 

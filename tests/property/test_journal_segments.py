@@ -1,4 +1,8 @@
-"""A node's use of its journal, at random: nothing live is ever deleted, nothing dead returns."""
+"""A node's use of its journal, at random: nothing live is ever deleted, nothing dead returns.
+
+What is live keeps its notes, whichever segments are gone: a note is never older than the record
+that brought its message, and that one's segment, and so all after it, stay while it lives.
+"""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -6,13 +10,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from fedq.core.ids import FragmentId
 from fedq.core.ranges import to_ranges
+from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.records import (
+    NOTES,
     encode_copy,
     encode_drop,
     encode_enqueue,
+    encode_group,
     encode_keep,
+    encode_note,
     encode_reset,
     encode_settle,
+    encode_with_notes,
 )
 from fedq.journal.recovery import recover
 from fedq.journal.segments import SegmentPlan
@@ -32,6 +41,7 @@ class JournalUse(RuleBasedStateMachine):
         self.chunk = 0
         #: Live messages of each fragment, in memory; the node's truth.
         self.live: dict[FragmentId, dict[int, bytes]] = {}
+        self.notes: dict[FragmentId, Notes] = {}
         self.last = 0
 
     def put(self, fragment: FragmentId, positions: list[int], record: bytes) -> None:
@@ -47,6 +57,23 @@ class JournalUse(RuleBasedStateMachine):
         self.live.setdefault(fragment, {}).update(batch)
         self.put(fragment, list(batch), encode_enqueue(fragment, 1, first, NORTH, first, messages))
 
+    @rule(
+        fragment=FRAGMENTS,
+        what=st.sampled_from(NOTES),
+        value=st.integers(0, 3),
+        every=st.integers(1, 4),
+        stray=st.booleans(),
+    )
+    def note(self, fragment: FragmentId, what: int, value: int, every: int, stray: bool) -> None:
+        """Something new is known of some messages; or of one that is gone, or was never here."""
+        live = self.live.setdefault(fragment, {})
+        values = dict.fromkeys(sorted(live)[::every], value)
+        if stray:
+            values[self.last + 50] = values[-(-self.last // 2)] = value
+        self.last += 1
+        self.put(fragment, [], encode_note(fragment, 1, self.last, what, values))
+        take_notes(self.notes.setdefault(fragment, {}), what, values, live)
+
     @rule(fragment=FRAGMENTS, data=st.data())
     def settle(self, fragment: FragmentId, data: st.DataObject) -> None:
         live = self.live.get(fragment)
@@ -56,8 +83,11 @@ class JournalUse(RuleBasedStateMachine):
         for position in gone:
             del live[position]
         self.last += 1
-        ranges = to_ranges(sorted(gone))
-        self.put(fragment, [], encode_settle(fragment, 1, self.last, ranges))
+        forget_notes(self.notes.setdefault(fragment, {}), gone)
+        settled = encode_settle(fragment, 1, self.last, to_ranges(sorted(gone)))
+        if data.draw(st.booleans(), "in a group"):
+            settled = encode_group(fragment, 1, settled)
+        self.put(fragment, [], settled)
 
     @rule(fragment=FRAGMENTS, whole=st.booleans())
     def copy_anew(self, fragment: FragmentId, whole: bool) -> None:
@@ -74,11 +104,17 @@ class JournalUse(RuleBasedStateMachine):
         while copied:
             chunk, copied = copied[-2:], copied[:-2]
             bodies = [live[position] for position in chunk]
-            self.put(fragment, chunk, encode_copy(fragment, 2, chunk, bodies, {NORTH: 1}))
+            copy = encode_copy(fragment, 2, chunk, bodies, {NORTH: 1})
+            known = {
+                what: {position: table[position] for position in chunk if position in table}
+                for what, table in self.notes.get(fragment, {}).items()
+            }
+            self.put(fragment, chunk, encode_with_notes(fragment, 2, copy, 0, known))
 
     @rule(fragment=FRAGMENTS)
     def drop_fragment(self, fragment: FragmentId) -> None:
         self.live.pop(fragment, None)
+        self.notes.pop(fragment, None)
         self.plan.append(fragment, 0, encode_drop(fragment), False)
 
     @rule()
@@ -107,6 +143,7 @@ class JournalUse(RuleBasedStateMachine):
         self.plan = SegmentPlan(recovered.segments, self.bytes_max)
         self.chunk = 0
         self.live = {identity: f.messages for identity, f in recovered.fragments.items()}
+        self.notes = {identity: f.notes for identity, f in recovered.fragments.items()}
 
     def oldest_live(self, fragment: FragmentId) -> int | None:
         return min(self.durable(fragment), default=None)
@@ -121,6 +158,11 @@ class JournalUse(RuleBasedStateMachine):
         found = {identity: f.messages for identity, f in recovered.fragments.items() if f.messages}
         expected = {identity: self.durable(identity) for identity in self.live}
         assert found == {identity: live for identity, live in expected.items() if live}
+        for identity, fragment in recovered.fragments.items():
+            durable: Notes = {}
+            for what, values in self.notes.get(identity, {}).items():
+                take_notes(durable, what, values, expected.get(identity, {}))
+            assert fragment.notes == durable
 
 
 TestJournalUse = JournalUse.TestCase

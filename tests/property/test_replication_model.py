@@ -282,8 +282,12 @@ class ReplicationMachine(RuleBasedStateMachine):
 
     @rule(name=names)
     def a_backup_restarts(self, name: NodeId) -> None:
-        """One that is not counted on comes back with what its disk has."""
-        if name in self.copies.backups and name not in self.copies.in_sync:
+        """One that is not counted on comes back with what its disk has.
+
+        Nor is it about to be: a set names processes, and this is another one.
+        """
+        counted_on = [self.copies.in_sync, *(proposal.in_sync for proposal in self.log)]
+        if name in self.copies.backups and not any(name in nodes for nodes in counted_on):
             self.members[name].restart()
             self.leader.replication.reset(name, self.now_ms)
             self.members[name].follow(self.leader.reign, self.primary, created=False)
@@ -296,6 +300,7 @@ class ReplicationMachine(RuleBasedStateMachine):
             return
         old, reign = self.leader, self.leader.reign + 1
         if deposed_lives:
+            old.drain(self.now_ms)
             old.member.replica = Replica(
                 FRAGMENT, durable=True,
                 messages=old.fragment.messages, origins=old.fragment.origins, notes=old.notes,

@@ -6,7 +6,21 @@ import pytest
 
 from fedq.core.ids import first_position
 from fedq.journal.decoding import decode
-from fedq.journal.records import Copy, Drop, Enqueue, Keep, Record, Reset, Settle
+from fedq.journal.records import (
+    NOTE_DEAD,
+    NOTE_DUE,
+    NOTE_EXPIRES,
+    NOTE_RETURNS,
+    Copy,
+    Drop,
+    Enqueue,
+    Group,
+    Keep,
+    Note,
+    Record,
+    Reset,
+    Settle,
+)
 from fedq.journal.recovery import RecoveredFragment, recover
 from tests.unit.journal.samples import (
     NORTH,
@@ -34,6 +48,33 @@ CONTENT: list[Record] = [
     Keep(ONE, 3, first_position(3), [(FIRST + 1, FIRST + 1)]),
     Enqueue(ONE, 3, first_position(3) + 1, NORTH, 4, False, bodies("four")),
     Drop(PRIVATE, 0),
+]
+
+
+#: What is in the golden file of notes and groups. Never changed, either.
+NOTED = GOLDEN.with_name("journal-v1-notes.journal")
+NOTED_CONTENT: list[Record] = [
+    Group(
+        ONE,
+        1,
+        [
+            Enqueue(ONE, 1, FIRST, NORTH, 1, False, bodies("one", "two", "three")),
+            Note(ONE, 1, FIRST + 2, NOTE_EXPIRES, {FIRST: 2**63, FIRST + 2: 1_800_000_000_000}),
+            Note(ONE, 1, FIRST + 2, NOTE_DUE, {FIRST + 1: 1_800_000_000_001}),
+        ],
+    ),
+    Note(ONE, 1, FIRST + 3, NOTE_RETURNS, {FIRST: 1, FIRST + 1: 3, FIRST + 2: 1}),
+    Note(ONE, 1, FIRST + 4, NOTE_RETURNS, {FIRST + 2: 0}),
+    Note(ONE, 1, FIRST + 5, NOTE_DEAD, {FIRST + 1: 4}),
+    Group(TWO, 2, []),
+    Group(
+        ONE,
+        1,
+        [
+            Settle(ONE, 1, FIRST + 6, [(FIRST, FIRST)]),
+            Enqueue(ONE, 1, FIRST + 7, NORTH, 4, False, bodies("four")),
+        ],
+    ),
 ]
 
 
@@ -66,3 +107,26 @@ def test_the_golden_segment_still_means_the_same(golden: bytes) -> None:
             {NORTH: 9, SOUTH: 2**63},
         ),
     }
+
+
+def test_the_golden_notes_still_read_and_are_still_written_alike() -> None:
+    golden = NOTED.read_bytes()
+    assert list(decode(golden)) == NOTED_CONTENT
+    assert encode_all(NOTED_CONTENT) == golden
+
+
+def test_the_golden_notes_still_mean_the_same() -> None:
+    fragments = recover([(1, NOTED.read_bytes())]).fragments
+    assert fragments[ONE] == RecoveredFragment(
+        {FIRST + 1: message("two"), FIRST + 2: message("three"), FIRST + 7: message("four")},
+        FIRST + 7,
+        1,
+        {NORTH: 4},
+        {
+            NOTE_EXPIRES: {FIRST + 2: 1_800_000_000_000},
+            NOTE_DUE: {FIRST + 1: 1_800_000_000_001},
+            NOTE_RETURNS: {FIRST + 1: 3},
+            NOTE_DEAD: {FIRST + 1: 4},
+        },
+    )
+    assert TWO not in fragments

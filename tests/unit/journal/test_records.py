@@ -8,17 +8,27 @@ import pytest
 from fedq.core import limits
 from fedq.journal.decoding import CorruptRecord, ForeignRecord, decode, scan
 from fedq.journal.records import (
+    NOTE_DEAD,
+    NOTE_DUE,
+    NOTE_EXPIRES,
+    NOTE_RETURNS,
     RECORD_BYTES_MIN,
     Copy,
     Enqueue,
+    Group,
+    Note,
+    Record,
     Settle,
     encode_copy,
     encode_drop,
     encode_enqueue,
+    encode_group,
+    encode_note,
     encode_reset,
     encode_settle,
+    encode_with_notes,
 )
-from tests.unit.journal.samples import NORTH, ONE, SOUTH, bodies, message
+from tests.unit.journal.samples import NORTH, ONE, SOUTH, TWO, bodies, encode_all, message
 
 
 def framed(body: bytes) -> bytes:
@@ -80,6 +90,12 @@ def test_damage_is_named_with_its_place() -> None:
         (struct.pack(">BBqQQI", 1, 3, 1, 0, 9, 2**31), "does not fit"),
         (struct.pack(">BBqQQIQQ", 1, 3, 1, 0, 9, 1, 8, 7), "ends before it begins"),
         (struct.pack(">BBqQII", 1, 2, 1, 0, 0, 1), "fewer origins"),
+        (struct.pack(">BBqQQBI", 1, 7, 1, 0, 9, 1, 2**31), "does not fit"),
+        (struct.pack(">BBqQQBIQQ", 1, 7, 1, 0, 9, 5, 1, 1, 1), "note 5 is unknown"),
+        (struct.pack(">BBqQ", 1, 8, 1, 0) + encode_drop(TWO), "of another fragment"),
+        (struct.pack(">BBqQ", 1, 8, 1, 0) + encode_group(ONE, 0, b""), "a group in a group"),
+        (struct.pack(">BBqQ", 1, 8, 1, 0) + encode_drop(ONE)[:-1], "1 of its bytes are missing"),
+        (struct.pack(">BBqQ", 1, 8, 1, 0) + framed(struct.pack(">BBqQ", 1, 9, 1, 0)), "kind 9"),
         (struct.pack(">BBqQQBQQIB", 1, 1, 1, 0, 1, 0, 1, 1, 0, 0), "no messages"),
         (struct.pack(">BBqQQBQQIBII", 1, 1, 1, 0, 1, 0, 1, 1, 1, 0, 3, 0)[:-1], "shorter"),
         (struct.pack(">BBqQQBQQIB", 1, 1, 1, 0, 1, 0, 1, 1, 1, 1) + b"\xff\0\0\0\0", "utf-8"),
@@ -122,3 +138,59 @@ def test_one_message_too_long_for_a_record_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(limits, "record_bytes_max", 200)
     with pytest.raises(ValueError, match="exceeds the 200 bytes"):
         encode_enqueue(ONE, 1, 1, NORTH, 1, [message("x" * 300)])
+
+
+# --- notes and groups ----------------------------------------------------------------------------
+
+
+def test_notes_stand_behind_their_messages_in_one_record() -> None:
+    enqueued = encode_enqueue(ONE, 1, 5, NORTH, 1, bodies("a", "b"))
+    notes = {NOTE_EXPIRES: {5: 2**63, 6: 9}, NOTE_DUE: {}, NOTE_DEAD: {6: 1}}
+    (group,) = decode(encode_with_notes(ONE, 1, enqueued, 6, notes))
+    assert group == Group(
+        ONE,
+        1,
+        [
+            Enqueue(ONE, 1, 5, NORTH, 1, False, bodies("a", "b")),
+            Note(ONE, 1, 6, NOTE_EXPIRES, {5: 2**63, 6: 9}),
+            Note(ONE, 1, 6, NOTE_DEAD, {6: 1}),
+        ],
+    )
+
+
+def test_records_without_notes_stay_as_they_were() -> None:
+    enqueued = encode_enqueue(ONE, 1, 5, NORTH, 1, bodies("a"))
+    assert encode_with_notes(ONE, 1, enqueued, 5, {NOTE_EXPIRES: {}}) == enqueued
+
+
+def test_groups_in_a_group_are_dissolved_in_it() -> None:
+    first, second = Settle(ONE, 1, 6, [(1, 2)]), Note(ONE, 1, 7, NOTE_RETURNS, {3: 1})
+    third = Enqueue(ONE, 1, 8, NORTH, 1, False, bodies("a"))
+    parts: list[Record] = [
+        Group(ONE, 1, [first]),
+        second,
+        Group(ONE, 1, []),
+        Group(ONE, 1, [third, first]),
+    ]
+    data = encode_group(ONE, 1, encode_all(parts))
+    assert list(decode(data)) == [Group(ONE, 1, [first, second, third, first])]
+
+
+def test_notes_too_many_for_one_record_become_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "record_bytes_max", 200)
+    values = {position: position * 2 for position in range(1, 40)}
+    notes = list(decode(encode_note(ONE, 1, 50, NOTE_RETURNS, values)))
+    assert len(notes) > 1
+    found: dict[int, int] = {}
+    for note in notes:
+        assert isinstance(note, Note)
+        assert (note.event, note.what) == (50, NOTE_RETURNS)
+        found |= note.values
+    assert found == values
+
+
+def test_a_group_too_long_for_a_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "record_bytes_max", 200)
+    records = encode_enqueue(ONE, 1, 1, NORTH, 1, [message("x" * 30) for _ in range(9)])
+    with pytest.raises(ValueError, match="exceeds the 200 bytes"):
+        encode_group(ONE, 1, records)

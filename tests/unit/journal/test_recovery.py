@@ -6,7 +6,20 @@ import pytest
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import first_position
-from fedq.journal.records import Copy, Drop, Enqueue, Keep, Record, Reset, Settle
+from fedq.journal.records import (
+    NOTE_DEAD,
+    NOTE_EXPIRES,
+    NOTE_RETURNS,
+    Copy,
+    Drop,
+    Enqueue,
+    Group,
+    Keep,
+    Note,
+    Record,
+    Reset,
+    Settle,
+)
 from fedq.journal.recovery import CorruptJournal, Recovered, RecoveredFragment, recover
 from fedq.journal.segments import Segment
 from tests.unit.journal.samples import (
@@ -91,6 +104,70 @@ def test_a_purge_may_span_reigns() -> None:
     )
     assert recovered.fragments[ONE].messages == {}
     assert recovered.fragments[ONE].last == new + 1
+
+
+def test_a_later_note_replaces_an_earlier_one_and_0_takes_it_away() -> None:
+    recovered = replay(
+        Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a", "b")),
+        Note(ONE, 1, 3, NOTE_RETURNS, {1: 1, 2: 1}),
+        Note(ONE, 1, 4, NOTE_RETURNS, {1: 2}),
+        Note(ONE, 1, 5, NOTE_RETURNS, {2: 0}),
+    )
+    assert recovered.fragments[ONE].notes == {NOTE_RETURNS: {1: 2}}
+    assert recovered.fragments[ONE].last == 5
+
+
+def test_notes_go_with_their_messages() -> None:
+    recovered = replay(
+        Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a", "b", "c")),
+        Note(ONE, 1, 3, NOTE_EXPIRES, {1: 100, 2: 200, 3: 300}),
+        Settle(ONE, 1, 4, [(1, 1)]),
+        Keep(ONE, 2, 60, [(2, 2)]),
+        Enqueue(TWO, 1, 1, NORTH, 1, False, bodies("d")),
+        Note(TWO, 1, 2, NOTE_DEAD, {1: 1}),
+        Drop(TWO, 1),
+    )
+    assert recovered.fragments[ONE].notes == {NOTE_EXPIRES: {3: 300}}
+    assert TWO not in recovered.fragments
+
+
+def test_notes_of_transient_messages_die_with_them() -> None:
+    mixed = [message("kept"), message("lost", persistent=False)]
+    recovered = replay(
+        Enqueue(ONE, 1, 1, NORTH, 1, False, mixed), Note(ONE, 1, 2, NOTE_EXPIRES, {1: 100, 2: 200})
+    )
+    assert recovered.fragments[ONE].notes == {NOTE_EXPIRES: {1: 100}}
+
+
+def test_a_note_before_its_message_is_in_the_chunk_that_brings_it() -> None:
+    recovered = replay(
+        Keep(ONE, 2, 60, []),
+        Note(ONE, 2, 61, NOTE_RETURNS, {5: 1}),
+        Group(ONE, 2, [Copy(ONE, 2, [5], bodies("a"), {}), Note(ONE, 2, 0, NOTE_RETURNS, {5: 2})]),
+    )
+    assert recovered.fragments[ONE].notes == {NOTE_RETURNS: {5: 2}}
+
+
+def test_a_torn_group_is_as_if_never_written() -> None:
+    before = encode_all([Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a"))])
+    group = encode_all(
+        [
+            Group(
+                ONE,
+                1,
+                [
+                    Settle(ONE, 1, 2, [(1, 1)]),
+                    Enqueue(ONE, 1, 3, NORTH, 2, False, bodies("b")),
+                    Note(ONE, 1, 3, NOTE_EXPIRES, {3: 100}),
+                ],
+            )
+        ]
+    )
+    for size in range(len(group)):
+        recovered = recover([(1, before + group[:size])])
+        assert recovered.fragments == recover([(1, before)]).fragments
+        assert recovered.torn_bytes == size
+    assert recover([(1, before + group)]).fragments[ONE].notes == {NOTE_EXPIRES: {3: 100}}
 
 
 def test_a_torn_tail_of_the_last_segment_is_cut_and_counted() -> None:

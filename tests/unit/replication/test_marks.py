@@ -2,6 +2,8 @@
 
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, Replicate
+from fedq.journal.decoding import decode, singles
+from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_RETURNS, Copy, Note
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import STREAMING, PrimaryReplication
@@ -130,3 +132,23 @@ def test_a_backup_that_owes_nothing_never_stalls() -> None:
     made.on_ack(BEN, 100, 1, 0)
     made.set_copies([BEN], [BEN], 2, 100, False, 0)
     assert made.stalled(1_000_000, 1_500) == []
+
+
+def test_a_backup_that_has_a_message_is_told_what_may_have_changed_about_it() -> None:
+    made = primary([])
+    messages = dict(enumerate(bodies("a", "b", "c", "d"), 1))
+    notes = {NOTE_RETURNS: {1: 3, 4: 1}, NOTE_DEAD: {2: 1}, NOTE_DUE: {2: 9, 3: 9, 4: 9}}
+    made.on_offer(BEN, 1, [(1, 3)], messages, notes, {}, 100, 0)
+    # Meanwhile the first one is dead, too, and the second one is gone.
+    del messages[2]
+    notes = {NOTE_RETURNS: {1: 3, 4: 1}, NOTE_DEAD: {1: 1}, NOTE_DUE: {3: 9, 4: 9}}
+    made.pump_copies(messages, notes, 0)
+    _, chunk = made.sends[BEN]
+    assert isinstance(chunk, CopyChunk)
+    records = list(singles(decode(chunk.records)))
+    assert records == [
+        Copy(ONE, 2, [4], bodies("d"), {}),
+        Note(ONE, 2, 0, NOTE_RETURNS, {4: 1, 1: 3}),
+        Note(ONE, 2, 0, NOTE_DEAD, {1: 1}),
+        Note(ONE, 2, 0, NOTE_DUE, {4: 9}),
+    ], "when the third one is due came with it"
