@@ -66,6 +66,11 @@ peer_window_bytes_max: Final = 32 * MIB
 interest_keys_per_exchange_max: Final = 1_000
 
 # --- queues and windows ----------------------------------------------------------------------
+#: Dead letters of one fragment that are on their way at once.
+dead_letters_max: Final = 1_000
+#: What one transaction may publish, in bytes of messages and in messages with settlements.
+transaction_bytes_max: Final = 64 * MIB
+transaction_steps_max: Final = 50_000
 replicas_default: Final = 2
 replicas_max: Final = 5
 fragments_per_queue_max: Final = 64
@@ -85,4 +90,5 @@ assert handshake_frame_bytes_max <= frame_bytes_max
 assert frame_bytes_max < peer_frame_bytes_max
 assert read_bytes_per_turn_max <= turn_bytes_max
 assert body_bytes_max < record_bytes_max
+assert transaction_bytes_max < record_bytes_max // 2
 assert copy_chunk_bytes_max < peer_frame_bytes_max <= peer_window_bytes_max

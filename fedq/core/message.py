@@ -60,6 +60,12 @@ def split(message: bytes) -> tuple[bytes, bytes, bytes]:
     return message[HEAD_SIZE:properties_at], message[properties_at:body_at], message[body_at:]
 
 
+def body_size(message: bytes) -> int:
+    """The bytes of the body."""
+    _, route_size, properties_size = _unpack_head(message)
+    return len(message) - HEAD_SIZE - int(route_size) - int(properties_size)
+
+
 def route_of(message: bytes) -> bytes:
     """The two short strings exchange and routing key."""
     return message[HEAD_SIZE : HEAD_SIZE + ((message[1] << 8) | message[2])]

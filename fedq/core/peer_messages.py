@@ -36,19 +36,40 @@ class PublishDone(NamedTuple):
     fragment: FragmentId
     reign: int
     through: int
+    #: Numbers up to `through` that the queue's policy turned away: they are nowhere.
+    refused: list[int]
+
+
+class PublishAtomic(NamedTuple):
+    """A transaction on one fragment: its publishes and settlements take effect together."""
+
+    fragment: FragmentId
+    reign: int
+    origin: Origin
+    first: int
+    resent: bool
+    messages: list[bytes]
+    acknowledged: list[int]
+    requeued: list[int]
+    rejected: list[int]
 
 
 # --- consuming from a fragment held elsewhere -----------------------------------------------
 
 
 class Watch(NamedTuple):
-    """The sender now has this many consumers for the fragment's queue; 0 ends the interest."""
+    """The sender now has this many consumers for the fragment's queue; 0 ends the interest.
+
+    Credit that it gave before is void.
+    """
 
     fragment: FragmentId
     reign: int
     consumers: int
     #: Its consumer is the only one the queue may have.
     exclusive: bool
+    #: The lowest ticket of its consumers; 0: none.
+    ticket: int
 
 
 class Offer(NamedTuple):
@@ -65,6 +86,8 @@ class Credit(NamedTuple):
     reign: int
     amount: int
     once: bool
+    #: The priority of the best consumer that all its credit is for.
+    level: int
 
 
 class CreditBack(NamedTuple):
@@ -114,6 +137,10 @@ class Settle(NamedTuple):
     reign: int
     acknowledged: list[int]
     requeued: list[int]
+    #: Gone for good, and dead: they go to the queue's dead-letter exchange, if it has one.
+    rejected: list[int]
+    #: Back without any consumer having seen them.
+    unseen: list[int]
 
 
 class Attach(NamedTuple):
@@ -123,6 +150,7 @@ class Attach(NamedTuple):
     reign: int
     consumers: int
     exclusive: bool
+    ticket: int
     held: list[Range]
 
 
@@ -240,10 +268,12 @@ class Relay(NamedTuple):
 
 
 class RelayDone(NamedTuple):
-    """Relayed publishes up to `through` are in their queues; `unmatched` had none."""
+    """Relayed publishes up to `through` are dealt with; `unmatched` had no queue."""
 
     through: int
     unmatched: list[int]
+    #: Those that a queue's policy turned away.
+    refused: list[int]
 
 
 # --- questions about fragments --------------------------------------------------------------
@@ -258,7 +288,10 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer: `ready` messages and `consumers` (CALL_COUNT), messages purged (CALL_PURGE)."""
+    """The answer: `ready` messages and `consumers` (CALL_COUNT), messages purged (CALL_PURGE).
+
+    To CALL_CONSUME…: `ready` is 1 for no; else `consumers` is the new consumer's ticket.
+    """
 
     request: int
     fragment: FragmentId
@@ -268,12 +301,17 @@ class Reply(NamedTuple):
 
 CALL_COUNT = 1
 CALL_PURGE = 2
-#: May the sender add a consumer, or an exclusive one? `ready` of the answer is 1 for no.
+#: May the sender add a consumer, or an exclusive one?
 CALL_CONSUME = 3
 CALL_CONSUME_ALONE = 4
+#: As CALL_COUNT, by a client that declares the queue: it is in use.
+CALL_DECLARE = 5
+#: Answered when everything that the fragment has heard so far is committed.
+CALL_SYNC = 6
 
 PeerMessage: TypeAlias = (
     PublishBatch
+    | PublishAtomic
     | PublishDone
     | Watch
     | Offer

@@ -2,7 +2,9 @@
 
 `records` holds, in event order, what the journal and every backup must get: *the same bytes*.
 `owed` is the after-commit lane: what may be said to publishers once an event is committed.
-The node empties `records` every turn and pops `owed` from the left as the commit mark rises.
+`dead` names messages whose dead-lettering is to begin.
+The node empties `records` and `dead` every turn and pops `owed` from the left as the commit mark
+rises.
 """
 
 from collections import deque
@@ -12,26 +14,38 @@ from fedq.core.ids import Origin
 
 
 class RecordOut(NamedTuple):
-    """One journal record and the events it stands for."""
+    """Journal records and the events they stand for."""
 
-    #: The highest event number in the record.
+    #: The highest event number in the records.
     last: int
-    #: The highest message position in the record; 0 if it holds no message.
+    #: The highest message position in the records; 0 if they hold no message.
     max_position: int
     data: bytes
-    #: It says something about persistent messages: it belongs into the journal.
+    #: They say something about persistent messages: they belong into the journal.
     journal: bool
     #: Persistent messages begin here: a commit waits for the disk.
     sync: bool
 
 
+class Owed(NamedTuple):
+    """Once `event` is committed, `origin`'s publishes up to `through` are dealt with.
+
+    They are safe, but for those in `refused`, which are nowhere.
+    """
+
+    event: int
+    origin: Origin
+    through: int
+    refused: tuple[int, ...]
+
+
 class FragmentOut:
     """The lanes of one fragment."""
 
-    __slots__ = ("owed", "records")
+    __slots__ = ("dead", "owed", "records")
 
     def __init__(self) -> None:
         self.records: list[RecordOut] = []
-        #: (event, origin, through): once `event` is committed, `origin`'s publishes up to
-        #: `through` are safe.
-        self.owed: deque[tuple[int, Origin, int]] = deque()
+        self.owed: deque[Owed] = deque()
+        #: Positions of messages that died and go to the dead-letter exchange.
+        self.dead: deque[int] = deque()

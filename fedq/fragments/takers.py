@@ -9,6 +9,11 @@ back, so that a scarce consumer never waits at an empty fragment while another o
 
 A watcher without credit is *offered* a non-empty fragment, once, until it answers or the fragment
 runs empty.
+
+Credit has a *level*, the priority of the best consumer that it is for: the highest level is served
+first (RabbitMQ's consumer priorities). Every consumer of a queue gets a *ticket* from the queue's
+first fragment, ascending; where only a single consumer may be active, it is the one with the lowest
+ticket, so each fragment knows it without asking anybody.
 """
 
 from fedq.core.ids import NodeId
@@ -17,10 +22,20 @@ from fedq.core.ids import NodeId
 class Takers:
     """The watchers of one fragment and their credit."""
 
-    __slots__ = ("alone", "consumers", "credit", "had_consumers", "offered", "once", "turn")
+    __slots__ = (
+        "_last_ticket", "alone", "consumers", "credit", "had_consumers", "levels", "offered",
+        "once", "single", "tickets", "turn",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, single: bool = False, reign: int = 0) -> None:
+        """`single`: the queue has a single active consumer. A new reign's tickets are higher."""
+        self.single = single
+        self._last_ticket = reign << 32
         self.consumers: dict[NodeId, int] = {}
+        #: The lowest ticket of each node's consumers.
+        self.tickets: dict[NodeId, int] = {}
+        #: The level of each node's credit, where it is not 0.
+        self.levels: dict[NodeId, int] = {}
         #: The node whose consumer is the only one the queue may have (basic.consume exclusive).
         self.alone: NodeId | None = None
         self.credit: dict[NodeId, int] = {}
@@ -31,53 +46,102 @@ class Takers:
         self.had_consumers = False
         self.turn = 0
 
-    def admit(self, node: NodeId, alone: bool) -> bool:
-        """Whether `node` may add a consumer, or one that is to be alone; counts it at once.
+    def admit(self, node: NodeId, alone: bool) -> int:
+        """The ticket of one more consumer of `node`, or of one that is to be alone; 0: refused.
 
         Asked again, after a failover, the answer is the same: a node asks for one at a time.
         """
-        if alone and self.alone == node:
-            return True
-        if self.alone is not None or (alone and self.consumers):
-            return False
-        self.consumers[node] = self.consumers.get(node, 0) + 1
+        again = alone and self.alone == node
+        if not again and (self.alone is not None or (alone and (self.consumers or self.single))):
+            return 0
+        if not again:
+            self.consumers[node] = self.consumers.get(node, 0) + 1
         self.had_consumers = True
         if alone:
             self.alone = node
-        return True
+        self._last_ticket += 1
+        self.tickets.setdefault(node, self._last_ticket)
+        return self._last_ticket
 
-    def watch(self, node: NodeId, consumers: int, alone: bool = False) -> None:
-        """`node` has this many consumers; without any, its credit is void."""
+    @property
+    def active(self) -> NodeId | None:
+        """The node of the single active consumer; None if there is none, or any may be active."""
+        if not self.single or not self.tickets:
+            return None
+        return min(self.tickets, key=self.tickets.__getitem__)
+
+    def may_take(self, node: NodeId) -> bool:
+        """Whether the node's consumers may be handed messages at all."""
+        return not self.single or self.active == node
+
+    def watch(self, node: NodeId, consumers: int, alone: bool = False, ticket: int = 0) -> None:
+        """`node` has this many consumers, `ticket` is their lowest one; its credit is void."""
         if alone:
             self.alone = node
         elif self.alone == node:
             self.alone = None
+        self.credit.pop(node, None)
+        self.levels.pop(node, None)
+        self.once.pop(node, None)
+        self.offered.pop(node, None)
         if consumers:
             self.consumers[node] = consumers
             self.had_consumers = True
         else:
-            self.forget(node)
+            self.consumers.pop(node, None)
+        if ticket:
+            self.tickets[node] = ticket
+            self._last_ticket = max(self._last_ticket, ticket)
+        else:
+            self.tickets.pop(node, None)
 
     def forget(self, node: NodeId) -> None:
         """The node is gone, or consumes no more."""
-        if self.alone == node:
-            self.alone = None
-        self.consumers.pop(node, None)
-        self.credit.pop(node, None)
-        self.once.pop(node, None)
-        self.offered.pop(node, None)
+        self.watch(node, 0)
 
-    def grant(self, node: NodeId, amount: int, once: bool) -> None:
-        """`node` takes `amount` more messages."""
+    def grant(self, node: NodeId, amount: int, once: bool, level: int = 0) -> None:
+        """`node` takes `amount` more messages; `level`: of what priority all its credit is."""
         self.credit[node] = self.credit.get(node, 0) + amount
         self.offered.pop(node, None)
+        if level:
+            self.levels[node] = level
+        else:
+            self.levels.pop(node, None)
         if once:
             self.once[node] = None
 
-    def shares(self, ready: int) -> list[tuple[NodeId, int]]:
-        """How `ready` messages go to the nodes with credit: fairly, in turn; charges them."""
-        wanting = [node for node, amount in self.credit.items() if amount > 0]
+    def above(self, level: int) -> bool:
+        """Whether a node has credit of a higher level."""
+        return any(
+            node_level > level and self.credit.get(node, 0) > 0 and self.may_take(node)
+            for node, node_level in self.levels.items()
+        )
+
+    def shares(self, ready: int, above: int | None = None) -> list[tuple[NodeId, int]]:
+        """How `ready` messages go to the nodes with credit; charges them.
+
+        The highest level first; fairly, in turn, within a level. `above`: only higher levels.
+        """
+        wanting = [
+            node for node, amount in self.credit.items() if amount > 0 and self.may_take(node)
+        ]
         if not wanting or not ready:
+            return []
+        if not self.levels:
+            return [] if above is not None and above >= 0 else self._fair_shares(wanting, ready)
+        shares: list[tuple[NodeId, int]] = []
+        levels = {self.levels.get(node, 0): None for node in wanting}
+        for level in sorted(levels, reverse=True):
+            if above is not None and level <= above:
+                break
+            here = [node for node in wanting if self.levels.get(node, 0) == level]
+            given = self._fair_shares(here, ready)
+            ready -= sum(amount for _, amount in given)
+            shares += given
+        return shares
+
+    def _fair_shares(self, wanting: list[NodeId], ready: int) -> list[tuple[NodeId, int]]:
+        if not ready:
             return []
         self.turn = (self.turn + 1) % len(wanting)
         wanting = wanting[self.turn :] + wanting[: self.turn]
@@ -106,7 +170,7 @@ class Takers:
         new = [
             node
             for node in self.consumers
-            if not self.credit.get(node) and node not in self.offered
+            if not self.credit.get(node) and node not in self.offered and self.may_take(node)
         ]
         self.offered.update(dict.fromkeys(new))
         return new

@@ -1,5 +1,6 @@
 """basic.consume, cancel, get, qos, recover, and the modes of a channel (AMQP 0-9-1 1.8)."""
 
+from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.method_types import (
     BasicCancel,
     BasicCancelOk,
@@ -21,6 +22,7 @@ from fedq.core.errors import (
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
     RESOURCE_ERROR,
     ConnectionViolation,
     Refused,
@@ -31,6 +33,7 @@ from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, CALL_COUNT
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.direct_reply import DirectReply
 from fedq.node.getting import Getting
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import Channel, Consumer, NodeState
@@ -43,12 +46,13 @@ BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
 class BasicRequests:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "asking", "consuming", "getting", "queues", "state")
+    __slots__ = ("answers", "asking", "consuming", "getting", "queues", "replies", "state")
 
     def __init__(
         self, state: NodeState, answers: Answers, queues: QueueRequests, consuming: ConsumeFlow,
-        getting: Getting, asking: Asking,
+        getting: Getting, asking: Asking, replies: DirectReply,
     ) -> None:  # fmt: skip
+        self.replies = replies
         self.state = state
         self.answers = answers
         self.queues = queues
@@ -72,29 +76,38 @@ class BasicRequests:
 
     def consume(self, channel: Channel, request: BasicConsume) -> None:
         """basic.consume."""
-        found = self.queues.find(channel, request.queue)
-        if isinstance(found, Refused):
-            self.answers.refuse(channel, found, request)
-            return
         tag = request.consumer_tag or self._make_tag(channel)
         if tag in channel.consumers:
             raise ConnectionViolation(
                 NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", BASIC, CONSUME
             )
-        if len(channel.consumers) >= consumers_per_channel_max:
-            text = f"a channel has at most {consumers_per_channel_max} consumers: use another one"
-            self.answers.refuse(channel, Refused(RESOURCE_ERROR, text), request)
+        refused = _refuse_consumer(channel, request)
+        if refused is None and request.queue == DIRECT_REPLY_TO:
+            self.replies.consume(channel, request, tag)
             return
-        consumer = Consumer(channel, tag, found, request.no_ack, channel.prefetch)
-        if found in self.state.private:
-            hub = self.consuming.hub_of(found)
-            if hub.consumers and (request.exclusive or hub.alone):
-                self.answers.refuse(channel, _in_exclusive_use(found), request)
-                return
-            hub.alone = request.exclusive
-            self._begin(consumer, request)
-        else:
+        found = refused or self.queues.find(channel, request.queue)
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
+        priority = _priority(request)
+        consumer = Consumer(channel, tag, found, request.no_ack, channel.prefetch, priority)
+        hub = self.consuming.hub_of(found)
+        if request.exclusive and hub.single:
+            text = f"queue '{found.name}' in vhost '{found.vhost}' has a single active consumer"
+            self.answers.refuse(channel, Refused(ACCESS_REFUSED, text), request)
+        elif found not in self.state.private:
             self._ask_admission(consumer, request)
+        elif hub.consumers and (request.exclusive or hub.alone):
+            self.answers.refuse(channel, _in_exclusive_use(found), request)
+        else:
+            hub.alone = request.exclusive
+            consumer.ticket = self._next_ticket()
+            self._begin(consumer, request)
+
+    def _next_ticket(self) -> int:
+        """A place among the consumers of a queue of this node alone."""
+        self.state.tickets_given += 1
+        return self.state.tickets_given
 
     def _ask_admission(self, consumer: Consumer, request: BasicConsume) -> None:
         """The queue's first fragment knows the consumers of all nodes."""
@@ -115,6 +128,7 @@ class BasicRequests:
                     text = f"no queue '{queue.name}' in vhost '{queue.vhost}'"
                     self.answers.refuse(channel, Refused(NOT_FOUND, text), request)
                 return
+            consumer.ticket = totals.consumers
             self._begin(consumer, request)
             self.answers.finish(channel, None)
 
@@ -166,6 +180,8 @@ class BasicRequests:
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer ends; an auto-delete queue of this node goes with its last one."""
         self.consuming.remove(consumer)
+        if consumer.queue == consumer.channel.reply_queue:
+            consumer.channel.reply_queue = None
         private = self.state.private.get(consumer.queue)
         if private is not None and private.auto_delete and not private.hub.consumers:
             self.queues.drop_private([private])
@@ -178,7 +194,7 @@ class BasicRequests:
             return
         private = self.state.private.get(found)
         if private is not None:
-            self.getting.get_private(channel, private.fragment, request.no_ack)
+            self.getting.get_private(channel, private, request.no_ack)
         elif not self.getting.get(channel, found, request.no_ack):
             self.answers.wait(channel)
 
@@ -201,10 +217,33 @@ class BasicRequests:
 
     def confirm_select(self, channel: Channel, request: ConfirmSelect) -> None:
         """confirm.select: from here on publishes are numbered and confirmed."""
+        if channel.transaction is not None:
+            refused = Refused(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
+            self.answers.refuse(channel, refused, request)
+            return
         if channel.confirms is None:
             channel.confirms = ConfirmWindow(channel)
         if not request.no_wait:
             self.answers.reply(channel, ConfirmSelectOk())
+
+
+def _refuse_consumer(channel: Channel, request: BasicConsume) -> Refused | None:
+    """Why the channel may have no such consumer, whatever the queue."""
+    if len(channel.consumers) >= consumers_per_channel_max:
+        text = f"a channel has at most {consumers_per_channel_max} consumers: use another one"
+        return Refused(RESOURCE_ERROR, text)
+    priority = request.arguments.get("x-priority", 0)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        text = f"invalid arg 'x-priority' for a consumer: {priority!r} is not a number"
+        return Refused(PRECONDITION_FAILED, text)
+    if abs(priority) >= 1 << 31:
+        return Refused(PRECONDITION_FAILED, "invalid arg 'x-priority': it has at most 32 bits")
+    return None
+
+
+def _priority(request: BasicConsume) -> int:
+    priority = request.arguments.get("x-priority", 0)
+    return priority if isinstance(priority, int) else 0
 
 
 def _in_exclusive_use(queue: QueueKey) -> Refused:

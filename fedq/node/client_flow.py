@@ -23,7 +23,7 @@ from fedq.amqp.commands import (
     Settles,
 )
 from fedq.amqp.connection import Connection, ConnectionSettings
-from fedq.amqp.deliveries import ack_frame
+from fedq.amqp.deliveries import ack_frame, nack_frame
 from fedq.amqp.methods import ids_of, name_of
 from fedq.core.errors import (
     CONNECTION_FORCED,
@@ -41,6 +41,7 @@ from fedq.node.permissions import Permissions
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import Channel, Client, NodeState
+from fedq.node.transactions import Transactions
 
 #: Commands that may wait behind a request before the connection is not read any more.
 BACKLOG_MAX = 64
@@ -65,7 +66,8 @@ class ClientFlow:
     def __init__(
         self, state: NodeState, settings: ConnectionSettings, answers: Answers,
         publishing: PublishFlow, consuming: ConsumeFlow, queues: QueueRequests,
-        exchanges: ExchangeRequests, basic: BasicRequests, permissions: Permissions,
+        exchanges: ExchangeRequests, basic: BasicRequests, transactions: Transactions,
+        permissions: Permissions,
     ) -> None:  # fmt: skip
         self.state = state
         self.settings = settings
@@ -99,6 +101,9 @@ class ClientFlow:
             m.BasicRecoverAsync: basic.recover,
             m.ChannelFlow: basic.flow,
             m.ConfirmSelect: basic.confirm_select,
+            m.TxSelect: transactions.select,
+            m.TxCommit: transactions.commit,
+            m.TxRollback: transactions.rollback,
         }
         answers.fail = self.fail
 
@@ -371,16 +376,14 @@ class ClientFlow:
             heapq.heappush(self._wakes, (client.wake_ms, client.connection))
 
     def flush_confirms(self, channel: Channel) -> None:
-        """One cumulative basic.ack for all publishes that became safe."""
+        """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""
         window = channel.confirms
         if window is None or channel.closed or channel.leaving or channel.client.gone:
             return
-        before = window.confirmed
-        tag = window.flush()
-        if tag:
-            frame = ack_frame(channel.number, tag, tag != before + 1)
-            channel.client.machine.parts.append(frame)
-            self.state.dirty_clients[channel.client] = None
+        parts = channel.client.machine.parts
+        for tag, multiple, safe in window.flush():
+            parts.append((ack_frame if safe else nack_frame)(channel.number, tag, multiple))
+        self.state.dirty_clients[channel.client] = None
 
     def drain(self) -> bool:
         """Every connection's bytes of this turn, as one write each; true if more is to come."""

@@ -200,6 +200,7 @@ class ClusterFlow:
         self._delete_if_abandoned(primary, info)
         if info.reign != fragment.reign:
             return False
+        expires = fragment.policy.expires_ms is not None
         if info.id in self._changing:
             return True
         stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms)
@@ -219,7 +220,7 @@ class ClusterFlow:
                 primary.replication.propose_joining(node)
                 self._propose(primary, info, {**info.in_sync, node: member.incarnation})
                 return True
-        return not primary.replication.settled
+        return expires or not primary.replication.settled
 
     def _propose(
         self, primary: Primary, info: FragmentInfo, in_sync: dict[NodeId, Incarnation]
@@ -238,21 +239,25 @@ class ClusterFlow:
         self.proposals.ask(operation, on_result)
 
     def _delete_if_abandoned(self, primary: Primary, info: FragmentInfo) -> None:
-        """An auto-delete queue goes when its last consumer in the cluster has gone."""
+        """A queue goes when its last consumer in the cluster has gone, or it was of no use for
+        too long, if it was declared so. Its first fragment decides."""
         state, takers = self.state, primary.takers
         queue = state.map.queues[info.queue]
-        if (
-            queue.auto_delete
-            and queue.fragments[0] == info.id
-            and takers.had_consumers
-            and not takers.consumers
-            and not primary.attaching
-            and state.serving
-        ):
-            takers.had_consumers = False
+        if queue.fragments[0] != info.id or primary.attaching or not state.serving:
+            return
+        if takers.consumers:
+            primary.used_ms = state.now_ms
+            return
+        abandoned = queue.auto_delete and takers.had_consumers
+        expires_ms = primary.fragment.policy.expires_ms
+        expired = expires_ms is not None and state.now_ms - primary.used_ms >= expires_ms
+        if not abandoned and not expired:
+            return
+        takers.had_consumers = False
+        primary.used_ms = state.now_ms
 
-            def on_result(result: Result) -> None:
-                takers.had_consumers = result is GAVE_UP or takers.had_consumers
-                state.looked_after[info.id] = None
+        def on_result(result: Result) -> None:
+            takers.had_consumers = (abandoned and result is GAVE_UP) or takers.had_consumers
+            state.looked_after[info.id] = None
 
-            self.proposals.ask(DeleteQueue(*info.queue), on_result)
+        self.proposals.ask(DeleteQueue(*info.queue), on_result)

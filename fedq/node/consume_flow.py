@@ -3,9 +3,12 @@
     local fragment --take--> hub deals --> channel's tags --> frames
     remote fragment --Deliver--> hub parks, deals --> the same
     basic.ack/nack/reject --> deliveries by tag --> local fragment | Settle to the primary
+                                                --> the channel's transaction
 
 Changes hubs, channels' unacked windows, `settlements`; sends credit and watches to peers.
 """
+
+from collections.abc import Callable
 
 from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.method_types import BasicCancel
@@ -17,7 +20,19 @@ from fedq.core.ranges import to_ranges
 from fedq.fragments.fragment import Fragment, Taken
 from fedq.node.answers import capability
 from fedq.node.getting import Getting
-from fedq.node.state import Channel, Consumer, NodeState
+from fedq.node.queue_timers import QueueTimers
+from fedq.node.settling import settle_in
+from fedq.node.state import (
+    ACKNOWLEDGED,
+    REJECTED,
+    REQUEUED,
+    Channel,
+    Consumer,
+    NodeState,
+    Primary,
+    Settlements,
+    Transaction,
+)
 from fedq.proxy.hub import Hub
 from fedq.sessions.unacked import Delivery
 
@@ -28,11 +43,14 @@ ACK, NACK = 80, 120
 class ConsumeFlow:
     """See the module's docstring."""
 
-    __slots__ = ("_held_now", "getting", "state")
+    __slots__ = ("_held_now", "getting", "serve_takers", "state", "timers")
 
-    def __init__(self, state: NodeState, getting: Getting) -> None:
+    def __init__(self, state: NodeState, getting: Getting, timers: QueueTimers) -> None:
         self.state = state
         self.getting = getting
+        self.timers = timers
+        #: Hands messages to other nodes whose consumers are above a priority.
+        self.serve_takers: Callable[[Primary, int], None] = _unset
         self._held_now: dict[FragmentId, list[int]] | None = None
 
     # --- consumers come and go ---------------------------------------------------------------
@@ -44,7 +62,8 @@ class ConsumeFlow:
             return private.hub
         hub = self.state.hubs.get(queue)
         if hub is None:
-            hub = self.state.hubs[queue] = Hub()
+            policy = self.state.policy_of(queue)
+            hub = self.state.hubs[queue] = Hub(policy.single_active)
             self.aim(queue)
         return hub
 
@@ -63,11 +82,16 @@ class ConsumeFlow:
         del consumer.channel.consumers[consumer.tag]
         hub = self.hub_of(consumer.queue)
         hub.remove(consumer)
-        if not hub.consumers:
-            for parked in hub.take_parked(len(hub.parked)):
-                self.settle(parked.fragment, [], [parked.position])
+        self._give_back_surplus(hub)
+        private = self.state.private.get(consumer.queue)
+        if private is not None:
+            private.used_ms = self.state.now_ms
         self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
+
+    def _give_back_surplus(self, hub: Hub[Consumer]) -> None:
+        for parked in hub.surplus():
+            self.return_unseen(parked.fragment, [parked.position])
 
     def tell_consumers(self, queue: QueueKey) -> None:
         state = self.state
@@ -79,10 +103,13 @@ class ConsumeFlow:
             placed = state.map.fragments[fragment]
             primary = state.primaries.get(fragment)
             if primary is not None:
-                primary.takers.watch(state.me, hub.count, hub.alone)
+                primary.takers.watch(state.me, hub.count, hub.alone, hub.ticket)
                 state.dirty_primaries[fragment] = None
             elif placed.primary != state.me:
-                state.send(placed.primary, Watch(fragment, placed.reign, hub.count, hub.alone))
+                state.send(
+                    placed.primary,
+                    Watch(fragment, placed.reign, hub.count, hub.alone, hub.ticket),
+                )
 
     def aim(self, queue: QueueKey) -> None:
         """The queue's fragments have changed: the hub draws from those that other nodes serve."""
@@ -102,15 +129,17 @@ class ConsumeFlow:
             hub.forget_source(fragment)
             hub.drop_parked(fragment)
             self.aim(info.queue)
-        count, alone = (hub.count, hub.alone) if hub is not None else (0, False)
+        count, alone, ticket = 0, False, 0
+        if hub is not None:
+            count, alone, ticket = hub.count, hub.alone, hub.ticket
         held = to_ranges(self._held().get(fragment, ()))
         primary = state.primaries.get(fragment)
         if primary is not None:
             primary.fragment.attach(state.me, (p for r in held for p in range(r[0], r[1] + 1)))
-            primary.takers.watch(state.me, count, alone)
+            primary.takers.watch(state.me, count, alone, ticket)
             state.dirty_primaries[fragment] = None
         elif info.primary != state.me:
-            state.send(info.primary, Attach(fragment, info.reign, count, alone, held))
+            state.send(info.primary, Attach(fragment, info.reign, count, alone, ticket, held))
         self.getting.on_fragment_moved(fragment)
 
     def begin_map_change(self) -> None:
@@ -142,7 +171,7 @@ class ConsumeFlow:
             message.messages,
         ) or not hub.consumers:  # fmt: skip
             hub.drop_parked(message.fragment)
-            self.settle(message.fragment, [], message.positions)
+            self.return_unseen(message.fragment, message.positions)
         self.state.dirty_queues[info.queue] = None
 
     def on_offer(self, sender: NodeId, message: Offer) -> None:
@@ -164,20 +193,40 @@ class ConsumeFlow:
         state = self.state
         private = state.private.get(queue)
         if private is not None:
+            self.timers.before(private.fragment)
             self._deal_from(private.hub, private.fragment)
+            self.timers.after_private(private)
             return
         hub, info = state.hubs.get(queue), state.map.queues.get(queue)
         if hub is None or info is None or not state.serving:
             return
         if hub.parked:
             self._deal_parked(hub)
+            if hub.single or hub.ranked:
+                self._give_back_surplus(hub)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
-            if primary is not None and not primary.attaching and primary.fragment.ready_count:
-                self._deal_from(hub, primary.fragment, hub.reserved())
+            if primary is not None and not primary.attaching:
+                self._deal_from_primary(hub, primary)
         for order in hub.orders():
             node = state.map.fragments[order.fragment].primary
-            state.send(node, Credit(order.fragment, order.reign, order.amount, order.once))
+            state.send(
+                node,
+                Credit(order.fragment, order.reign, order.amount, order.once, order.level),
+            )
+
+    def _deal_from_primary(self, hub: Hub[Consumer], primary: Primary) -> None:
+        """From a shared fragment here, unless consumers elsewhere come first."""
+        self.timers.before(primary.fragment)
+        takers = primary.takers
+        if not primary.fragment.ready_count or not takers.may_take(self.state.me):
+            return
+        if takers.levels:
+            ready = hub.ready()
+            if ready and takers.above(ready[0].priority):
+                self.serve_takers(primary, ready[0].priority)
+        if primary.fragment.ready_count:
+            self._deal_from(hub, primary.fragment, hub.reserved())
 
     def _deal_from(self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0) -> None:
         while available := fragment.ready_count:
@@ -223,7 +272,7 @@ class ConsumeFlow:
                 for fragment, run in runs.items():
                     self._deliver(consumer, fragment, run)
                     if consumer.no_ack:
-                        self.settle(fragment, run.positions, [])
+                        self.acknowledge(fragment, run.positions)
 
     def _deliver(self, consumer: Consumer, fragment: FragmentId, taken: Taken) -> None:
         channel = consumer.channel
@@ -256,8 +305,10 @@ class ConsumeFlow:
 
     def on_settles(self, channel: Channel, batch: list[tuple[int, int, bool, bool]]) -> None:
         """A run of basic.ack, nack and reject; raises 406 for an unknown tag."""
-        acknowledged: dict[FragmentId, list[int]] = {}
-        requeued: dict[FragmentId, list[int]] = {}
+        if channel.transaction is not None:
+            self._settle_later(channel, channel.transaction, batch)
+            return
+        lanes: dict[FragmentId, Settlements] = {}
         resolve = channel.unacked.resolve
         unknown: tuple[int, int] | None = None
         for kind, tag, multiple, requeue in batch:
@@ -265,60 +316,82 @@ class ConsumeFlow:
             if found is None:
                 unknown = (kind, tag)
                 break
-            lane = requeued if kind and requeue else acknowledged
+            outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
             for holder, fragment, position in found:
-                lane.setdefault(fragment, []).append(position)
+                settlements = lanes.get(fragment)
+                if settlements is None:
+                    settlements = lanes[fragment] = Settlements.none()
+                settlements[outcome].append(position)
                 if holder is not None:
                     holder.unacked -= 1
                     self.state.dirty_queues[holder.queue] = None
-        self._wake(channel)
-        for fragment in {**acknowledged, **requeued}:
-            self.settle(fragment, acknowledged.get(fragment, []), requeued.get(fragment, []))
+        self.wake(channel)
+        for fragment, settlements in lanes.items():
+            self.settle(fragment, settlements)
         if unknown is not None:
-            kind, tag = unknown
-            raise ChannelViolation(
-                PRECONDITION_FAILED, f"unknown delivery tag {tag}", BASIC, NACK if kind else ACK
-            )
+            raise _unknown_tag(*unknown)
 
-    def _wake(self, channel: Channel) -> None:
+    def _settle_later(
+        self, channel: Channel, transaction: Transaction,
+        batch: list[tuple[int, int, bool, bool]],
+    ) -> None:  # fmt: skip
+        """In a transaction, deliveries are settled by its commit."""
+        for kind, tag, multiple, requeue in batch:
+            tags = channel.unacked.named(tag, multiple)
+            if not tags and not (multiple and tag == 0):
+                raise _unknown_tag(kind, tag)
+            outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
+            for each in tags:
+                found = channel.unacked.resolve(each, False)
+                if found is not None:
+                    transaction.settles.append((each, found[0], outcome))
+
+    def wake(self, channel: Channel) -> None:
         """A global prefetch concerns every consumer of the channel."""
         if channel.prefetch_global:
             for consumer in channel.consumers.values():
                 self.state.dirty_queues[consumer.queue] = None
 
-    def settle(self, fragment: FragmentId, acknowledged: list[int], requeued: list[int]) -> None:
-        """Deliveries are done with; remote ones gather until the end of the turn."""
+    def acknowledge(self, fragment: FragmentId, positions: list[int]) -> None:
+        """Deliveries that are done with."""
+        self.settle(fragment, Settlements(positions, [], [], []))
+
+    def return_unseen(self, fragment: FragmentId, positions: list[int]) -> None:
+        """Messages of a fragment elsewhere that no consumer here has seen go back to it."""
+        self.settle(fragment, Settlements([], [], [], positions))
+
+    def settle(self, fragment: FragmentId, settlements: Settlements) -> None:
+        """What became of deliveries; of remote ones it gathers until the end of the turn."""
         state = self.state
         private = state.private_by_id.get(fragment)
         primary = state.primaries.get(fragment)
         if private is not None:
-            private.fragment.settle(state.me, acknowledged)
-            private.fragment.requeue(state.me, requeued)
+            settle_in(private.fragment, state.me, settlements)
             state.dirty_queues[private.key] = None
         elif primary is not None:
-            primary.fragment.settle(state.me, acknowledged)
-            primary.fragment.requeue(state.me, requeued)
+            settle_in(primary.fragment, state.me, settlements)
             state.dirty_primaries[fragment] = None
             state.dirty_queues[primary.queue] = None
         elif fragment in state.map.fragments:
-            lanes = state.settlements.setdefault(fragment, ([], []))
-            lanes[0].extend(acknowledged)
-            lanes[1].extend(requeued)
+            gathered = state.settlements.setdefault(fragment, Settlements.none())
+            for lane, positions in zip(gathered, settlements, strict=True):
+                lane.extend(positions)
 
     def flush_settlements(self) -> None:
         """One message per remote fragment."""
         state = self.state
         settlements, state.settlements = state.settlements, {}
-        for fragment, (acknowledged, requeued) in settlements.items():
+        for fragment, lanes in settlements.items():
             info = state.map.fragments.get(fragment)
             if info is not None and info.primary != state.me:
-                state.send(
-                    info.primary,
-                    Settle(fragment, info.reign, sorted(acknowledged), sorted(requeued)),
-                )
+                state.send(info.primary, Settle(fragment, info.reign, *map(sorted, lanes)))
 
     def requeue_all(self, channel: Channel) -> None:
         """The channel ends (or recovers): what its consumers had returns to its queues."""
+        transaction = channel.transaction
+        if transaction is not None:
+            channel.unacked.restore((tag, delivery) for tag, delivery, _ in transaction.settles)
+            transaction.settles = []
         self._requeue(channel.unacked.take_all())
         for consumer in channel.consumers.values():
             consumer.unacked = 0
@@ -329,7 +402,7 @@ class ConsumeFlow:
         for delivery in deliveries:
             back.setdefault(delivery.fragment, []).append(delivery.position)
         for fragment, positions in back.items():
-            self.settle(fragment, [], positions)
+            self.settle(fragment, Settlements([], positions, [], []))
 
     def cancel_all(self, hub: Hub[Consumer]) -> None:
         """The queue is gone: its consumers here end, and are told if they can hear it."""
@@ -340,3 +413,13 @@ class ConsumeFlow:
             if capability(channel.client, "consumer_cancel_notify"):
                 channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
                 self.state.dirty_clients[channel.client] = None
+
+
+def _unknown_tag(kind: int, tag: int) -> ChannelViolation:
+    return ChannelViolation(
+        PRECONDITION_FAILED, f"unknown delivery tag {tag}", BASIC, NACK if kind else ACK
+    )
+
+
+def _unset(*_: object) -> None:
+    raise AssertionError("the node wires this before its first turn")

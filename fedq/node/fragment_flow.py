@@ -14,6 +14,8 @@ from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.peer_messages import (
     CALL_CONSUME,
     CALL_CONSUME_ALONE,
+    CALL_COUNT,
+    CALL_DECLARE,
     CALL_PURGE,
     Attach,
     Call,
@@ -23,6 +25,7 @@ from fedq.core.peer_messages import (
     Get,
     Got,
     Offer,
+    PublishAtomic,
     PublishBatch,
     PublishDone,
     ReplicaAck,
@@ -32,17 +35,23 @@ from fedq.core.peer_messages import (
     Watch,
 )
 from fedq.core.ranges import from_ranges
+from fedq.node.admission import Admission
 from fedq.node.publishing import on_publishes_done
-from fedq.node.state import NodeState, Primary
+from fedq.node.queue_timers import QueueTimers
+from fedq.node.settling import settle_in
+from fedq.node.state import NodeState, Primary, Settlements
+from fedq.proxy.publisher import Settled
 
 
 class FragmentFlow:
     """See the module's docstring."""
 
-    __slots__ = ("on_local_reply", "state")
+    __slots__ = ("admission", "on_local_reply", "state", "timers")
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: NodeState, admission: Admission, timers: QueueTimers) -> None:
         self.state = state
+        self.admission = admission
+        self.timers = timers
         #: Hears answers to this node's own questions; set by the node before its first turn.
         self.on_local_reply: Callable[[int, FragmentId, int, int], None] = _unset
 
@@ -52,10 +61,18 @@ class FragmentFlow:
         """Publishes of another node."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            primary.fragment.publish(
-                message.origin, message.first, message.messages, message.resent
+            self.admission.publish(
+                primary, message.origin, message.first, message.messages, message.resent
             )
-            self._touch(primary)
+
+    def on_publish_atomic(self, sender: NodeId, message: PublishAtomic) -> None:
+        """A transaction of another node's client."""
+        primary = self._current(message.fragment, message.reign)
+        if primary is not None:
+            self.admission.publish_atomic(
+                primary, sender, message.origin, message.first, message.messages, message.resent,
+                Settled(message.acknowledged, message.requeued, message.rejected),
+            )  # fmt: skip
 
     def on_replica_offer(self, sender: NodeId, message: ReplicaOffer) -> None:
         """A backup says what it holds and wants to follow."""
@@ -65,7 +82,7 @@ class FragmentFlow:
         self.drain_records(primary)
         fragment = primary.fragment
         primary.replication.on_offer(
-            sender, message.copy, message.held, fragment.messages, {},
+            sender, message.copy, message.held, fragment.messages, fragment.notes,
             fragment.origins, fragment.last, self.state.now_ms,
         )  # fmt: skip
         self._touch(primary)
@@ -82,28 +99,29 @@ class FragmentFlow:
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
             primary.fragment.attach(sender, from_ranges(message.held))
-            primary.takers.forget(sender)
-            primary.takers.watch(sender, message.consumers, message.exclusive)
+            primary.takers.watch(sender, message.consumers, message.exclusive, message.ticket)
             self._touch(primary)
 
     def on_watch(self, sender: NodeId, message: Watch) -> None:
         """How many consumers a node has for this queue."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            primary.takers.watch(sender, message.consumers, message.exclusive)
+            self._note_use(primary)
+            primary.takers.watch(sender, message.consumers, message.exclusive, message.ticket)
             self._touch(primary)
 
     def on_credit(self, sender: NodeId, message: Credit) -> None:
         """A node takes more messages."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            primary.takers.grant(sender, message.amount, message.once)
+            primary.takers.grant(sender, message.amount, message.once, message.level)
             self._touch(primary)
 
     def on_get(self, sender: NodeId, message: Get) -> None:
         """A node wants one message for a basic.get; answered when this turn ends."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
+            self._note_use(primary)
             primary.gets.append((sender, message.request))
             self._touch(primary)
 
@@ -111,8 +129,10 @@ class FragmentFlow:
         """What became of deliveries to a node."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            primary.fragment.settle(sender, message.acknowledged)
-            primary.fragment.requeue(sender, message.requeued)
+            lanes = Settlements(
+                message.acknowledged, message.requeued, message.rejected, message.unseen
+            )
+            settle_in(primary.fragment, sender, lanes)
             self._touch(primary)
 
     def on_call(self, sender: NodeId, message: Call) -> None:
@@ -122,22 +142,26 @@ class FragmentFlow:
     def ask(self, asker: NodeId, request: int, fragment: FragmentId, verb: int) -> bool:
         """A question of this or another node; false if this node does not serve the fragment.
 
-        A purge is answered when it is committed: it must not be undone by a failover. Before this
-        node may serve, and knows what consumers of an earlier reign hold, it waits.
+        A purge is answered when it is committed: it must not be undone by a failover. What must
+        not be judged before this node may serve, and knows what consumers of an earlier reign
+        hold, waits until then.
         """
         primary = self.state.primaries.get(fragment)
         if primary is None:
             return False
-        if verb == CALL_PURGE:
-            primary.purges.append((asker, request))
-            self._touch(primary)
-        elif verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
-            admitted = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
-            self._reply(asker, request, fragment, 0 if admitted else 1, 0)
-        else:
+        if verb in (CALL_COUNT, CALL_DECLARE):
+            if verb == CALL_DECLARE:
+                self._note_use(primary)
             consumers = sum(primary.takers.consumers.values())
             self._reply(asker, request, fragment, primary.fragment.ready_count, consumers)
+        else:
+            primary.calls.append((asker, request, verb))
+            self._touch(primary)
         return True
+
+    def _note_use(self, primary: Primary) -> None:
+        """Somebody has use for the queue (x-expires)."""
+        primary.used_ms = self.state.now_ms
 
     def _reply(
         self, asker: NodeId, request: int, fragment: FragmentId, ready: int, consumers: int
@@ -147,12 +171,19 @@ class FragmentFlow:
         else:
             self.state.send(asker, Reply(request, fragment, ready, consumers))
 
-    def _purge(self, primary: Primary) -> None:
-        """Carries out the purges that were asked for; their answers wait for the commit."""
-        purges, primary.purges = primary.purges, []
-        for asker, request in purges:
-            count = primary.fragment.purge()
-            primary.purged.append((primary.fragment.last, asker, request, count))
+    def _answer_calls(self, primary: Primary) -> None:
+        """Carries out what was asked for; some answers wait for the commit."""
+        fragment = primary.fragment
+        while primary.calls:
+            asker, request, verb = primary.calls.popleft()
+            if verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
+                self._note_use(primary)
+                ticket = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
+                refused = 0 if ticket else 1
+                self._reply(asker, request, fragment.fragment_id, refused, ticket)
+                continue
+            count = fragment.purge() if verb == CALL_PURGE else 0
+            primary.promised.append((fragment.last, asker, request, count))
 
     def on_member_gone(self, node: NodeId) -> None:
         """A member went down: what its consumers had returns; it is waited for no more."""
@@ -182,8 +213,9 @@ class FragmentFlow:
         fragment, takers = primary.fragment, primary.takers
         if primary.attaching or not self.state.serving:
             return
-        if primary.purges:
-            self._purge(primary)
+        if primary.calls:
+            self._answer_calls(primary)
+        self.timers.before(fragment)
         ids = (fragment.fragment_id, fragment.reign)
         while primary.gets:
             node, request = primary.gets.popleft()
@@ -195,13 +227,7 @@ class FragmentFlow:
                     fragment.ready_count,
                 ),
             )  # fmt: skip
-        for node, share in takers.shares(fragment.ready_count):
-            taken = fragment.take(node, share)
-            seen = dict.fromkeys(taken.redelivered)
-            for piece in cut(taken.messages):
-                positions = taken.positions[piece]
-                again = [position for position in positions if position in seen]
-                self.state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
+        self.serve_above(primary, None)
         if fragment.ready_count:
             for node in takers.offers():
                 if node == self.state.me:
@@ -211,6 +237,18 @@ class FragmentFlow:
         else:
             for node, amount in takers.give_back():
                 self.state.send(node, CreditBack(*ids, amount))
+
+    def serve_above(self, primary: Primary, level: int | None) -> None:
+        """Hands messages to the nodes that have credit of a higher priority than `level`."""
+        fragment = primary.fragment
+        ids = (fragment.fragment_id, fragment.reign)
+        for node, share in primary.takers.shares(fragment.ready_count, level):
+            taken = fragment.take(node, share)
+            seen = dict.fromkeys(taken.redelivered)
+            for piece in cut(taken.messages):
+                positions = taken.positions[piece]
+                again = [position for position in positions if position in seen]
+                self.state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
 
     def drain_records(self, primary: Primary) -> None:
         """The fragment's new events go to the journal and to every backup that follows."""
@@ -251,7 +289,7 @@ class FragmentFlow:
         state, fragment, replication = self.state, primary.fragment, primary.replication
         state.looked_after[fragment.fragment_id] = None
         self.drain_records(primary)
-        replication.pump_copies(fragment.messages, {}, state.now_ms)
+        replication.pump_copies(fragment.messages, fragment.notes, state.now_ms)
         if replication.sends:
             sends, replication.sends = replication.sends, {}
             for node, messages in sends.items():
@@ -265,19 +303,23 @@ class FragmentFlow:
     def _pay_owed(self, primary: Primary) -> None:
         """The after-commit lane: one cumulative mark per origin."""
         owed, commit = primary.fragment.out.owed, primary.replication.commit
-        done: dict[Origin, int] = {}
-        while owed and owed[0][0] <= commit:
-            _, origin, through = owed.popleft()
-            done[origin] = through
-        while primary.purged and primary.purged[0][0] <= commit:
-            _, asker, request, count = primary.purged.popleft()
+        done: dict[Origin, tuple[int, list[int]]] = {}
+        while owed and owed[0].event <= commit:
+            _, origin, through, refused = owed.popleft()
+            known = done.get(origin)
+            done[origin] = (through, [*(known[1] if known else ()), *refused])
+        while primary.promised and primary.promised[0][0] <= commit:
+            _, asker, request, count = primary.promised.popleft()
             self._reply(asker, request, primary.fragment.fragment_id, count, 0)
         state, fragment = self.state, primary.fragment
-        for origin, through in done.items():
+        for origin, (through, refused_numbers) in done.items():
             if origin == state.origin:
-                on_publishes_done(state, fragment.fragment_id, through)
+                on_publishes_done(state, fragment.fragment_id, through, refused_numbers)
             elif origin.node in state.peers and state.map.is_up(*origin):
-                state.send(origin.node, PublishDone(fragment.fragment_id, fragment.reign, through))
+                state.send(
+                    origin.node,
+                    PublishDone(fragment.fragment_id, fragment.reign, through, refused_numbers),
+                )
 
     def _current(self, fragment: FragmentId, reign: int) -> Primary | None:
         """The fragment, if this node serves it in that reign; otherwise the message is stale."""

@@ -7,7 +7,8 @@ restart), nothing (a new fragment).
 Changes `primaries`, `backups`, `recovered`.
 """
 
-from fedq.core.ids import FragmentId, Origin, first_position
+from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
+from fedq.core.policy import QueuePolicy
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.journal.notes import Notes
@@ -129,13 +130,14 @@ class FragmentRoles:
     def _enthrone(self, info: FragmentInfo) -> Primary:
         state = self.state
         durable = state.map.queues[info.queue].durable
-        messages, origins, _ = self._take_copy(info.id)
+        messages, origins, notes = self._take_copy(info.id)
         fragment = Fragment(
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
-            messages=messages, origins=origins,
+            policy=self._part_of_policy(info.queue), messages=messages, origins=origins,
+            notes=notes, unix_ms=state.unix_ms,
         )  # fmt: skip
         replication = PrimaryReplication(info.id, info.reign, fragment.last)
-        primary = Primary(info.queue, fragment, replication)
+        primary = Primary(info.queue, fragment, replication, state.now_ms)
         if state.sync_asked > state.synced:
             # Some of the copy may be on its way to the disk yet: nothing counts before.
             primary.mark = DurableMark(fragment.last - 1)
@@ -150,12 +152,23 @@ class FragmentRoles:
         state.primaries[info.id] = primary
         return primary
 
+    def _part_of_policy(self, queue: QueueKey) -> QueuePolicy:
+        """What the queue's policy asks of one of its fragments: its equal part of a length."""
+        policy = self.state.policy_of(queue)
+        count = len(self.state.map.queues[queue].fragments)
+        if count == 1:
+            return policy
+        return policy._replace(
+            max_length=None if policy.max_length is None else -(-policy.max_length // count),
+            max_bytes=None if policy.max_bytes is None else -(-policy.max_bytes // count),
+        )
+
     def _take_copy(self, fragment: FragmentId) -> Copy:
         """What this node has of the fragment, from wherever it is."""
         state = self.state
         primary = state.primaries.pop(fragment, None)
         if primary is not None:
-            return primary.fragment.messages, primary.fragment.origins, {}
+            return primary.fragment.messages, primary.fragment.origins, primary.fragment.notes
         backup = state.backups.pop(fragment, None)
         if backup is not None:
             return backup.replica.in_order(), backup.replica.origins, backup.replica.notes

@@ -15,9 +15,10 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import Get as GetMessage
 from fedq.core.peer_messages import Got
 from fedq.fragments.fragment import Fragment
-from fedq.node.state import Channel, NodeState
+from fedq.node.queue_timers import QueueTimers
+from fedq.node.state import Channel, NodeState, PrivateQueue, Settlements
 
-Settle = Callable[[FragmentId, list[int], list[int]], None]
+Settle = Callable[[FragmentId, Settlements], None]
 
 
 class Get:
@@ -38,17 +39,19 @@ class Get:
 class Getting:
     """See the module's docstring; the node sets `settle` before its first turn."""
 
-    __slots__ = ("_last", "_open", "settle", "state")
+    __slots__ = ("_last", "_open", "settle", "state", "timers")
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: NodeState, timers: QueueTimers) -> None:
         self.state = state
+        self.timers = timers
         self._last = 0
         self._open: dict[int, Get] = {}
         self.settle: Settle = _unset
 
-    def get_private(self, channel: Channel, fragment: Fragment, no_ack: bool) -> None:
+    def get_private(self, channel: Channel, private: PrivateQueue, no_ack: bool) -> None:
         """From a queue of this node alone: answered at once."""
-        if not self._answer_from(channel, fragment, no_ack):
+        private.used_ms = self.state.now_ms
+        if not self._answer_from(channel, private.fragment, no_ack):
             self._answer_empty(channel)
 
     def get(self, channel: Channel, queue: QueueKey, no_ack: bool) -> bool:
@@ -58,7 +61,10 @@ class Getting:
         for fragment in state.map.queues[queue].fragments:
             if not self._serves(fragment):
                 to_ask.append(fragment)
-            elif self._answer_from(channel, state.primaries[fragment].fragment, no_ack):
+                continue
+            primary = state.primaries[fragment]
+            primary.used_ms = state.now_ms
+            if self._answer_from(channel, primary.fragment, no_ack):
                 state.dirty_primaries[fragment] = None
                 return True
         if not to_ask:
@@ -95,7 +101,7 @@ class Getting:
         """A remote fragment has answered."""
         get = self._open.pop(message.request, None)
         if get is None or get.channel.closed or get.channel.leaving:
-            self.settle(message.fragment, [], message.positions)
+            self.settle(message.fragment, Settlements([], [], [], message.positions))
         elif not message.positions:
             self._ask_next(get)
         else:
@@ -104,7 +110,7 @@ class Getting:
                 bool(message.redelivered), get.no_ack, message.ready,
             )  # fmt: skip
             if get.no_ack:
-                self.settle(message.fragment, message.positions, [])
+                self.settle(message.fragment, Settlements(message.positions, [], [], []))
             self.state.answered[get.channel] = None
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
@@ -129,6 +135,7 @@ class Getting:
                     self.state.answered[get.channel] = None
 
     def _answer_from(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
+        self.timers.before(fragment)
         taken = fragment.take(self.state.me, 1, no_ack)
         if not taken.positions:
             return False

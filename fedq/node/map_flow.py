@@ -19,9 +19,10 @@ from fedq.node.evictions import Evictions
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.fragment_roles import FragmentRoles
 from fedq.node.getting import Getting
+from fedq.node.outlets import Outlets
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals
-from fedq.node.publish_flow import PublishFlow
+from fedq.node.relay_flow import RelayFlow
 from fedq.node.state import NodeState
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.exchanges import ToExchange
@@ -63,19 +64,20 @@ class MapFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_told", "asking", "consuming", "evictions", "fragments", "getting", "private", "proposals",
-        "publishing", "roles", "state",
+        "_told", "asking", "consuming", "evictions", "fragments", "getting", "outlets", "private",
+        "proposals", "relays", "roles", "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, *, fragments: FragmentFlow, roles: FragmentRoles,
-        publishing: PublishFlow, consuming: ConsumeFlow, getting: Getting, asking: Asking,
-        private: PrivateFlow, proposals: Proposals, evictions: Evictions,
+        outlets: Outlets, relays: RelayFlow, consuming: ConsumeFlow, getting: Getting,
+        asking: Asking, private: PrivateFlow, proposals: Proposals, evictions: Evictions,
     ) -> None:  # fmt: skip
         self.state = state
         self.fragments = fragments
         self.roles = roles
-        self.publishing = publishing
+        self.outlets = outlets
+        self.relays = relays
         self.consuming = consuming
         self.getting = getting
         self.asking = asking
@@ -126,7 +128,8 @@ class MapFlow:
         router = state.router = Router(state.me)
         for key, exchange in state.map.exchanges.items():
             if key.name:
-                router.add_exchange(key, exchange.type)
+                arguments = arguments_of(exchange.arguments)
+                router.add_exchange(key, exchange.type, arguments, exchange.internal)
         for key in state.map.queues:
             router.add_queue(key, key)
         for key, claim in state.map.claims.items():
@@ -174,7 +177,8 @@ class MapFlow:
             case ExchangeAdded():
                 exchange = self.state.map.exchanges.get(change.key)
                 if exchange is not None:
-                    router.add_exchange(change.key, exchange.type)
+                    arguments = arguments_of(exchange.arguments)
+                    router.add_exchange(change.key, exchange.type, arguments, exchange.internal)
             case ExchangeRemoved():
                 self.private.on_exchange_removed(change.key)
                 router.remove_exchange(change.key)
@@ -218,12 +222,12 @@ class MapFlow:
         if info.queue in self.state.hubs or info.primary == self.state.me:
             self.consuming.aim(info.queue)
         self.consuming.introduce(info.id)
-        self.publishing.resend(info.id)
+        self.outlets.resend(info.id)
         self.asking.on_fragment_moved(info.id)
 
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
         self.roles.leave(fragment)
-        self.publishing.on_fragment_gone(fragment)
+        self.outlets.on_fragment_gone(fragment)
         self.asking.on_fragment_gone(fragment)
         self.getting.on_fragment_gone(fragment)
         hub = self.state.hubs.get(before.queue)
@@ -296,7 +300,7 @@ class MapFlow:
             self.fragments.on_member_gone(node)
             if before[1] != theirs_up:
                 peer.down_ms = state.now_ms
-                self.publishing.on_peer_down(node)
+                self.relays.on_peer_down(node)
         # As long as its process may be the same, what the peer wants to hear stands, and what it
         # has not answered goes again.
         process = theirs.incarnation if theirs is not None else None
@@ -309,7 +313,7 @@ class MapFlow:
 
     def _forget_peer(self, node: NodeId) -> None:
         """The peer's process is gone for good, and its private queues with it."""
-        self.publishing.on_peer_gone(node)
+        self.relays.on_peer_gone(node)
         self.private.on_peer_gone(node)
 
     def give_up_absent(self) -> None:
@@ -333,7 +337,7 @@ class MapFlow:
         """A session with a peer begins: it hears all that it should know of us."""
         state = self.state
         self.private.introduce(node)
-        self.publishing.resend_relays(node)
+        self.relays.resend(node)
         for info in state.map.fragments.values():
             if info.primary == node:
                 self._aim(info)

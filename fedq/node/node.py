@@ -22,12 +22,15 @@ from fedq.core.ids import ConnectionId, NodeId, QueueKey
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import Recovered
 from fedq.node.access import Access
+from fedq.node.admission import Admission
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.basic_requests import BasicRequests
 from fedq.node.client_flow import ClientFlow
 from fedq.node.cluster_flow import ClusterFlow
 from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.dead_letters import DeadLetters
+from fedq.node.direct_reply import DirectReply
 from fedq.node.evictions import Evictions
 from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.fencing import Fencing
@@ -37,15 +40,19 @@ from fedq.node.getting import Getting
 from fedq.node.map_flow import MapFlow
 from fedq.node.memory import Memory
 from fedq.node.outbox import NodeOut
+from fedq.node.outlets import Outlets
 from fedq.node.permissions import Permissions
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
+from fedq.node.queue_timers import QueueTimers
 from fedq.node.registrations import Registrations
+from fedq.node.relay_flow import RelayFlow
 from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.settings import NodeSettings
 from fedq.node.state import Channel, NodeState
+from fedq.node.transactions import Transactions
 from fedq.wiring.operations import AddFragment, Operation
 
 __all__ = ["Node", "NodeSettings"]
@@ -62,24 +69,34 @@ class Node:
         state = self.state = NodeState(settings, recovered)
         self.answers = Answers(state)
         self.proposals = Proposals(state)
-        self.fragments = FragmentFlow(state)
+        admission = Admission(state)
+        self.relays = RelayFlow(state, admission)
+        self.outlets = Outlets(state, admission, self.relays, self._propose_fragment)
+        letters = DeadLetters(state, self.outlets)
+        self.timers = QueueTimers(state, letters)
+        self.fragments = FragmentFlow(state, admission, self.timers)
         self.replicas = ReplicaFlow(state)
         self.registrations = Registrations(state, self.proposals)
         self.private = PrivateFlow(state, self.registrations)
         self.asking = Asking(state, self.fragments)
-        self.getting = Getting(state)
-        self.consuming = ConsumeFlow(state, self.getting)
-        self.publishing = PublishFlow(state, self._propose_fragment)
+        self.getting = Getting(state, self.timers)
+        self.consuming = ConsumeFlow(state, self.getting, self.timers)
+        self.consuming.serve_takers = self.fragments.serve_above
         self.getting.settle = self.consuming.settle
+        admission.dispatch = self._dispatch
+        self.permissions = Permissions(state)
+        self.publishing = PublishFlow(state, self.outlets, self.permissions.may_publish)
+        replies = DirectReply(state, self.answers, self.private, self.consuming)
         queues = QueueRequests(
             state, self.answers, self.proposals, self.private, self.asking, self.consuming,
-            self.registrations,
+            self.registrations, replies,
         )  # fmt: skip
+        self.timers.drop_private = queues.drop_private
         basic = BasicRequests(
-            state, self.answers, queues, self.consuming, self.getting, self.asking
+            state, self.answers, queues, self.consuming, self.getting, self.asking, replies
         )
+        transactions = Transactions(state, self.answers, self.asking, self.consuming, self.outlets)
         access = self.access = Access(state, self.proposals)
-        permissions = self.permissions = Permissions(state)
         connections = ConnectionSettings(
             node=settings.node,
             authenticate=access.authenticate,
@@ -88,13 +105,14 @@ class Node:
         )
         self.clients = ClientFlow(
             state, connections, self.answers, self.publishing, self.consuming, queues,
-            ExchangeRequests(state, self.answers, self.proposals), basic, permissions,
+            ExchangeRequests(state, self.answers, self.proposals), basic, transactions,
+            self.permissions,
         )  # fmt: skip
         self.evictions = Evictions(state, self.clients, queues)
         self.roles = FragmentRoles(state, self.fragments, self.replicas)
         self.map = MapFlow(
-            state, fragments=self.fragments, roles=self.roles, publishing=self.publishing,
-            consuming=self.consuming, getting=self.getting, asking=self.asking,
+            state, fragments=self.fragments, roles=self.roles, outlets=self.outlets,
+            relays=self.relays, consuming=self.consuming, getting=self.getting, asking=self.asking,
             private=self.private, proposals=self.proposals, evictions=self.evictions,
         )  # fmt: skip
         self.cluster = ClusterFlow(state, self.proposals)
@@ -113,7 +131,8 @@ class Node:
     def _message_handlers(self) -> dict[type, Callable[[NodeId, Any], None]]:
         return {
             p.PublishBatch: self.fragments.on_publish_batch,
-            p.PublishDone: self.publishing.on_publish_done,
+            p.PublishAtomic: self.fragments.on_publish_atomic,
+            p.PublishDone: self.outlets.on_publish_done,
             p.Watch: self.fragments.on_watch,
             p.Offer: self.consuming.on_offer,
             p.Credit: self.fragments.on_credit,
@@ -132,8 +151,8 @@ class Node:
             p.MapApplied: self.map.on_map_applied,
             p.Interest: self.private.on_interest,
             p.InterestDone: self.private.on_interest_done,
-            p.Relay: self.publishing.on_relay,
-            p.RelayDone: self.publishing.on_relay_done,
+            p.Relay: self.relays.on_relay,
+            p.RelayDone: self.relays.on_relay_done,
             p.Call: self.fragments.on_call,
             p.Reply: self.asking.on_reply,
         }
@@ -173,7 +192,7 @@ class Node:
             if frames:
                 state.out.peers[node] = frames
         self.cluster.beat_due = False
-        state.out.again = self.clients.drain()
+        state.out.again = self.clients.drain() or passes == TURN_PASSES_MAX
 
     def _work_off(self) -> bool:
         """One pass over what is marked; false when there was nothing."""
@@ -184,9 +203,9 @@ class Node:
         publishers, state.dirty_publishers = state.dirty_publishers, {}
         for fragment in publishers:
             if fragment in state.publishers:
-                self.publishing.flush(fragment)
+                self.outlets.flush(fragment)
         for node in state.peers:
-            self.publishing.flush_relays(node)
+            self.relays.flush(node)
         queues, state.dirty_queues = state.dirty_queues, {}
         for fragment in state.dirty_primaries:
             if fragment in state.primaries:
@@ -199,6 +218,7 @@ class Node:
             primary = state.primaries.get(fragment)
             if primary is not None:
                 self.fragments.serve_takers(primary)
+                self.timers.after(primary)
                 self.fragments.finish(primary)
         self.roles.compare_again()
         backups, state.dirty_backups = state.dirty_backups, {}
@@ -206,12 +226,17 @@ class Node:
             backup = state.backups.get(fragment)
             if backup is not None:
                 self.replicas.finish(backup)
+        committed, state.committed = state.committed, []
+        for owner in committed:
+            owner.on_committed()
         channels: dict[Channel, None] = {}
         if state.serving:
             channels, state.dirty_channels = state.dirty_channels, {}
             for channel in channels:
                 self.clients.flush_confirms(channel)
-        return bool(resumed or publishers or queues or primaries or backups or channels)
+        return bool(
+            resumed or publishers or queues or primaries or backups or channels or committed
+        )
 
     # --- clients -----------------------------------------------------------------------------
 
@@ -338,6 +363,7 @@ class Node:
         self.proposals.tick()
         self.clients.tick()
         self.getting.tick()
+        self.timers.tick()
         self.registrations.tick()
         self.fencing.tick()
         self.memory.tick()
@@ -352,10 +378,21 @@ class Node:
         self.clients.close_all("this node is being stopped: connect to another one")
         self.stopped = True
 
+    def _dispatch(self, queue: QueueKey) -> None:
+        """Consumers take what they can now, here and elsewhere."""
+        self.consuming.dispatch(queue)
+        info = self.state.map.queues.get(queue)
+        for fragment in info.fragments if info is not None else ():
+            primary = self.state.primaries.get(fragment)
+            if primary is not None:
+                self.fragments.serve_takers(primary)
+
     def _propose_fragment(self, queue: QueueKey) -> None:
         """This node's publishes to a queue all go elsewhere: it asks for its own fragment."""
         info = self.state.map.queues.get(queue)
         if info is None or "x-fedq-fragments" in info.arguments:
+            return
+        if self.state.policy_of(queue).one_place:
             return
         primaries = [self.state.map.fragments[fragment].primary for fragment in info.fragments]
         if self.state.me not in primaries and len(primaries) <= len(self.state.live_peers()):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import Interest, InterestDone, InterestItem
+from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.fragments.fragment import Fragment
 from fedq.node.registrations import Registrations
 from fedq.node.state import Client, NodeState, PrivateQueue
@@ -30,12 +31,18 @@ class PrivateFlow:
         self._interest_of: dict[NodeId, dict[InterestItem, None]] = {}
         self._everything_of: dict[NodeId, dict[QueueKey, None]] = {}
 
-    def create(self, key: QueueKey, owner: Client | None) -> PrivateQueue:
+    def create(
+        self, key: QueueKey, owner: Client | None, policy: QueuePolicy = PLAIN
+    ) -> PrivateQueue:
         """A new queue, empty, reachable by its name through the default exchange."""
         state = self.state
         state.private_made += 1
-        fragment = Fragment(FragmentId(-state.private_made), 0, durable=False, recording=False)
-        private = PrivateQueue(key, fragment, owner)
+        fragment = Fragment(
+            FragmentId(-state.private_made), 0, durable=False, recording=False, policy=policy
+        )
+        private = PrivateQueue(key, fragment, owner, policy, state.now_ms)
+        if policy.expires_ms is not None:
+            state.expiring[key] = None
         state.private[key] = private
         state.private_by_id[fragment.fragment_id] = private
         state.router.add_queue(key, int(fragment.fragment_id))
@@ -50,6 +57,7 @@ class PrivateFlow:
             self.unbind(private, binding)
         state.router.remove_queue(private.key)
         del state.private[private.key]
+        state.expiring.pop(private.key, None)
         del state.private_by_id[private.fragment.fragment_id]
         state.dirty_queues.pop(private.key, None)
         if private.owner is not None:

@@ -1,30 +1,42 @@
 """What follows when publishes are committed: confirm groups, and room in the windows."""
 
+from collections.abc import Iterable, Sequence
+
 from fedq.core.ids import FragmentId
-from fedq.node.state import Channel, NodeState
+from fedq.node.state import Channel, NodeState, Owner
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.sessions.confirms import ConfirmGroup
 
 
-def settle_groups(state: NodeState, groups: list[ConfirmGroup[Channel]]) -> None:
-    """One more target of each group has everything; channels with news are marked."""
+def settle_groups(state: NodeState, groups: Iterable[ConfirmGroup[Owner]]) -> None:
+    """One more target of each group has everything; those who wait for it are marked."""
     for group in groups:
         group.waiting -= 1
         if group.waiting == 0:
-            state.dirty_channels[group.owner] = None
+            mark_settled(state, group.owner)
 
 
-def on_publishes_done(state: NodeState, fragment: FragmentId, through: int) -> None:
-    """This node's publishes to a fragment are committed up to number `through`."""
+def mark_settled(state: NodeState, owner: Owner) -> None:
+    """Something of what the owner published is dealt with, wherever it went."""
+    if isinstance(owner, Channel):
+        state.dirty_channels[owner] = None
+    else:
+        state.committed.append(owner)
+
+
+def on_publishes_done(
+    state: NodeState, fragment: FragmentId, through: int, refused: Sequence[int]
+) -> None:
+    """This node's publishes to a fragment are committed up to number `through`, or refused."""
     publisher = state.publishers.get(fragment)
     if publisher is None:
         return
-    settle_groups(state, publisher.on_done(through))
+    settle_groups(state, publisher.on_done(through, refused))
     if publisher.paused and publisher.relaxed:
         release_paused(state, publisher)
 
 
-def release_paused(state: NodeState, publisher: FragmentPublisher[Channel]) -> None:
+def release_paused(state: NodeState, publisher: FragmentPublisher[Owner]) -> None:
     """Connections that waited for room in this window are read again."""
     paused, publisher.paused = publisher.paused, {}
     for connection in paused:
@@ -33,6 +45,6 @@ def release_paused(state: NodeState, publisher: FragmentPublisher[Channel]) -> N
             state.release_reading(client, window_of(publisher))
 
 
-def window_of(publisher: FragmentPublisher[Channel]) -> str:
+def window_of(publisher: FragmentPublisher[Owner]) -> str:
     """The name of the reason for not reading while a publish window is full."""
     return f"fragment {publisher.fragment_id}"

@@ -29,10 +29,11 @@ from fedq.core.errors import (
 )
 from fedq.core.ids import QueueKey
 from fedq.core.limits import fragments_per_queue_max, replicas_default, replicas_max
-from fedq.core.peer_messages import CALL_COUNT, CALL_PURGE
+from fedq.core.peer_messages import CALL_COUNT, CALL_DECLARE, CALL_PURGE
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.direct_reply import DirectReply, is_reply_name
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
 from fedq.node.registrations import Registrations
@@ -48,6 +49,7 @@ from fedq.wiring.operations import (
     DeleteQueue,
     Unbind,
 )
+from fedq.wiring.queue_arguments import policy_of
 from fedq.wiring.state import Binding
 
 SALT_BITS = 64
@@ -56,12 +58,17 @@ SALT_BITS = 64
 class QueueRequests:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "asking", "consuming", "private", "proposals", "registrations", "state")
+    __slots__ = (
+        "answers", "asking", "consuming", "private", "proposals", "registrations",
+        "replies", "state",
+    )  # fmt: skip
 
     def __init__(
         self, state: NodeState, answers: Answers, proposals: Proposals, private: PrivateFlow,
         asking: Asking, consuming: ConsumeFlow, registrations: Registrations,
+        replies: DirectReply,
     ) -> None:  # fmt: skip
+        self.replies = replies
         self.state = state
         self.consuming = consuming
         self.registrations = registrations
@@ -91,6 +98,9 @@ class QueueRequests:
 
     def declare(self, channel: Channel, request: QueueDeclare) -> None:
         """queue.declare."""
+        if is_reply_name(request.queue):
+            self.replies.declare(channel, request)
+            return
         key = QueueKey(channel.client.vhost, request.queue or self._name_for(request, channel))
         claimed = key in self.state.map.claims and not self.registrations.is_ours(key)
         if request.passive or key in self.state.private or claimed:
@@ -124,7 +134,11 @@ class QueueRequests:
         self, channel: Channel, request: QueueDeclare, key: QueueKey, claimed: bool = False
     ) -> None:
         owner = channel.client if request.exclusive else None
-        private = self.private.create(key, owner)
+        policy = policy_of(request.arguments)
+        if isinstance(policy, str):
+            self.answers.refuse(channel, _bad_argument(key, policy), request)
+            return
+        private = self.private.create(key, owner, policy)
         private.claimed = claimed
         private.auto_delete = request.auto_delete
         private.durable = request.durable
@@ -213,11 +227,12 @@ class QueueRequests:
 
         private = self.state.private.get(key)
         if private is not None:
+            private.used_ms = self.state.now_ms
             on_totals(Totals(private.fragment.ready_count, len(private.hub.consumers)))
         elif request.no_wait:
             on_totals(Totals(0, 0))
         else:
-            self._ask(channel, key, CALL_COUNT, on_totals)
+            self._ask(channel, key, CALL_DECLARE, on_totals)
 
     def _answer_declare(
         self, channel: Channel, request: QueueDeclare, key: QueueKey, totals: Totals
@@ -326,6 +341,7 @@ class QueueRequests:
         private = self.state.private.get(found)
         if private is not None:
             count = private.fragment.purge()
+            private.used_ms = self.state.now_ms
             if not request.no_wait:
                 self.answers.reply(channel, QueuePurgeOk(count))
             return
@@ -403,6 +419,10 @@ def _reserved(key: QueueKey) -> Refused:
         ACCESS_REFUSED,
         f"queue name '{key.name}' contains reserved prefix 'amq.*'",
     )
+
+
+def _bad_argument(key: QueueKey, problem: str) -> Refused:
+    return Refused(PRECONDITION_FAILED, problem)
 
 
 def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refused:

@@ -24,6 +24,9 @@ class NodeSettings:
     #: Log2 of how slow the passwords of these are to verify: see `fedq.wiring.passwords`.
     password_cost: int = COST
     seed: int = 0
+    #: Added to the monotonic clock gives the wall clock, in milliseconds since 1970: what outlives
+    #: a process (when a message expires) is told in that.
+    unix_offset_ms: int = 0
     heartbeat_ms: int = 100
     #: How long after a heartbeat the leader answered a node may go on serving.
     lease_ms: int = 700

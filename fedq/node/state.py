@@ -5,7 +5,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
@@ -20,6 +20,7 @@ from fedq.core.ids import (
 )
 from fedq.core.limits import delivery_bytes_per_turn_max
 from fedq.core.peer_messages import PeerMessage
+from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Rng, derive
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
@@ -36,27 +37,50 @@ from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
 from fedq.sessions.confirms import ConfirmGroup, ConfirmWindow
-from fedq.sessions.unacked import UnackedWindow
+from fedq.sessions.unacked import Delivery, UnackedWindow
 from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.routes import Router
+from fedq.wiring.operations import arguments_of
+from fedq.wiring.queue_arguments import policy_of
+from fedq.wiring.routes import Route, Router
 
 NO_LIMIT: Final = 1 << 40
+
+
+#: What becomes of a delivery.
+ACKNOWLEDGED: Final = 0
+REQUEUED: Final = 1
+REJECTED: Final = 2
+
+
+class Committer(Protocol):
+    """Whoever, besides channels, waits for publishes to be committed."""
+
+    def on_committed(self) -> None:
+        """They are, or were refused, wherever they went."""
+
+
+#: The owner of a confirm group.
+Owner: TypeAlias = "Channel | Committer"
 
 
 class Consumer:
     """One basic.consume."""
 
-    __slots__ = ("channel", "limit", "no_ack", "queue", "tag", "unacked")
+    __slots__ = ("channel", "limit", "no_ack", "priority", "queue", "tag", "ticket", "unacked")
 
     def __init__(
-        self, channel: "Channel", tag: str, queue: QueueKey, no_ack: bool, limit: int
-    ) -> None:
+        self, channel: "Channel", tag: str, queue: QueueKey, no_ack: bool, limit: int,
+        priority: int = 0,
+    ) -> None:  # fmt: skip
         self.channel = channel
         self.tag = tag
         self.queue = queue
         self.no_ack = no_ack
         #: Prefetch count in force when it began; 0: none (RabbitMQ's per-consumer meaning).
         self.limit = limit
+        self.priority = priority
+        #: Its place among all consumers of the queue, on all nodes; 0 before it is admitted.
+        self.ticket = 0
         self.unacked = 0
 
     @property
@@ -85,7 +109,8 @@ class Channel:
 
     __slots__ = (
         "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "leaving",
-        "number", "prefetch", "prefetch_global", "sticky", "tags_made", "unacked", "waiting",
+        "number", "prefetch", "prefetch_global", "reply_queue", "sticky", "tags_made",
+        "transaction", "unacked", "waiting",
     )  # fmt: skip
 
     def __init__(self, client: "Client", number: int) -> None:
@@ -96,7 +121,11 @@ class Channel:
         self.leaving = False
         self.consumers: dict[str, Consumer] = {}
         self.unacked: UnackedWindow[Consumer | None] = UnackedWindow()
-        self.confirms: ConfirmWindow[Channel] | None = None
+        self.confirms: ConfirmWindow[Owner] | None = None
+        #: After tx.select: what waits for the commit.
+        self.transaction: Transaction | None = None
+        #: The queue behind its consumer of direct replies.
+        self.reply_queue: QueueKey | None = None
         self.prefetch = 0
         self.prefetch_global = 0
         #: channel.flow: whether the client wants deliveries.
@@ -111,6 +140,19 @@ class Channel:
         self.backlog: deque[Publishes | Settles | Request] = deque()
 
 
+class Transaction:
+    """What a channel has done since tx.select, or the last commit or rollback."""
+
+    __slots__ = ("publishes", "settles", "size")
+
+    def __init__(self) -> None:
+        #: Messages with where they go, in order.
+        self.publishes: list[tuple[bytes, Route, bool]] = []
+        #: Deliveries by tag, with what is to become of them: one of SETTLE_….
+        self.settles: list[tuple[int, Delivery[Consumer | None], int]] = []
+        self.size = 0
+
+
 class Client:
     """One client connection."""
 
@@ -123,6 +165,7 @@ class Client:
         "gone",
         "held",
         "machine",
+        "permitted",
         "private",
         "publishes",
         "user",
@@ -144,6 +187,8 @@ class Client:
         self.channels: dict[int, Channel] = {}
         #: Exclusive queues that die with the connection.
         self.private: dict[QueueKey, None] = {}
+        #: Routes that its user may publish to, each with the map version that said so.
+        self.permitted: dict[bytes, MapVersion] = {}
         self.writable = True
         self.gone = False
         #: When its machine is due.
@@ -158,14 +203,20 @@ class PrivateQueue:
     """A queue that lives on this node only: exclusive, or server-named."""
 
     __slots__ = ("arguments", "auto_delete", "bindings", "claimed", "durable", "fragment",
-                 "had_consumers", "hub", "key", "owner")  # fmt: skip
+                 "had_consumers", "hub", "key", "owner", "policy", "used_ms")  # fmt: skip
 
-    def __init__(self, key: QueueKey, fragment: Fragment, owner: Client | None) -> None:
+    def __init__(
+        self, key: QueueKey, fragment: Fragment, owner: Client | None, policy: QueuePolicy,
+        now_ms: int,
+    ) -> None:  # fmt: skip
         self.key = key
+        self.policy = policy
+        #: When it was last of use to somebody (x-expires).
+        self.used_ms = now_ms
         self.fragment = fragment
         #: The only connection that may use it; None: server-named and not exclusive.
         self.owner = owner
-        self.hub: Hub[Consumer] = Hub()
+        self.hub: Hub[Consumer] = Hub(policy.single_active)
         self.auto_delete = False
         self.durable = False
         #: The arguments of its declaration, as JSON.
@@ -181,22 +232,27 @@ class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
-        "attaching", "fragment", "gets", "mark", "purged", "purges", "queue", "replication",
-        "takers",
+        "attaching", "calls", "dying", "fragment", "gets", "mark", "promised", "queue",
+        "replication", "takers", "used_ms",
     )  # fmt: skip
 
     def __init__(
-        self, queue: QueueKey, fragment: Fragment, replication: PrimaryReplication
+        self, queue: QueueKey, fragment: Fragment, replication: PrimaryReplication, now_ms: int
     ) -> None:
         self.queue = queue
+        #: When it was last of use to somebody (x-expires).
+        self.used_ms = now_ms
+        #: Messages on their way to the dead-letter exchange.
+        self.dying = 0
         self.fragment = fragment
         self.replication = replication
-        self.takers = Takers()
+        self.takers = Takers(fragment.policy.single_active, fragment.reign)
         #: basic.get of other nodes, as (node, request), that wait until this node may serve.
         self.gets: deque[tuple[NodeId, int]] = deque()
-        #: Purges asked for, as (node, request), and those done: (event, node, request, count).
-        self.purges: list[tuple[NodeId, int]] = []
-        self.purged: deque[tuple[int, NodeId, int, int]] = deque()
+        #: Calls that wait until this node may serve, as (node, request, verb).
+        self.calls: deque[tuple[NodeId, int, int]] = deque()
+        #: Answers that wait until an event is committed: (event, node, request, number).
+        self.promised: deque[tuple[int, NodeId, int, int]] = deque()
         #: This node's own disk.
         self.mark = DurableMark(fragment.last)
         #: Members that may hold deliveries of an earlier reign and have not said so yet, with
@@ -256,8 +312,8 @@ class RelayWaiter:
 
     def __init__(
         self,
-        channel: Channel,
-        group: ConfirmGroup[Channel] | None,
+        channel: Channel | None,
+        group: ConfirmGroup[Owner] | None,
         mandatory: dict[int, bytes],
     ) -> None:
         self.channel = channel
@@ -267,6 +323,20 @@ class RelayWaiter:
         #: Publishes in the run, and nodes that have not answered.
         self.size = 0
         self.waiting = 0
+
+
+class Settlements(NamedTuple):
+    """What became of deliveries: positions, by what is to be done."""
+
+    acknowledged: list[int]
+    requeued: list[int]
+    rejected: list[int]
+    unseen: list[int]
+
+    @classmethod
+    def none(cls) -> "Settlements":
+        """Nothing yet."""
+        return cls([], [], [], [])
 
 
 class NodeState:
@@ -289,7 +359,9 @@ class NodeState:
         self.private: dict[QueueKey, PrivateQueue] = {}
         self.private_by_id: dict[int, PrivateQueue] = {}
         self.private_made = 0
-        self.publishers: dict[FragmentId, FragmentPublisher[Channel]] = {}
+        #: Consumers of private queues so far.
+        self.tickets_given = 0
+        self.publishers: dict[FragmentId, FragmentPublisher[Owner]] = {}
         #: Hubs of shared queues that have, or had, consumers here.
         self.hubs: dict[QueueKey, Hub[Consumer]] = {}
         self.clients: dict[ConnectionId, Client] = {}
@@ -309,7 +381,15 @@ class NodeState:
         self.synced = 0
         #: The number of the last journal chunk that somebody waits for.
         self.sync_asked = 0
+        #: Private queues with `x-expires`, and when each fragment's policy has something to do.
+        self.expiring: dict[QueueKey, None] = {}
+        self.alarms: list[tuple[int, FragmentId]] = []
         self._begin_marks()
+
+    @property
+    def unix_ms(self) -> int:
+        """The wall clock, in milliseconds since 1970."""
+        return self.now_ms + self.settings.unix_offset_ms
 
     def _begin_marks(self) -> None:
         """What changed in a turn, and is looked at in its end. Dicts keep the order."""
@@ -339,14 +419,25 @@ class NodeState:
         self.lost_peers: dict[NodeId, None] = {}
         #: Copies that did not follow, and have to be compared with their primaries' again.
         self.suspect_copies: dict[FragmentId, None] = {}
-        #: Settlements of remote deliveries, per fragment: (acknowledged, requeued).
-        self.settlements: dict[FragmentId, tuple[list[int], list[int]]] = {}
+        #: Settlements of remote deliveries, per fragment.
+        self.settlements: dict[FragmentId, Settlements] = {}
+        #: Others than channels whose publishes are committed.
+        self.committed: list[Committer] = []
         #: Marks that wait for journal chunks: (chunk, on_synced).
         self.sync_waits: deque[tuple[int, Callable[[int], None]]] = deque()
         #: Actions that wait until every live member has applied a map version.
         self.after_applied: list[tuple[MapVersion, Callable[[], None]]] = []
         #: Actions that wait until every live member has an interest announcement in force.
         self.after_interest: list[tuple[int, Callable[[], None]]] = []
+
+    def policy_of(self, queue: QueueKey) -> QueuePolicy:
+        """What a shared queue's arguments ask; plain for a queue that is not in the map."""
+        info = self.map.queues.get(queue)
+        if info is None or not info.arguments:
+            return PLAIN
+        policy = policy_of(arguments_of(info.arguments))
+        assert isinstance(policy, QueuePolicy), "the map holds no arguments that mean nothing"
+        return policy
 
     def send(self, peer: NodeId, message: PeerMessage) -> None:
         """Queues a message on the link to a peer; void when it is down."""

@@ -9,6 +9,11 @@ a round trip; credit given `once`, to a fragment that has offered itself, while 
 Scarce credit is reserved until it comes back, so a consumer is promised to one fragment at a time.
 Standing credit is not: messages beyond the appetite wait here, *parked*, for the next free
 consumer, and go back when there is none.
+
+Priorities: only the consumers of the highest priority with appetite are ready, and credit says of
+what priority it is for. Among consumers of several priorities all credit stands, however scarce:
+a fragment must know at once that a better consumer is idle here. A *single* active consumer is
+the one with the lowest ticket (`fedq.fragments.takers`).
 """
 
 from collections import deque
@@ -26,6 +31,10 @@ class Taker(Protocol):
     """A consumer, as far as the hub cares."""
 
     no_ack: bool
+    #: Higher ones are served first (RabbitMQ's `x-priority`).
+    priority: int
+    #: Its place among all consumers of the queue, on all nodes.
+    ticket: int
 
     @property
     def group(self) -> object | None:
@@ -50,12 +59,13 @@ class Parked(NamedTuple):
 class Source:
     """A fragment on another node."""
 
-    __slots__ = ("granted", "offered", "once", "reign")
+    __slots__ = ("granted", "level", "offered", "once", "reign")
 
     def __init__(self, reign: int) -> None:
         self.reign = reign
-        #: Credit given and not used yet.
+        #: Credit given and not used yet, and the priority it was given for.
         self.granted = 0
+        self.level = 0
         #: Whether that credit was given once, and is reserved.
         self.once = False
         #: It said that it has messages nobody took.
@@ -69,6 +79,7 @@ class CreditOrder(NamedTuple):
     reign: int
     amount: int
     once: bool
+    level: int
 
 
 class Hand(NamedTuple, Generic[C]):
@@ -82,9 +93,13 @@ class Hand(NamedTuple, Generic[C]):
 class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
-    __slots__ = ("_next", "alone", "asked", "consumers", "parked", "sources")
+    __slots__ = (
+        "_next", "alone", "asked", "consumers", "parked", "ranked", "single", "sources",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, single: bool = False) -> None:
+        """`single`: of all consumers of the queue only one may be active."""
+        self.single = single
         self.consumers: list[C] = []
         self.sources: dict[FragmentId, Source] = {}
         self.parked: deque[Parked] = deque()
@@ -92,6 +107,8 @@ class Hub(Generic[C]):
         self.asked = 0
         #: Whether the one consumer here, or asked for, is exclusive.
         self.alone = False
+        #: Whether some consumer here has another priority than 0.
+        self.ranked = False
         self._next = 0
 
     @property
@@ -99,18 +116,29 @@ class Hub(Generic[C]):
         """Consumers for the fragments to count: those here, and those being admitted."""
         return len(self.consumers) + self.asked
 
+    @property
+    def ticket(self) -> int:
+        """The lowest ticket of the consumers here; 0 without any."""
+        return min((consumer.ticket for consumer in self.consumers), default=0)
+
     def add(self, consumer: C) -> None:
-        """A consumer joins the turn."""
+        """A consumer joins the turn; all credit is void (the node says so to the sources)."""
         self.consumers.append(consumer)
+        self.ranked = self.ranked or consumer.priority != 0
+        self._void_credit()
 
     def remove(self, consumer: C) -> None:
-        """A consumer leaves; without any, all credit is void (the node says so to the sources)."""
+        """A consumer leaves; all credit is void (the node says so to the sources)."""
         self.consumers.remove(consumer)
+        self.ranked = any(other.priority for other in self.consumers)
+        self._void_credit()
         if not self.consumers:
             self.alone = self.alone and self.asked > 0
-            for source in self.sources.values():
-                source.granted = 0
-                source.once = False
+
+    def _void_credit(self) -> None:
+        for source in self.sources.values():
+            source.granted = source.level = 0
+            source.once = False
 
     def set_sources(self, sources: Iterable[tuple[FragmentId, int]]) -> list[FragmentId]:
         """The remote fragments and their reigns; returns those that are new or reign anew."""
@@ -128,13 +156,19 @@ class Hub(Generic[C]):
         self.sources.pop(fragment, None)
 
     def ready(self) -> list[C]:
-        """Consumers with appetite, in turn."""
+        """Consumers with appetite, in turn; of several priorities only the highest."""
         consumers = self.consumers
+        if self.single and len(consumers) > 1:
+            consumers = [min(consumers, key=_ticket_of)]
         if len(consumers) == 1:
             return [consumers[0]] if consumers[0].free() > 0 else []
         start = self._next % len(consumers) if consumers else 0
         turn = consumers[start:] + consumers[:start]
-        return _one_of_each_group([consumer for consumer in turn if consumer.free() > 0])
+        hungry = [consumer for consumer in turn if consumer.free() > 0]
+        if self.ranked and hungry:
+            top = max(consumer.priority for consumer in hungry)
+            hungry = [consumer for consumer in hungry if consumer.priority == top]
+        return _one_of_each_group(hungry)
 
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""
@@ -150,7 +184,7 @@ class Hub(Generic[C]):
 
     def appetite(self) -> int:
         """What the consumers would take now, less what is on its way or parked."""
-        takers = _one_of_each_group(self.consumers)
+        takers = self.ready() if self.ranked or self.single else _one_of_each_group(self.consumers)
         free = sum(min(consumer.free(), credit_window_max) for consumer in takers)
         return free - len(self.parked) - self.reserved()
 
@@ -163,6 +197,8 @@ class Hub(Generic[C]):
         if not self.sources or not self.consumers:
             return []
         appetite = self.appetite()
+        if self.ranked:
+            return self._ranked_orders(appetite)
         if appetite <= 0:
             return []
         share = min(appetite // len(self.sources), credit_window_max)
@@ -174,7 +210,7 @@ class Hub(Generic[C]):
                 source.offered = False
                 source.granted = appetite
                 source.once = True
-                orders.append(CreditOrder(fragment, source.reign, appetite, True))
+                orders.append(CreditOrder(fragment, source.reign, appetite, True, 0))
                 appetite = 0
         return orders
 
@@ -183,9 +219,24 @@ class Hub(Generic[C]):
         for fragment, source in self.sources.items():
             if source.once or source.granted > share // 2:
                 continue
-            orders.append(CreditOrder(fragment, source.reign, share - source.granted, False))
+            orders.append(CreditOrder(fragment, source.reign, share - source.granted, False, 0))
             source.granted = share
             source.offered = False
+        return orders
+
+    def _ranked_orders(self, appetite: int) -> list[CreditOrder]:
+        """All of the appetite of the best consumers, to every source, whenever it has changed."""
+        ready = self.ready()
+        level = ready[0].priority if ready else min(c.priority for c in self.consumers)
+        orders: list[CreditOrder] = []
+        for fragment, source in self.sources.items():
+            amount = max(0, min(appetite, credit_window_max) - source.granted)
+            if not amount and (source.level == level or not source.granted):
+                continue
+            source.granted += amount
+            source.level = level
+            source.offered = False
+            orders.append(CreditOrder(fragment, source.reign, amount, False, level))
         return orders
 
     def on_offer(self, fragment: FragmentId, reign: int) -> bool:
@@ -235,12 +286,27 @@ class Hub(Generic[C]):
         popleft = self.parked.popleft
         return [popleft() for _ in range(min(amount, len(self.parked)))]
 
+    def surplus(self) -> list[Parked]:
+        """Parked messages that no consumer here takes soon leave, the newest first.
+
+        When a consumer has left, what was meant for it must not wait behind a busy one while
+        another node's is idle.
+        """
+        if not self.parked:
+            return []
+        room = sum(consumer.free() for consumer in self.ready())
+        return [self.parked.pop() for _ in range(len(self.parked) - room)]
+
     def drop_parked(self, fragment: FragmentId) -> list[int]:
         """Parked messages of one fragment leave; returns their positions."""
         gone = [parked.position for parked in self.parked if parked.fragment == fragment]
         if gone:
             self.parked = deque(p for p in self.parked if p.fragment != fragment)
         return gone
+
+
+def _ticket_of(consumer: Taker) -> int:
+    return consumer.ticket
 
 
 def _one_of_each_group(consumers: list[C]) -> list[C]:

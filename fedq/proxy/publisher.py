@@ -4,13 +4,14 @@ Inputs: messages of local channels, `on_done` marks of the primary. Outputs: num
 finished confirm groups.
 
 The publishes are numbered by this node (their *origin* is the node and its incarnation), and kept
-until the primary says that they are committed. After a failover they go to the new primary again;
-it knows the numbers of the old one's records and takes each publish once. A fragment whose
-primary is this very node is served the same way: if the node is deposed while it lives, its own
-publishers lose nothing either.
+until the primary says that they are committed, or refused by the queue's policy. After a failover
+they go to the new primary again; it knows the numbers of the old one's records and takes each
+publish once. A fragment whose primary is this very node is served the same way: if the node is
+deposed while it lives, its own publishers lose nothing either.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from fedq.core.batches import cut
@@ -21,12 +22,24 @@ from fedq.sessions.confirms import ConfirmGroup
 Owner = TypeVar("Owner")
 
 
+class Settled(NamedTuple):
+    """Positions in the fragment, by what a transaction decided about them."""
+
+    acknowledged: list[int]
+    requeued: list[int]
+    rejected: list[int]
+
+
 class Numbered(NamedTuple):
-    """Consecutive publishes from number `first` on."""
+    """Consecutive publishes from number `first` on.
+
+    With `settled` they are a transaction: all of it takes effect together.
+    """
 
     first: int
     messages: list[bytes]
     size: int
+    settled: Settled | None
 
 
 class FragmentPublisher(Generic[Owner]):
@@ -48,6 +61,7 @@ class FragmentPublisher(Generic[Owner]):
         self.remote_publishes = 0
         self._pending: list[bytes] = []
         self._unconfirmed: deque[Numbered] = deque()
+        #: The number of its last publish, and the group.
         self._waiting: deque[tuple[int, ConfirmGroup[Owner]]] = deque()
 
     @property
@@ -77,24 +91,48 @@ class FragmentPublisher(Generic[Owner]):
         batches = []
         for piece in cut(messages):
             part = messages[piece]
-            batches.append(Numbered(first + piece.start, part, sum(map(len, part))))
+            batches.append(Numbered(first + piece.start, part, sum(map(len, part)), None))
             self.bytes_unconfirmed += batches[-1].size
         self._unconfirmed += batches
         return batches
+
+    def add_atomic(
+        self, messages: list[bytes], settled: Settled, group: ConfirmGroup[Owner]
+    ) -> Numbered:
+        """Numbers a transaction's publishes (at least one); call `take` before.
+
+        `group` hears when it is committed. Kept until then, as what `take` gives.
+        """
+        assert not self._pending, "what was added before goes before"
+        batch = Numbered(self.last + 1, messages, sum(map(len, messages)), settled)
+        self.last += len(messages)
+        self.bytes_unconfirmed += batch.size
+        self._waiting.append((self.last, group))
+        self._unconfirmed.append(batch)
+        return batch
 
     def unconfirmed(self) -> list[Numbered]:
         """Everything taken and not done, in order: what a new primary must be told again."""
         return list(self._unconfirmed)
 
-    def on_done(self, through: int) -> list[ConfirmGroup[Owner]]:
-        """Publishes up to `through` are committed; the groups that end with them."""
+    def on_done(self, through: int, refused: Sequence[int] = ()) -> list[ConfirmGroup[Owner]]:
+        """Publishes up to `through` are committed, but for `refused`; the groups that end there."""
         unconfirmed, waiting = self._unconfirmed, self._waiting
         while unconfirmed and unconfirmed[0].first + len(unconfirmed[0].messages) - 1 <= through:
             self.bytes_unconfirmed -= unconfirmed.popleft().size
         groups: list[ConfirmGroup[Owner]] = []
+        if refused:
+            self._refuse(refused)
         while waiting and waiting[0][0] <= through:
             groups.append(waiting.popleft()[1])
         return groups
+
+    def _refuse(self, numbers: Sequence[int]) -> None:
+        """Tells the groups of their refused publishes; publishes without a group have none."""
+        for last, group in self._waiting:
+            mine = [last - number for number in numbers if last - group.size < number <= last]
+            if mine:
+                group.refuse(mine)
 
     def abandon(self) -> list[ConfirmGroup[Owner]]:
         """The fragment is deleted: nothing is owed any more."""

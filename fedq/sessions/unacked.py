@@ -5,6 +5,7 @@ names one tag, or all up to one (`multiple`), or all there are (tag 0 with `mult
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from fedq.core.ids import FragmentId
@@ -72,6 +73,19 @@ class UnackedWindow(Generic[Holder]):
         if not found and tag != 0:
             return None
         return found
+
+    def named(self, tag: int, multiple: bool) -> list[int]:
+        """The tags that an acknowledgement names, in order; none if it is unknown."""
+        if not multiple:
+            return [tag] if tag in self._by_tag else []
+        if tag > self.last_tag:
+            return []
+        return [known for known in self._by_tag if tag == 0 or known <= tag]
+
+    def restore(self, deliveries: Iterable[tuple[int, Delivery[Holder]]]) -> None:
+        """Deliveries that were resolved wait for an acknowledgement again, under their tags."""
+        self._by_tag = dict(sorted({**self._by_tag, **dict(deliveries)}.items()))
+        self._order = deque(self._by_tag)
 
     def take_all(self) -> list[Delivery[Holder]]:
         """Everything, in tag order; the window is empty afterwards (close, recover)."""

@@ -24,7 +24,7 @@ from fedq.core.ranges import Range
 from fedq.shell.pb import peer_pb2 as pb
 
 #: Raised with every change that an older node would misunderstand.
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 
 #: One message of the largest allowed body must pass, with everything around it.
 frame_bytes_max: Final = limits.record_bytes_max + limits.peer_frame_bytes_max
@@ -163,7 +163,10 @@ _CONVERTED: dict[str, Callable[[str], _Field]] = {
     "redelivered": _list,
     "acknowledged": _list,
     "requeued": _list,
+    "rejected": _list,
+    "unseen": _list,
     "unmatched": _list,
+    "refused": _list,
 }
 
 
@@ -178,6 +181,7 @@ def _kind(make: Any, slot: str) -> _Kind:
 
 _KINDS: tuple[_Kind, ...] = (
     _kind(peer.PublishBatch, "publish_batch"),
+    _kind(peer.PublishAtomic, "publish_atomic"),
     _kind(peer.PublishDone, "publish_done"),
     _kind(peer.Watch, "watch"),
     _kind(peer.Offer, "offer"),

@@ -43,7 +43,11 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "redelivered": NUMBERS,
     "acknowledged": NUMBERS,
     "requeued": NUMBERS,
+    "rejected": NUMBERS,
+    "unseen": NUMBERS,
     "unmatched": NUMBERS,
+    "refused": NUMBERS,
+    "level": st.integers(-(1 << 31), (1 << 31) - 1),
     "held": RANGES,
     "dropped": RANGES,
     "records": st.binary(max_size=100),
@@ -153,7 +157,7 @@ def test_a_flipped_bit_is_a_frame_or_refused(frame: peer.PeerFrame, where: int, 
 
 
 def _wire(**fields: object) -> bytes:
-    frame = pb.PeerFrame(version=1, sender="n1", first=1)
+    frame = pb.PeerFrame(version=2, sender="n1", first=1)
     frame.messages.add(**fields)
     return frame.SerializeToString()
 
@@ -163,13 +167,13 @@ def _wire(**fields: object) -> bytes:
     [
         (b"", "protocol version 0"),
         (b"\xff\xff", "not a peer frame"),
-        (pb.PeerFrame(version=2, sender="n1").SerializeToString(), "same release of fedq"),
-        (pb.PeerFrame(version=1).SerializeToString(), "name is empty"),
-        (pb.PeerFrame(version=1, sender="n" * 256).SerializeToString(), "longer than 255"),
+        (pb.PeerFrame(version=3, sender="n1").SerializeToString(), "same release of fedq"),
+        (pb.PeerFrame(version=2).SerializeToString(), "name is empty"),
+        (pb.PeerFrame(version=2, sender="n" * 256).SerializeToString(), "longer than 255"),
         (_wire(), "unknown kind"),
         (
             pb.PeerFrame(
-                version=1, sender="n1", messages=[pb.PeerMessage(offer=pb.Offer())]
+                version=2, sender="n1", messages=[pb.PeerMessage(offer=pb.Offer())]
             ).SerializeToString(),
             "without a number",
         ),

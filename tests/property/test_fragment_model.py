@@ -90,7 +90,7 @@ class FragmentMachine(RuleBasedStateMachine):
         self.published += len(new)
         through = first + len(bodies) - 1
         self.numbers[origin] = max(known, through)
-        assert self.fragment.out.owed.pop() == (self.fragment.last, origin, through)
+        assert self.fragment.out.owed.pop() == (self.fragment.last, origin, through, ())
 
     @rule(taker=takers, amount=st.integers(1, 6), settled=st.booleans())
     def take(self, taker: NodeId, amount: int, settled: bool) -> None:

@@ -46,6 +46,8 @@ class Consumer:
         self.limit = limit
         self.no_ack = no_ack
         self.group = group
+        self.priority = 0
+        self.ticket = 0
         self.held: list[tuple[FragmentId, int]] = []
 
     def free(self) -> int:
@@ -75,9 +77,10 @@ class Remote:
                     takers.watch(ME, consumers)
                 case Credit(amount=amount, once=once):
                     takers.grant(ME, amount, once)
-                case Settle(acknowledged=acknowledged, requeued=requeued):
+                case Settle(acknowledged=acknowledged, requeued=requeued, unseen=unseen):
                     fragment.settle(ME, acknowledged)
                     fragment.requeue(ME, requeued)
+                    fragment.take_back(ME, unseen)
         ready = fragment.ready_count
         for node, share in takers.shares(ready):
             taken = fragment.take(node, share)
@@ -115,6 +118,7 @@ class HubMachine(RuleBasedStateMachine):
         groups = [each.group for each in self.hub.consumers if each.group is not None]
         group = (groups[0] if groups else Group(3)) if shared and not no_ack else None
         self.hub.add(Consumer(limit, no_ack, group))
+        self.given = dict.fromkeys(FRAGMENTS, 0)
         self.tell_consumers()
         self.end_turn()
 
@@ -125,14 +129,14 @@ class HubMachine(RuleBasedStateMachine):
         consumer = data.draw(st.sampled_from(self.hub.consumers))
         self.hub.remove(consumer)
         for number, position in consumer.held:
-            self.remotes[number].inbox.append(Settle(number, 1, [], [position]))
+            self.remotes[number].inbox.append(Settle(number, 1, [], [position], [], []))
         if consumer.group is not None:
             consumer.group.held -= len(consumer.held)
-        if not self.hub.consumers:
-            for parked in self.hub.take_parked(len(self.hub.parked)):
-                back = Settle(parked.fragment, 1, [], [parked.position])
+        self.given = dict.fromkeys(FRAGMENTS, 0)
+        if self.hub.parked:
+            for parked in self.hub.surplus():
+                back = Settle(parked.fragment, 1, [], [], [], [parked.position])
                 self.remotes[parked.fragment].inbox.append(back)
-            self.given = dict.fromkeys(FRAGMENTS, 0)
         self.tell_consumers()
         self.end_turn()
 
@@ -146,12 +150,12 @@ class HubMachine(RuleBasedStateMachine):
             consumer.group.held -= len(settled)
         for number, position in settled:
             self.done.append(Place(number, position))
-            self.remotes[number].inbox.append(Settle(number, 1, [position], []))
+            self.remotes[number].inbox.append(Settle(number, 1, [position], [], [], []))
         self.end_turn()
 
     def tell_consumers(self) -> None:
         for number, remote in self.remotes.items():
-            remote.inbox.append(Watch(number, 1, self.hub.count, False))
+            remote.inbox.append(Watch(number, 1, self.hub.count, False, self.hub.ticket))
 
     # --- fragments -------------------------------------------------------------------------------
 
@@ -182,7 +186,7 @@ class HubMachine(RuleBasedStateMachine):
                     self.given[number] = max(0, self.given[number] - len(positions))
                     if not self.hub.consumers:
                         gone = self.hub.drop_parked(number)
-                        self.remotes[number].inbox.append(Settle(number, 1, [], gone))
+                        self.remotes[number].inbox.append(Settle(number, 1, [], [], [], gone))
         self.end_turn()
 
     # --- the node's end of a turn ----------------------------------------------------------------
@@ -203,7 +207,7 @@ class HubMachine(RuleBasedStateMachine):
         for order in hub.orders():
             self.check_order(order.amount, order.once, free - reserved)
             self.given[order.fragment] += order.amount
-            credit = Credit(order.fragment, 1, order.amount, order.once)
+            credit = Credit(order.fragment, 1, order.amount, order.once, order.level)
             self.remotes[order.fragment].inbox.append(credit)
             if order.once:
                 reserved += order.amount
@@ -221,7 +225,7 @@ class HubMachine(RuleBasedStateMachine):
         for parked in part:
             if consumer.no_ack:
                 self.done.append(Place(parked.fragment, parked.position))
-                settle = Settle(parked.fragment, 1, [parked.position], [])
+                settle = Settle(parked.fragment, 1, [parked.position], [], [], [])
                 self.remotes[parked.fragment].inbox.append(settle)
             else:
                 consumer.held.append((parked.fragment, parked.position))
@@ -272,7 +276,7 @@ class HubMachine(RuleBasedStateMachine):
             for consumer in self.hub.consumers:
                 for number, position in consumer.held:
                     self.done.append(Place(number, position))
-                    self.remotes[number].inbox.append(Settle(number, 1, [position], []))
+                    self.remotes[number].inbox.append(Settle(number, 1, [position], [], [], []))
                 consumer.held = []
                 if consumer.group is not None:
                     consumer.group.held = 0

@@ -44,7 +44,7 @@ class PublisherMachine(RuleBasedStateMachine):
     def add(self, count: int, confirmed: bool) -> None:
         bodies = [message(str(len(self.bodies) + n)) for n in range(count)]
         self.bodies += bodies
-        group = ConfirmGroup("channel", len(self.bodies), 1) if confirmed else None
+        group = ConfirmGroup("channel", len(self.bodies), count, 1) if confirmed else None
         self.publisher.add(bodies, group)
         if group is not None:
             self.waiting.append((len(self.bodies), group))

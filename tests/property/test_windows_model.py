@@ -92,6 +92,7 @@ class ConfirmMachine(RuleBasedStateMachine):
         self.tags: list[tuple[int, int]] = []
         self.waiting: list[int] = []
         self.told = 0
+        self.refused: dict[int, None] = {}
 
     @rule(count=st.integers(1, 4), places=st.integers(0, 3))
     def publish(self, count: int, places: int) -> None:
@@ -109,6 +110,11 @@ class ConfirmMachine(RuleBasedStateMachine):
         """One place of one group has everything, in whatever order places are heard."""
         open_groups = [index for index, waiting in enumerate(self.waiting) if waiting]
         index = data.draw(st.sampled_from(open_groups))
+        first, last = self.tags[index]
+        refused = data.draw(st.lists(st.integers(first, last), max_size=2))
+        if refused:
+            self.groups[index].refuse(last - tag for tag in refused)
+            self.refused.update(dict.fromkeys(refused))
         self.groups[index].waiting -= 1
         self.waiting[index] -= 1
 
@@ -120,11 +126,17 @@ class ConfirmMachine(RuleBasedStateMachine):
             if waiting:
                 break
             through = last
-        wanted = through if through > self.told else 0
-        assert self.window.flush() == wanted
+        heard: dict[int, bool] = {}
+        told = self.told
+        for tag, multiple, safe in self.window.flush():
+            for each in range(told + 1 if multiple else tag, tag + 1):
+                heard[each] = safe
+            told = tag
+        wanted = range(self.told + 1, max(self.told, through) + 1)
+        assert heard == {tag: tag not in self.refused for tag in wanted}
         self.told = max(self.told, through)
         assert self.window.confirmed == self.told
-        assert self.window.flush() == 0
+        assert self.window.flush() == []
 
 
 TestUnacked = UnackedMachine.TestCase

@@ -55,7 +55,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
-    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted")
+    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic")
     PUBLISH_BATCH_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_DONE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,7 @@ class PeerMessage(_message.Message):
     REPLY_FIELD_NUMBER: _ClassVar[int]
     GOT_FIELD_NUMBER: _ClassVar[int]
     REPLICA_WANTED_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_ATOMIC_FIELD_NUMBER: _ClassVar[int]
     publish_batch: PublishBatch
     publish_done: PublishDone
     watch: Watch
@@ -104,7 +105,8 @@ class PeerMessage(_message.Message):
     reply: Reply
     got: Got
     replica_wanted: ReplicaWanted
-    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ...) -> None: ...
+    publish_atomic: PublishAtomic
+    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("node", "incarnation")
@@ -147,26 +149,52 @@ class PublishBatch(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class PublishDone(_message.Message):
-    __slots__ = ("fragment", "reign", "through")
+    __slots__ = ("fragment", "reign", "through", "refused")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     THROUGH_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     through: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ...) -> None: ...
+    refused: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PublishAtomic(_message.Message):
+    __slots__ = ("fragment", "reign", "origin", "first", "resent", "messages", "acknowledged", "requeued", "rejected")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    RESENT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    REQUEUED_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    origin: Origin
+    first: int
+    resent: bool
+    messages: _containers.RepeatedScalarFieldContainer[bytes]
+    acknowledged: _containers.RepeatedScalarFieldContainer[int]
+    requeued: _containers.RepeatedScalarFieldContainer[int]
+    rejected: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ..., rejected: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Watch(_message.Message):
-    __slots__ = ("fragment", "reign", "consumers", "exclusive")
+    __slots__ = ("fragment", "reign", "consumers", "exclusive", "ticket")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     consumers: int
     exclusive: bool
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., exclusive: _Optional[bool] = ...) -> None: ...
+    ticket: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., exclusive: _Optional[bool] = ..., ticket: _Optional[int] = ...) -> None: ...
 
 class Offer(_message.Message):
     __slots__ = ("fragment", "reign")
@@ -177,16 +205,18 @@ class Offer(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
-    __slots__ = ("fragment", "reign", "amount", "once")
+    __slots__ = ("fragment", "reign", "amount", "once", "level")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     AMOUNT_FIELD_NUMBER: _ClassVar[int]
     ONCE_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     amount: int
     once: bool
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., amount: _Optional[int] = ..., once: _Optional[bool] = ...) -> None: ...
+    level: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., amount: _Optional[int] = ..., once: _Optional[bool] = ..., level: _Optional[int] = ...) -> None: ...
 
 class CreditBack(_message.Message):
     __slots__ = ("fragment", "reign", "amount")
@@ -223,30 +253,36 @@ class Deliver(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., redelivered: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Settle(_message.Message):
-    __slots__ = ("fragment", "reign", "acknowledged", "requeued")
+    __slots__ = ("fragment", "reign", "acknowledged", "requeued", "rejected", "unseen")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     REQUEUED_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    UNSEEN_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     acknowledged: _containers.RepeatedScalarFieldContainer[int]
     requeued: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ...) -> None: ...
+    rejected: _containers.RepeatedScalarFieldContainer[int]
+    unseen: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ..., rejected: _Optional[_Iterable[int]] = ..., unseen: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Attach(_message.Message):
-    __slots__ = ("fragment", "reign", "consumers", "held", "exclusive")
+    __slots__ = ("fragment", "reign", "consumers", "held", "exclusive", "ticket")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     consumers: int
     held: Ranges
     exclusive: bool
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
+    ticket: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ..., exclusive: _Optional[bool] = ..., ticket: _Optional[int] = ...) -> None: ...
 
 class ReplicaOffer(_message.Message):
     __slots__ = ("fragment", "reign", "held", "copy")
@@ -373,12 +409,14 @@ class Relay(_message.Message):
     def __init__(self, first: _Optional[int] = ..., vhost: _Optional[str] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class RelayDone(_message.Message):
-    __slots__ = ("through", "unmatched")
+    __slots__ = ("through", "unmatched", "refused")
     THROUGH_FIELD_NUMBER: _ClassVar[int]
     UNMATCHED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     through: int
     unmatched: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, through: _Optional[int] = ..., unmatched: _Optional[_Iterable[int]] = ...) -> None: ...
+    refused: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, through: _Optional[int] = ..., unmatched: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Call(_message.Message):
     __slots__ = ("request", "fragment", "verb")

@@ -12,8 +12,12 @@ ONE, TWO = FragmentId(1), FragmentId(2)
 class Consumer:
     """Takes as much as the test says."""
 
-    def __init__(self, appetite: int, group: object | None = None) -> None:
+    def __init__(
+        self, appetite: int, group: object | None = None, priority: int = 0, ticket: int = 0
+    ) -> None:
         self.appetite = appetite
+        self.priority = priority
+        self.ticket = ticket
         self.group = group
         self.no_ack = False
 
@@ -56,22 +60,22 @@ def test_scarce_credit_is_given_to_one_offer_at_a_time() -> None:
     assert made.orders() == [], "nobody has said that it has messages"
     made.on_offer(ONE, 1)
     made.on_offer(TWO, 1)
-    assert made.orders() == [CreditOrder(ONE, 1, 1, True)]
+    assert made.orders() == [CreditOrder(ONE, 1, 1, True, 0)]
     assert made.orders() == []
     made.on_credit_back(ONE, 1, 1)
-    assert made.orders() == [CreditOrder(TWO, 1, 1, True)]
+    assert made.orders() == [CreditOrder(TWO, 1, 1, True, 0)]
 
 
 def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() -> None:
     made = hub(4 * PLENTIFUL)
     share = 2 * PLENTIFUL
-    assert made.orders() == [CreditOrder(ONE, 1, share, False), CreditOrder(TWO, 1, share, False)]
+    assert made.orders() == [CreditOrder(ONE, 1, share, False, 0), CreditOrder(TWO, 1, share, False, 0)]
     made.on_deliver(ONE, 1, [1], [], [b"a"])
     made.take_parked(1)
     assert made.orders() == []
     made.on_deliver(ONE, 1, list(range(2, share + 1)), [], [b"a"] * (share - 1))
     made.take_parked(share)
-    assert made.orders() == [CreditOrder(ONE, 1, share, False)]
+    assert made.orders() == [CreditOrder(ONE, 1, share, False, 0)]
 
 
 def test_credit_has_an_upper_bound() -> None:

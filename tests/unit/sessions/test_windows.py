@@ -57,16 +57,24 @@ def test_the_first_unsafe_publish_holds_back_the_confirms_behind_it() -> None:
     made = ConfirmWindow("channel")
     first, second = made.open(2, 1), made.open(1, 2)
     second.waiting = 0
-    assert made.flush() == 0
+    assert made.flush() == []
     first.waiting = 0
-    assert made.flush() == 3
-    assert made.flush() == 0
+    assert made.flush() == [(3, True, True)]
+    assert made.flush() == []
 
 
 def test_a_publish_that_nobody_has_to_store_is_confirmed_in_its_turn() -> None:
     made = ConfirmWindow("channel")
     first = made.open(1, 1)
     made.open(1, 0)
-    assert made.flush() == 0
+    assert made.flush() == []
     first.waiting = 0
-    assert made.flush() == 2
+    assert made.flush() == [(2, True, True)]
+
+
+def test_a_refused_publish_is_told_apart_from_those_around_it() -> None:
+    made = ConfirmWindow("channel")
+    group = made.open(10, 1)
+    group.refuse([5])
+    group.waiting = 0
+    assert made.flush() == [(4, True, True), (5, False, False), (10, True, True)]

@@ -1,0 +1,82 @@
+"""What a queue's policy does to a fragment's messages, besides what happens as they come and go.
+
+Called by the node: `wake` and `expire` before messages are handed out, `expire` once more and
+`trim` afterwards, so that a message that a consumer could take at once is not lost to a limit;
+`fits` before publishes are let in where they may be refused.
+"""
+
+from collections.abc import Sequence
+
+from fedq.core.message import body_size
+from fedq.core.policy import EXPIRED, TOO_LONG
+from fedq.fragments.fragment import DELAYED, Fragment
+from fedq.journal.records import NOTE_DUE, NOTE_EXPIRES
+
+#: How many messages over the limit leave in one step.
+_TRIM_STEP = 1_000
+
+
+def wake(fragment: Fragment, unix_ms: int) -> None:
+    """Delayed messages that are due become ready, at their old places and as new."""
+    for when, position in fragment.delayed.due(unix_ms + 1):
+        due = fragment.notes[NOTE_DUE]
+        if due.get(position) == when and fragment.unacked.get(position) == DELAYED:
+            del due[position]
+            fragment.put_back([position])
+
+
+def expire(fragment: Fragment, before_ms: int) -> None:
+    """Ready messages whose time was over before that moment die, wherever in the line they are.
+
+    One that is with a consumer lives on; when it comes back its time is looked at again.
+    """
+    appointments = fragment.expiring.due(before_ms)
+    if not appointments:
+        return
+    expires = fragment.notes.get(NOTE_EXPIRES, {})
+    gone: dict[int, None] = {}
+    for when, position in appointments:
+        if expires.get(position) == when and position not in fragment.unacked:
+            gone[position] = None
+    fragment.bury_ready(sorted(gone), EXPIRED)
+
+
+def next_ms(fragment: Fragment) -> int | None:
+    """When the fragment is to be looked at next, in milliseconds of the wall clock."""
+    times = [t for t in (fragment.expiring.next_ms, fragment.delayed.next_ms) if t is not None]
+    return min(times, default=None)
+
+
+def trim(fragment: Fragment) -> None:
+    """Beyond its length the queue loses from its head (RabbitMQ's drop-head)."""
+    policy = fragment.policy
+    while excess := _excess(fragment):
+        head = fragment.line.take(min(excess, _TRIM_STEP), fragment.messages, fragment.unacked)
+        fragment.bury_ready(sorted(head), TOO_LONG)
+        if policy.max_bytes is None and excess <= _TRIM_STEP:
+            return
+
+
+def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
+    """How many of the first of these messages a fragment that refuses has room for."""
+    policy = fragment.policy
+    room = len(messages)
+    if policy.max_length is not None:
+        room = min(room, max(0, policy.max_length - fragment.ready_count))
+    if policy.max_bytes is not None:
+        left = policy.max_bytes - fragment.ready_bytes
+        for index, message in enumerate(messages[:room]):
+            left -= body_size(message)
+            if left < 0:
+                return index
+    return room
+
+
+def _excess(fragment: Fragment) -> int:
+    """How many messages are too many; of bytes it is only known that there are too many."""
+    policy = fragment.policy
+    if policy.max_length is not None and fragment.ready_count > policy.max_length:
+        return fragment.ready_count - policy.max_length
+    if policy.max_bytes is not None and fragment.ready_bytes > policy.max_bytes:
+        return 1
+    return 0

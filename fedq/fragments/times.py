@@ -1,0 +1,33 @@
+"""When something is due about messages: a time, a position.
+
+Input: appointments; entries are never taken back, so whoever asks what is due looks whether it
+still matters. Times are milliseconds of the wall clock (they outlive a process).
+"""
+
+import heapq
+
+
+class Appointments:
+    """A queue of (when, position)."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int]] = []
+
+    def add(self, when_ms: int, position: int) -> None:
+        """Something is due about the message then."""
+        heapq.heappush(self._heap, (when_ms, position))
+
+    @property
+    def next_ms(self) -> int | None:
+        """The earliest time; None if nothing will be due."""
+        return self._heap[0][0] if self._heap else None
+
+    def due(self, before_ms: int) -> list[tuple[int, int]]:
+        """What is due before that time, in order of time; it leaves."""
+        heap = self._heap
+        found: list[tuple[int, int]] = []
+        while heap and heap[0][0] < before_ms:
+            found.append(heapq.heappop(heap))
+        return found

@@ -1,0 +1,114 @@
+"""Publishes enter the fragments of this node, or are refused where a queue's length asks for it.
+
+A queue with `x-overflow` reject-publish is full only as long as no consumer takes what is there:
+before a publish is refused, the queue is dispatched.
+
+Changes fragments; marks their primaries and queues.
+"""
+
+from collections.abc import Callable, Sequence
+
+from fedq.core.ids import NodeId, Origin, QueueKey
+from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
+from fedq.fragments.enforcement import fits
+from fedq.fragments.fragment import Fragment
+from fedq.node.state import NodeState, Primary, PrivateQueue
+from fedq.proxy.publisher import Settled
+
+
+class Admission:
+    """See the module's docstring; the node sets `dispatch` before its first turn."""
+
+    __slots__ = ("dispatch", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        #: Hands out what consumers take now.
+        self.dispatch: Callable[[QueueKey], None] = _unset
+
+    def publish(
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes], resent: bool
+    ) -> None:
+        """A batch of one origin's publishes for a fragment that this node serves."""
+        fragment, unix_ms = primary.fragment, self.state.unix_ms
+        self.state.dirty_primaries[fragment.fragment_id] = None
+        if not fragment.refuses:
+            fragment.publish(origin, first, messages, resent, unix_ms)
+            return
+        known = max(0, min(len(messages), fragment.origins.get(origin, 0) - first + 1))
+        if known:
+            fragment.publish(origin, first, messages[:known], resent, unix_ms)
+        number, left = first + known, messages[known:]
+        while left:
+            room = self._room(primary.queue, fragment, left)
+            if not room:
+                break
+            fragment.publish(origin, number, left[:room], resent, unix_ms)
+            number, left = number + room, left[room:]
+        if not left:
+            return
+        if fragment.policy.overflow == REJECT_PUBLISH_DLX:
+            self._publish_dead(fragment, origin, number, left)
+        fragment.refuse(origin, number, len(left))
+
+    def _publish_dead(
+        self, fragment: Fragment, origin: Origin, number: int, messages: Sequence[bytes]
+    ) -> None:
+        """Refused messages that go to the dead-letter exchange pass through the fragment."""
+        first = fragment.last + 1
+        fragment.publish(origin, number, messages, False, self.state.unix_ms)
+        fragment.out.owed.pop()
+        fragment.bury_ready(list(range(first, first + len(messages))), TOO_LONG)
+
+    def publish_atomic(
+        self, primary: Primary, taker: NodeId, origin: Origin, first: int,
+        messages: Sequence[bytes], resent: bool, settled: Settled,
+    ) -> None:  # fmt: skip
+        """A transaction: all of it becomes one event for journal and backups.
+
+        It is not refused for the queue's length, which a transaction may exceed.
+        """
+        fragment = primary.fragment
+        mark = fragment.begin_atomic()
+        fragment.publish(origin, first, messages, resent, self.state.unix_ms)
+        fragment.settle(taker, settled.acknowledged)
+        fragment.requeue(taker, settled.requeued)
+        fragment.reject(taker, settled.rejected)
+        fragment.end_atomic(mark)
+        # What is owed waits for the whole.
+        owed = fragment.out.owed.pop()
+        fragment.out.owed.append(owed._replace(event=fragment.last, refused=()))
+        self.state.dirty_primaries[fragment.fragment_id] = None
+        self.state.dirty_queues[primary.queue] = None
+
+    def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
+        """Publishes for a private queue; returns the indexes of those that it refuses."""
+        fragment, unix_ms = private.fragment, self.state.unix_ms
+        self.state.dirty_queues[private.key] = None
+        if not fragment.refuses:
+            fragment.publish_private(messages, unix_ms)
+            return []
+        start = 0
+        while start < len(messages):
+            room = self._room(private.key, fragment, messages[start:])
+            if not room:
+                break
+            fragment.publish_private(messages[start : start + room], unix_ms)
+            start += room
+        refused = list(range(start, len(messages)))
+        if refused and fragment.policy.overflow == REJECT_PUBLISH_DLX:
+            first = fragment.last + 1
+            fragment.publish_private(messages[start:], unix_ms)
+            fragment.bury_ready(list(range(first, first + len(refused))), TOO_LONG)
+        return refused
+
+    def _room(self, queue: QueueKey, fragment: Fragment, messages: Sequence[bytes]) -> int:
+        room = fits(fragment, messages)
+        if room < len(messages):
+            self.dispatch(queue)
+            room = fits(fragment, messages)
+        return room
+
+
+def _unset(_: QueueKey) -> None:
+    raise AssertionError("the node wires this before its first turn")

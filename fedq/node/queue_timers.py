@@ -1,0 +1,107 @@
+"""What a queue's policy does as time goes by, at the end of turns and with the clock.
+
+Messages expire and become due, queues are cut to their length, and queues that nobody uses go
+(`x-expires`): shared ones by their first fragment's primary, private ones here.
+
+Changes fragments of this node; marks them, and sets `alarms`.
+"""
+
+import heapq
+from collections.abc import Callable
+
+from fedq.core.ids import FragmentId
+from fedq.fragments import enforcement
+from fedq.fragments.fragment import Fragment
+from fedq.node.dead_letters import DeadLetters
+from fedq.node.state import NodeState, Primary, PrivateQueue
+
+
+class QueueTimers:
+    """See the module's docstring; the node sets `drop_private` before its first turn."""
+
+    __slots__ = ("_armed", "drop_private", "letters", "state")
+
+    def __init__(self, state: NodeState, letters: DeadLetters) -> None:
+        self.state = state
+        self.letters = letters
+        #: The earliest alarm of each fragment.
+        self._armed: dict[FragmentId, int] = {}
+        #: Ends private queues that nobody used for too long.
+        self.drop_private: Callable[[list[PrivateQueue]], None] = _unset
+
+    # --- around the dispatch of a turn -------------------------------------------------------
+
+    def before(self, fragment: Fragment) -> None:
+        """What is due changes what can be handed out.
+
+        A message that came in this very turn, with no time to live, is still to be offered.
+        """
+        if fragment.delayed.next_ms is not None:
+            enforcement.wake(fragment, self.state.unix_ms)
+        if fragment.expiring.next_ms is not None:
+            enforcement.expire(fragment, self.state.unix_ms)
+
+    def after(self, primary: Primary) -> None:
+        """What nobody took is subject to the queue's limits; the dead set out."""
+        fragment = primary.fragment
+        if not self.state.serving or primary.attaching:
+            return
+        self._enforce(fragment)
+        if fragment.out.dead:
+            self.letters.send(primary)
+
+    def after_private(self, private: PrivateQueue) -> None:
+        """The same for a queue of this node alone."""
+        self._enforce(private.fragment)
+        if private.fragment.out.dead:
+            self.letters.send_private(private)
+
+    def _enforce(self, fragment: Fragment) -> None:
+        if fragment.expiring.next_ms is not None:
+            enforcement.expire(fragment, self.state.unix_ms + 1)
+        policy = fragment.policy
+        if policy.max_length is not None or policy.max_bytes is not None:
+            enforcement.trim(fragment)
+        next_ms = enforcement.next_ms(fragment)
+        if next_ms is not None:
+            self._arm(fragment.fragment_id, next_ms)
+
+    # --- the clock ---------------------------------------------------------------------------
+
+    def _arm(self, fragment: FragmentId, when_ms: int) -> None:
+        armed = self._armed.get(fragment)
+        if armed is None or when_ms < armed:
+            self._armed[fragment] = when_ms
+            heapq.heappush(self.state.alarms, (when_ms, fragment))
+
+    def tick(self) -> None:
+        """Fragments for which something is due are looked at in this turn."""
+        state, alarms = self.state, self.state.alarms
+        while alarms and alarms[0][0] <= state.unix_ms:
+            when, fragment = heapq.heappop(alarms)
+            if self._armed.get(fragment) != when:
+                continue
+            del self._armed[fragment]
+            private = state.private_by_id.get(fragment)
+            if private is not None:
+                state.dirty_queues[private.key] = None
+            elif fragment in state.primaries:
+                state.dirty_primaries[fragment] = None
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        state = self.state
+        unused: list[PrivateQueue] = []
+        for key in state.expiring:
+            private = state.private[key]
+            expires = private.policy.expires_ms
+            if private.hub.consumers:
+                private.used_ms = state.now_ms
+            elif expires is not None and state.now_ms - private.used_ms >= expires:
+                unused.append(private)
+        if unused:
+            self.drop_private(unused)
+
+
+def _unset(_: list[PrivateQueue]) -> None:
+    raise AssertionError("the node wires this before its first turn")

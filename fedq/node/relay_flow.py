@@ -1,0 +1,186 @@
+"""Publishes on their way to the private queues of other nodes, and those that come from there.
+
+A publish goes once to each interested node, which expands it (design D5); its answer says what
+found no queue and what was refused.
+
+Changes the peers' relays and private fragments; sends to peers.
+"""
+
+from collections.abc import Callable, Mapping
+
+from fedq.amqp.content import decode_properties
+from fedq.amqp.deliveries import return_frames
+from fedq.core.errors import NO_ROUTE
+from fedq.core.ids import NodeId
+from fedq.core.message import route_of, split
+from fedq.core.peer_messages import Relay, RelayDone
+from fedq.node.admission import Admission
+from fedq.node.publishing import settle_groups
+from fedq.node.state import Channel, NodeState, RelayWaiter
+from fedq.proxy.links import NO_SESSION
+
+
+class RelayFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("admission", "state")
+
+    def __init__(self, state: NodeState, admission: Admission) -> None:
+        self.state = state
+        self.admission = admission
+
+    # --- to other nodes ----------------------------------------------------------------------
+
+    def is_linked(self, node: NodeId) -> bool:
+        """Whether the node counts as up, so that publishers may wait for it."""
+        peer = self.state.peers.get(node)
+        return peer is not None and peer.link.session != NO_SESSION
+
+    def keep_for_absent(self, vhost: str, nodes: tuple[NodeId, ...], messages: list[bytes]) -> None:
+        """Nodes that count as down may be back with their subscribers; nobody waits for them."""
+        for node in nodes:
+            peer = self.state.peers.get(node)
+            if peer is None or peer.link.session != NO_SESSION or not peer.introduced:
+                continue
+            if peer.relays.full:
+                self.state.lost_peers[node] = None
+            elif not peer.relays.add(vhost, messages, None):
+                self.flush(node)
+                peer.relays.add(vhost, messages, None)
+
+    def relay(
+        self, vhost: str, nodes: list[NodeId], messages: list[bytes], waiter: RelayWaiter
+    ) -> None:
+        """Publishes for these nodes; a channel that sends more than they take waits."""
+        waiter.size = len(messages)
+        wanted = waiter if waiter.group is not None or waiter.mandatory else None
+        for node in nodes:
+            relays = self.state.peers[node].relays
+            waiter.waiting += 1
+            if not relays.add(vhost, messages, wanted):
+                self.flush(node)
+                relays.add(vhost, messages, wanted)
+            if relays.full and waiter.channel is not None:
+                client = waiter.channel.client
+                self.state.hold_reading(client, f"relays to {node}")
+                relays.paused[client.connection] = None
+
+    def flush(self, node: NodeId) -> None:
+        """This turn's relays to one node, as one message."""
+        for batch in self.state.peers[node].relays.take():
+            self.state.send(node, Relay(*batch))
+
+    def resend(self, node: NodeId) -> None:
+        """A new session with a peer that stayed up: what it has not answered goes again."""
+        self.flush(node)
+        for batch in self.state.peers[node].relays.unanswered():
+            self.state.send(node, Relay(*batch))
+
+    # --- from other nodes --------------------------------------------------------------------
+
+    def on_relay(self, sender: NodeId, message: Relay) -> None:
+        """Publishes for the private queues of this node; those sent again are known."""
+        peer = self.state.peers[sender]
+        member = self.state.map.members[sender]
+        known = peer.relayed.get(member.incarnation, 0)
+        through = message.first + len(message.messages) - 1
+        peer.relayed = {member.incarnation: max(known, through)}
+        if known >= message.first:
+            message = message._replace(
+                first=known + 1, messages=message.messages[known + 1 - message.first :]
+            )
+        unmatched: list[int] = []
+        refused: list[int] = []
+        for number, body in enumerate(message.messages, message.first):
+            private = self.state.router.route_private(
+                message.vhost, route_of(body), properties_of(body)
+            )
+            if not private:
+                unmatched.append(number)
+            turned_away = 0
+            for queue in private:
+                here = self.state.private_by_id[queue]
+                turned_away += len(self.admission.publish_private(here, [body]))
+            if turned_away:
+                refused.append(number)
+        done = RelayDone(through, unmatched, refused)
+        if self.state.memory_full:
+            self.state.relays_done.append((sender, done))
+        else:
+            self.state.send(sender, done)
+
+    # --- what became of them -----------------------------------------------------------------
+
+    def on_relay_done(self, sender: NodeId, message: RelayDone) -> None:
+        """Relayed publishes are in their queues, or had none there, or were refused."""
+        done = self.state.peers[sender].relays.on_done(message.through)
+        for last, waiter in done if message.refused else ():
+            mine = [last - n for n in message.refused if last - waiter.size < n <= last]
+            if mine and waiter.group is not None:
+                waiter.group.refuse(mine)
+        self._finish(done, dict.fromkeys(message.unmatched))
+        self._release(sender)
+
+    def _release(self, node: NodeId) -> None:
+        """Connections that waited for a slow peer are read again."""
+        relays = self.state.peers[node].relays
+        if not relays.paused or not relays.relaxed:
+            return
+        paused, relays.paused = relays.paused, {}
+        for connection in paused:
+            client = self.state.clients.get(connection)
+            if client is not None:
+                self.state.release_reading(client, f"relays to {node}")
+
+    def on_peer_down(self, node: NodeId) -> None:
+        """The peer counts as down: publishers wait for its private queues no longer."""
+        self._give_up(node, self.state.peers[node].relays.release())
+
+    def on_peer_gone(self, node: NodeId) -> None:
+        """The peer's private queues died with its process: nothing is owed to them."""
+        self._give_up(node, self.state.peers[node].relays.abandon())
+
+    def _give_up(self, node: NodeId, done: list[tuple[int, RelayWaiter]]) -> None:
+        missed = {last - back: None for last, waiter in done for back in range(waiter.size)}
+        self._finish(done, missed)
+        self._release(node)
+
+    def _finish(self, done: list[tuple[int, RelayWaiter]], unmatched: dict[int, None]) -> None:
+        for last, waiter in done:
+            waiter.waiting -= 1
+            if waiter.mandatory:
+                self._note_matches(waiter, last, unmatched)
+            if waiter.waiting:
+                continue
+            if waiter.channel is not None and not waiter.channel.closed:
+                for message in waiter.mandatory.values():
+                    give_back(self.state, waiter.channel, message)
+            if waiter.group is not None:
+                settle_groups(self.state, [waiter.group])
+
+    def _note_matches(self, waiter: RelayWaiter, last: int, unmatched: dict[int, None]) -> None:
+        """Mandatory messages that this node matched need not be returned."""
+        first = last - waiter.size + 1
+        waiter.mandatory = {
+            index: message
+            for index, message in waiter.mandatory.items()
+            if first + index in unmatched
+        }
+
+
+def give_back(state: NodeState, channel: Channel, message: bytes) -> None:
+    """basic.return of a mandatory message that found no queue."""
+    machine = channel.client.machine
+    return_frames(
+        machine.parts, channel.number, NO_ROUTE, "NO_ROUTE", message, machine.frame_bytes_max
+    )
+    state.dirty_clients[channel.client] = None
+
+
+def properties_of(message: bytes) -> Callable[[], Mapping[str, object]]:
+    """The message's properties, decoded when somebody asks."""
+
+    def properties() -> Mapping[str, object]:
+        return decode_properties(split(message)[1])
+
+    return properties

@@ -1,0 +1,185 @@
+"""tx.select, tx.commit and tx.rollback (AMQP 0-9-1 1.9): atomic on one shared fragment.
+
+Between select and commit a channel's publishes and settlements wait with it. A commit that
+concerns one shared fragment, and queues of this node alone, takes effect as one event of that
+fragment: its copies and its journal have all of it or nothing. (The queues of this node alone
+live in its memory: if it dies, nobody sees what they had.) What concerns more is refused by a
+channel error, and nothing of it takes effect (docs/adr/0018).
+"""
+
+from fedq.amqp.method_types import (
+    Method,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+from fedq.amqp.methods import ids_of
+from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
+from fedq.core.ids import FragmentId
+from fedq.core.limits import transaction_bytes_max, transaction_steps_max
+from fedq.core.peer_messages import CALL_SYNC
+from fedq.node.answers import Answers
+from fedq.node.asking import Asking
+from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.outlets import Outlets, Reach
+from fedq.node.relay_flow import give_back
+from fedq.node.state import Channel, NodeState, Owner, Settlements, Transaction
+from fedq.proxy.publisher import Settled
+from fedq.sessions.confirms import ConfirmGroup
+
+
+class Committing:
+    """A commit on its way; hears when it is safe."""
+
+    __slots__ = ("answers", "channel")
+
+    def __init__(self, answers: Answers, channel: Channel) -> None:
+        self.answers = answers
+        self.channel = channel
+
+    def on_committed(self) -> None:
+        """All of it took effect."""
+        self.answers.finish(self.channel, TxCommitOk())
+
+
+class Transactions:
+    """See the module's docstring."""
+
+    __slots__ = ("answers", "asking", "consuming", "outlets", "state")
+
+    def __init__(
+        self, state: NodeState, answers: Answers, asking: Asking, consuming: ConsumeFlow,
+        outlets: Outlets,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.answers = answers
+        self.asking = asking
+        self.consuming = consuming
+        self.outlets = outlets
+
+    def select(self, channel: Channel, request: TxSelect) -> None:
+        """tx.select; a channel confirms or transacts, not both."""
+        if channel.confirms is not None:
+            raise _refusal(request, "cannot switch from confirm to tx mode")
+        if channel.transaction is None:
+            channel.transaction = Transaction()
+        self.answers.reply(channel, TxSelectOk())
+
+    def rollback(self, channel: Channel, request: TxRollback) -> None:
+        """tx.rollback: the publishes are forgotten, the deliveries wait again."""
+        transaction = self._transaction(channel, request)
+        channel.transaction = Transaction()
+        channel.unacked.restore((tag, delivery) for tag, delivery, _ in transaction.settles)
+        self.answers.reply(channel, TxRollbackOk())
+
+    def commit(self, channel: Channel, request: TxCommit) -> None:
+        """tx.commit; answered when it is safe."""
+        transaction = self._transaction(channel, request)
+        reaches = self._reaches(channel, transaction)
+        try:
+            fragment = self._only_fragment(transaction, reaches, request)
+        except ChannelViolation:
+            channel.unacked.restore((tag, delivery) for tag, delivery, _ in transaction.settles)
+            raise
+        channel.transaction = Transaction()
+        settlements = self._settle_private(channel, transaction, fragment)
+        messages = self._publish_private(channel, transaction, reaches)
+        if fragment is None:
+            self.answers.reply(channel, TxCommitOk())
+            return
+        self.answers.wait(channel)
+        if messages:
+            publisher = self.outlets.publisher_of(fragment)
+            self.outlets.flush(fragment)
+            committing = Committing(self.answers, channel)
+            group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
+            settled = Settled(*map(sorted, settlements[:3]))
+            batch = publisher.add_atomic(messages, settled, group)
+            self.outlets.commit(publisher, batch)
+            return
+        self.consuming.settle(fragment, settlements)
+        self.consuming.flush_settlements()
+        self.asking.ask(CALL_SYNC, [fragment], lambda _: self.answers.finish(channel, TxCommitOk()))
+
+    def _transaction(self, channel: Channel, request: Method) -> Transaction:
+        if channel.transaction is None:
+            raise _refusal(request, "channel is not transactional")
+        return channel.transaction
+
+    def _reaches(self, channel: Channel, transaction: Transaction) -> list[Reach]:
+        return [
+            self.outlets.reach(
+                channel.client.vhost, targets, channel.sticky, channel.client.connection, [message]
+            )
+            for message, targets, _ in transaction.publishes
+        ]
+
+    def _only_fragment(
+        self, transaction: Transaction, reaches: list[Reach], request: Method
+    ) -> FragmentId | None:
+        """The shared fragment that is concerned, if any; raises 406 where there are more."""
+        steps = len(transaction.publishes) + len(transaction.settles)
+        if transaction.size > transaction_bytes_max or steps > transaction_steps_max:
+            raise _refusal(
+                request,
+                f"a transaction holds at most {transaction_steps_max} steps and "
+                f"{transaction_bytes_max} bytes: commit more often",
+            )
+        fragments: dict[FragmentId, None] = {}
+        for reach in reaches:
+            fragments.update((publisher.fragment_id, None) for publisher in reach.publishers)
+        for _, delivery, _ in transaction.settles:
+            if delivery.fragment in self.state.map.fragments:
+                fragments[delivery.fragment] = None
+        elsewhere = any(reach.nodes for reach in reaches)
+        if len(fragments) + elsewhere > 1:
+            queues = {self.state.map.fragments[f].queue.name: None for f in fragments}
+            names = ", ".join(sorted(queues)) + (" and queues of other nodes" if elsewhere else "")
+            raise _refusal(
+                request,
+                f"this transaction concerns several queues or fragments ({names[:120]}): a "
+                "transaction is atomic on one; use one queue for it, or publisher confirms",
+            )
+        return next(iter(fragments), None)
+
+    def _settle_private(
+        self, channel: Channel, transaction: Transaction, fragment: FragmentId | None
+    ) -> Settlements:
+        """Deliveries of queues of this node alone are settled; returns what concerns `fragment`."""
+        lanes: dict[FragmentId, Settlements] = {}
+        for _, delivery, outcome in transaction.settles:
+            settlements = lanes.setdefault(delivery.fragment, Settlements.none())
+            settlements[outcome].append(delivery.position)
+            if delivery.holder is not None:
+                delivery.holder.unacked -= 1
+                self.state.dirty_queues[delivery.holder.queue] = None
+        self.consuming.wake(channel)
+        for place, settlements in lanes.items():
+            if place != fragment:
+                self.consuming.settle(place, settlements)
+        return (
+            lanes.get(fragment, Settlements.none()) if fragment is not None else Settlements.none()
+        )
+
+    def _publish_private(
+        self, channel: Channel, transaction: Transaction, reaches: list[Reach]
+    ) -> list[bytes]:
+        """Publishes to private queues go out; returns, in order, those for the shared fragment."""
+        shared: list[bytes] = []
+        for (message, _, mandatory), reach in zip(transaction.publishes, reaches, strict=True):
+            if reach.publishers:
+                shared.append(message)
+            reached = self.outlets.deliver(
+                channel.client.vhost, [message], reach._replace(publishers=[]), None, channel,
+                mandatory and not reach.publishers,
+            )  # fmt: skip
+            if mandatory and not reached and not reach.publishers:
+                give_back(self.state, channel, message)
+        return shared
+
+
+def _refusal(request: Method, text: str) -> ChannelViolation:
+    return ChannelViolation(PRECONDITION_FAILED, text, *ids_of(request))
