@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from fedq.core.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Refused
 from fedq.core.ids import NodeId, QueueKey
-from fedq.wiring.headers import refuse_arguments
+from fedq.wiring.exchange_arguments import refuse_binding
 from fedq.wiring.operations import Bind, Unbind, arguments_of
 from fedq.wiring.state import (
     Binding,
@@ -29,9 +29,14 @@ def bind(state: MapState, operation: Bind) -> Ok | Refused:
     refusal = _refuse_ends(state, binding)
     if refusal:
         return refusal
-    source = QueueKey(binding.vhost, binding.source)
-    if state.exchanges[source].type == "headers":
-        refusal = refuse_arguments(arguments_of(binding.arguments))
+    if binding.destination_kind != "node":
+        exchange = state.exchanges[QueueKey(binding.vhost, binding.source)]
+        refusal = refuse_binding(
+            exchange.type,
+            arguments_of(exchange.arguments),
+            binding.routing_key,
+            arguments_of(binding.arguments),
+        )
         if refusal:
             return refusal
     if binding in state.bindings:

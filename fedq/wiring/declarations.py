@@ -3,12 +3,11 @@
 Inputs: the map and a committed operation. Output: its result, with the reply codes of the
 AMQP 0-9-1 specification (1.6, 1.7) and RabbitMQ's wording; changes are appended to the map's.
 
-What is declared again with the same properties is confirmed; with others it is refused.
+What is declared again with the same properties is confirmed; with others it is refused. Of the
+arguments only those with a meaning are compared, as in RabbitMQ.
 """
 
 from typing import assert_never
-
-import orjson
 
 from fedq.core.errors import (
     ACCESS_REFUSED,
@@ -20,8 +19,10 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
+from fedq.wiring import exchange_arguments, queue_arguments
 from fedq.wiring.bindings import bind, remove_exchange, remove_queue, unbind
 from fedq.wiring.copies import create_fragment
+from fedq.wiring.exchange_arguments import refuse_exchange
 from fedq.wiring.operations import (
     Bind,
     ClaimName,
@@ -36,7 +37,6 @@ from fedq.wiring.operations import (
 )
 from fedq.wiring.placement import choose
 from fedq.wiring.state import (
-    EXCHANGE_TYPES,
     Claim,
     ClaimReleased,
     ClaimTaken,
@@ -47,8 +47,6 @@ from fedq.wiring.state import (
     Queue,
     QueueAdded,
 )
-
-_VALUE_CHARACTERS_MAX = 80
 
 
 def apply(state: MapState, operation: WiringOperation) -> Ok | Refused:
@@ -78,14 +76,12 @@ def apply(state: MapState, operation: WiringOperation) -> Ok | Refused:
 
 
 def _declare_exchange(state: MapState, operation: DeclareExchange) -> Ok | Refused:
-    vhost, name = key = QueueKey(operation.vhost, operation.name)
+    _, name = key = QueueKey(operation.vhost, operation.name)
     if not name:
         return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
-    if operation.type not in EXCHANGE_TYPES:
-        return Refused(
-            COMMAND_INVALID,
-            f"unknown exchange type '{operation.type}'; expected {', '.join(EXCHANGE_TYPES)}",
-        )
+    refusal = refuse_exchange(key, operation.type, arguments_of(operation.arguments))
+    if refusal and refusal.reply_code == COMMAND_INVALID:
+        return refusal
     wanted = Exchange(
         operation.type,
         operation.durable,
@@ -95,8 +91,9 @@ def _declare_exchange(state: MapState, operation: DeclareExchange) -> Ok | Refus
     )
     known = state.exchanges.get(key)
     if known is not None:
-        return _compare_exchanges(f"exchange '{name}' in vhost '{vhost}'", wanted, known)
-    refusal = _refuse_name(state, "exchange", key, wanted.durable) or state.refuse_if_full()
+        return _compare_exchanges(key, wanted, known)
+    refusal = _refuse_name(state, "exchange", key, wanted.durable) or refusal
+    refusal = refusal or state.refuse_if_full()
     if refusal:
         return refusal
     state.exchanges[key] = wanted
@@ -104,7 +101,7 @@ def _declare_exchange(state: MapState, operation: DeclareExchange) -> Ok | Refus
     return Ok(1)
 
 
-def _compare_exchanges(what: str, wanted: Exchange, known: Exchange) -> Ok | Refused:
+def _compare_exchanges(key: QueueKey, wanted: Exchange, known: Exchange) -> Ok | Refused:
     pairs: tuple[tuple[str, str | bool, str | bool], ...] = (
         ("type", wanted.type, known.type),
         ("durable", wanted.durable, known.durable),
@@ -112,8 +109,10 @@ def _compare_exchanges(what: str, wanted: Exchange, known: Exchange) -> Ok | Ref
         ("internal", wanted.internal, known.internal),
     )
     return (
-        _first_difference(what, pairs)
-        or _argument_difference(what, wanted.arguments, known.arguments)
+        _first_difference(exchange_arguments.name_of(key), pairs)
+        or exchange_arguments.arguments_differ(
+            key, arguments_of(wanted.arguments), arguments_of(known.arguments)
+        )
         or Ok()
     )
 
@@ -123,7 +122,8 @@ def _delete_exchange(state: MapState, operation: DeleteExchange) -> Ok | Refused
     if not name:
         return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
     if name.startswith("amq."):
-        return _reserved("exchange", name)
+        text = f"deletion of system exchange '{name}' in vhost '{vhost}' not allowed"
+        return Refused(ACCESS_REFUSED, text)
     if key not in state.exchanges:
         return Ok()
     if operation.if_unused and key in state.bindings_of_source:
@@ -141,22 +141,32 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
         return _locked(key)
     known = state.queues.get(key)
     if known is not None:
-        what = f"queue '{name}' in vhost '{vhost}'"
         pairs = (
             ("durable", operation.durable, known.durable),
             ("auto_delete", operation.auto_delete, known.auto_delete),
         )
         return (
-            _first_difference(what, pairs)
-            or _argument_difference(what, operation.arguments, known.arguments)
+            _first_difference(queue_arguments.name_of(key), pairs)
+            or queue_arguments.arguments_differ(
+                key, arguments_of(operation.arguments), arguments_of(known.arguments)
+            )
             or Ok()
         )
     zones = state.up_zones()
     if not zones:
         return Refused(RESOURCE_ERROR, f"no node is up to hold queue '{name}' in vhost '{vhost}'")
     count = min(operation.fragments, len(zones))
-    refusal = _refuse_name(state, "queue", key, operation.durable)
-    refusal = refusal or state.refuse_if_full(1 + count)
+    refusal = (
+        _refuse_name(state, "queue", key, operation.durable)
+        or queue_arguments.refuse_declaration(
+            key,
+            arguments_of(operation.arguments),
+            durable=operation.durable,
+            exclusive=False,
+            auto_delete=operation.auto_delete,
+        )
+        or state.refuse_if_full(1 + count)
+    )
     if refusal:
         return refusal
     state.queues[key] = Queue(
@@ -265,28 +275,3 @@ def _first_difference(
 
 def _word(value: str | bool) -> str:
     return value if isinstance(value, str) else str(value).lower()
-
-
-def _argument_difference(what: str, wanted: str, known: str) -> Refused | None:
-    if wanted == known:  # both canonical
-        return None
-    ours, theirs = arguments_of(wanted), arguments_of(known)
-    for name in sorted({**ours, **theirs}):
-        received, current = _described(ours, name), _described(theirs, name)
-        if received != current:
-            return Refused(
-                PRECONDITION_FAILED,
-                f"inequivalent arg '{name[:_VALUE_CHARACTERS_MAX]}' for {what}: received "
-                f"{received} but current is {current}",
-            )
-    return Refused(PRECONDITION_FAILED, f"inequivalent arguments for {what}")
-
-
-def _described(table: dict[str, object], name: str) -> str:
-    if name not in table:
-        return "none"
-    value = table[name]
-    kinds = {str: "longstr", bool: "bool", int: "long", float: "double", list: "array"}
-    kind = "void" if value is None else kinds.get(type(value), "table")
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return f"the value '{text[:_VALUE_CHARACTERS_MAX]}' of type '{kind}'"

@@ -1,4 +1,4 @@
-"""The four types of exchange as tables from routing keys (or headers) to destinations.
+"""The specification's types of exchange: tables from routing keys (or headers) to destinations.
 
 Inputs: bindings that come and go, and publishes; output: the destinations of a publish, as keys of
 a dict (its values mean nothing). The router (`fedq.wiring.routes`) sees to it that a binding is
@@ -6,7 +6,7 @@ added once and removed once; two bindings of one destination that differ only in
 count as two.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from fedq.core.ids import NodeId, QueueKey
@@ -27,8 +27,8 @@ Destination: TypeAlias = QueueKey | int | NodeId | ToExchange
 #: A binding's arguments, decoded; None for none.
 Arguments: TypeAlias = Mapping[str, Any] | None
 
-#: Decodes a message's headers; called only if an exchange looks at them.
-Headers: TypeAlias = Callable[[], Mapping[str, Any]]
+#: Decodes a message's properties; called only if an exchange looks at them.
+Properties: TypeAlias = Callable[[], Mapping[str, Any]]
 
 Found: TypeAlias = dict[Destination, int]
 
@@ -47,8 +47,8 @@ class Table(Protocol):
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
         """Removes a binding that is there."""
 
-    def match(self, key: str, headers: Headers, found: Found) -> None:
-        """Adds the destinations of a publish to `found`."""
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+        """Adds the destinations of a publish to `found`; it may have several routing keys."""
 
     def destinations(self) -> Iterator[Destination]:
         """All destinations; one with several bindings may come several times."""
@@ -74,10 +74,11 @@ class DirectTable:
         if not counts:
             del self._by_key[key]
 
-    def match(self, key: str, headers: Headers, found: Found) -> None:
-        counts = self._by_key.get(key)
-        if counts is not None:
-            found.update(counts)
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+        for key in keys:
+            counts = self._by_key.get(key)
+            if counts is not None:
+                found.update(counts)
 
     def destinations(self) -> Iterator[Destination]:
         for counts in self._by_key.values():
@@ -100,7 +101,7 @@ class FanoutTable:
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
         _discount(self._counts, destination)
 
-    def match(self, key: str, headers: Headers, found: Found) -> None:
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
         found.update(self._counts)
 
     def destinations(self) -> Iterator[Destination]:
@@ -123,8 +124,9 @@ class TopicTable:
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
         self._trie.remove(key, destination)
 
-    def match(self, key: str, headers: Headers, found: Found) -> None:
-        self._trie.match(key, found)
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+        for key in keys:
+            self._trie.match(key, found)
 
     def destinations(self) -> Iterator[Destination]:
         return self._trie.targets()
@@ -147,10 +149,10 @@ class HeadersTable:
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
         del self._patterns[destination, key, arguments_text(arguments)]
 
-    def match(self, key: str, headers: Headers, found: Found) -> None:
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
         if not self._patterns:
             return
-        table = headers()
+        table = properties().get("headers", {})
         for (destination, _, _), pattern in self._patterns.items():
             if destination not in found and pattern.matches(table):
                 found[destination] = 1
@@ -160,6 +162,7 @@ class HeadersTable:
             yield destination
 
 
+#: The types whose tables need no arguments; `fedq.wiring.exchange_types` knows them all.
 TABLES: Mapping[str, Callable[[], Table]] = {
     "direct": DirectTable,
     "fanout": FanoutTable,

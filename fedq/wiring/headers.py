@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
+from fedq.wiring.arguments import type_name, value_text
 
 MATCH_KINDS: Final = ("all", "any", "all-with-x", "any-with-x")
 
@@ -19,11 +20,14 @@ MATCH_KINDS: Final = ("all", "any", "all-with-x", "any-with-x")
 def refuse_arguments(arguments: Mapping[str, Any]) -> Refused | None:
     """The refusal of a binding whose `x-match` means nothing; None for a good one."""
     kind = arguments.get("x-match", "all")
-    if isinstance(kind, str) and kind in MATCH_KINDS:
+    if not isinstance(kind, str):
+        text = f"type {type_name(kind)} (value {value_text(kind)}); expected longstr"
+        return Refused(PRECONDITION_FAILED, f"Invalid x-match field {text}")
+    if kind in MATCH_KINDS:
         return None
     return Refused(
         PRECONDITION_FAILED,
-        f"invalid x-match field value {str(kind)[:80]!r}; expected all, any, all-with-x or "
+        f'Invalid x-match field value <<"{value_text(kind)}">>; expected all, any, all-with-x, or '
         "any-with-x",
     )
 

@@ -4,29 +4,37 @@ Inputs: exchanges, queue names and bindings as the map, this node's private queu
 nodes' interest bring them; the route of each publish. Output: the destinations, each once.
 
 Destinations are of four kinds (`fedq.wiring.exchanges.Destination`). Another exchange is followed
-at once, each at most once for a publish, so cycles end. The answers are kept by virtual host and
-route, so most publishes cost one look-up; a change forgets what it may have made wrong.
+at once, each at most once for a publish, so cycles end. An exchange whose own bindings match
+nothing is followed by its alternate exchange, if that exists; a node that wants "everything" of an
+exchange does not count as a match, so the alternate one may get a publish too many. A publish that
+passes an exchange that delays is delayed for all its destinations.
+
+The answers are kept by virtual host and route, so most publishes cost one look-up; a change
+forgets what it may have made wrong.
 
 Invariants: an answer from the cache is the one that a fresh walk would give; the order of
 destinations is that of the walk and of the bindings, never that of a hash.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import split_route
+from fedq.wiring.exchange_arguments import ALTERNATE
+from fedq.wiring.exchange_types import table_of
 from fedq.wiring.exchanges import (
-    TABLES,
     Arguments,
     Destination,
     Found,
-    Headers,
+    Properties,
     Table,
     ToExchange,
     arguments_text,
 )
+from fedq.wiring.hashing import HashTable
 from fedq.wiring.names import node_of
+from fedq.wiring.state import DELAYED
 
 #: What the cache may hold: one for each route, and one for each of its destinations.
 CACHE_WEIGHT_MAX: Final = 1_000_000
@@ -40,6 +48,8 @@ class Route(NamedTuple):
     private: tuple[int, ...]
     #: Nodes that may have private queues for it. One may be no member any more.
     nodes: tuple[NodeId, ...]
+    #: It passed an exchange that delays: the header `x-delay` says for how long it is held back.
+    delayed: bool = False
 
 
 class Bound(NamedTuple):
@@ -56,12 +66,20 @@ _NOWHERE: Final = Route((), (), ())
 class Router:
     """The exchanges of all virtual hosts; see the module's docstring."""
 
-    __slots__ = ("_bound", "_cache", "_cache_weight", "_everything", "_me", "_named", "_tables")
+    __slots__ = (
+        "_alternates", "_bound", "_cache", "_cache_weight", "_delaying", "_everything",
+        "_internal", "_me", "_named", "_stand_ins", "_tables",
+    )  # fmt: skip
 
     def __init__(self, me: NodeId) -> None:
         """`me`: this node; server-named queues of others are routed to their nodes."""
         self._me = me
         self._tables: dict[QueueKey, Table] = {}
+        #: Exchange -> its alternate exchange, which need not exist; and back, with how many do.
+        self._alternates: dict[QueueKey, QueueKey] = {}
+        self._stand_ins: dict[QueueKey, int] = {}
+        self._delaying: dict[QueueKey, None] = {}
+        self._internal: dict[QueueKey, None] = {}
         #: Where the default exchange leads, by queue name.
         self._named: dict[QueueKey, QueueKey | int | NodeId] = {}
         #: Every binding, by destination, then by (source, routing key, text of the arguments).
@@ -73,18 +91,42 @@ class Router:
 
     # --- exchanges and names ---
 
-    def add_exchange(self, key: QueueKey, kind: str) -> None:
+    def add_exchange(
+        self, key: QueueKey, kind: str, arguments: Arguments = None, internal: bool = False
+    ) -> None:
         """An exchange of type `kind`; the default exchange is always there and never added."""
         assert key.name, "the default exchange has no table"
-        if key not in self._tables:
-            self._tables[key] = TABLES[kind]()
-            self._forget_all()
+        if key in self._tables:
+            return
+        arguments = arguments or {}
+        self._tables[key] = table_of(kind, arguments, self._me)
+        alternate = arguments.get(ALTERNATE)
+        # As in RabbitMQ, the default exchange leads nowhere as an alternate one.
+        if isinstance(alternate, str) and alternate:
+            other = self._alternates[key] = QueueKey(key.vhost, alternate)
+            self._stand_ins[other] = self._stand_ins.get(other, 0) + 1
+        if kind == DELAYED:
+            self._delaying[key] = None
+        if internal:
+            self._internal[key] = None
+        self._forget_all()
+
+    def is_internal(self, vhost: str, exchange: str) -> bool:
+        """Whether clients may not publish to this exchange."""
+        return (vhost, exchange) in self._internal
 
     def remove_exchange(self, key: QueueKey) -> None:
         """The exchange goes with all bindings of which it is the source or the destination."""
         table = self._tables.pop(key, None)
         if table is None:
             return
+        self._delaying.pop(key, None)
+        self._internal.pop(key, None)
+        alternate = self._alternates.pop(key, None)
+        if alternate is not None:
+            self._stand_ins[alternate] -= 1
+            if not self._stand_ins[alternate]:
+                del self._stand_ins[alternate]
         for destination in dict.fromkeys(table.destinations()):
             bound = self._bound[destination]
             for name in [name for name in bound if name[0] == key]:
@@ -152,7 +194,11 @@ class Router:
     def set_everything(self, source: QueueKey, node: NodeId, wanted: bool) -> None:
         """Whether the node wants all that this exchange gets, whatever its key."""
         nodes = self._everything.setdefault(source, {})
-        if wanted and source in self._tables:
+        table = self._tables.get(source)
+        wanted = wanted and table is not None
+        if isinstance(table, HashTable):
+            table.set_everything(node, wanted)
+        if wanted:
             nodes[node] = None
         else:
             nodes.pop(node, None)
@@ -170,59 +216,97 @@ class Router:
 
     # --- publishes ---
 
-    def route(self, vhost: str, route: bytes, headers: Headers) -> Route | None:
+    def route(self, vhost: str, route: bytes, properties: Properties) -> Route | None:
         """The destinations of a publish; None if its exchange does not exist.
 
-        `route` is as in `fedq.core.message`; `headers` is called at most once, and only if a
-        headers exchange is reached.
+        `route` is as in `fedq.core.message`; `properties` is called at most once, and only if an
+        exchange that looks at them is reached.
         """
         known = self._cache.get((vhost, route))
         if known is not None:
             return known
         exchange, key = split_route(route)
         if not exchange:
-            return self._keep(vhost, route, self._by_name(QueueKey(vhost, key)))
+            return self._keep(vhost, route, _sorted_out(self._by_name(QueueKey(vhost, key))))
         source = QueueKey(vhost, exchange)
         if source not in self._tables:
             return None
-        found, may_keep = self._walk(source, key, headers)
-        answer = _sorted_out(found)
+        answer, may_keep = self._walk(source, (key,), properties)
         return self._keep(vhost, route, answer) if may_keep else answer
 
-    def _by_name(self, name: QueueKey) -> Route:
+    def route_keys(
+        self, vhost: str, exchange: str, keys: Sequence[str], properties: Properties
+    ) -> Route | None:
+        """The destinations of one publish with several routing keys (RabbitMQ's CC and BCC).
+
+        An exchange finds what any of the keys finds, each destination once; it passes on to its
+        alternate exchange only if none finds anything; one that hashes keys hashes them together.
+        """
+        source = QueueKey(vhost, exchange)
+        if exchange:
+            return self._walk(source, keys, properties)[0] if source in self._tables else None
+        found: Found = {}
+        for key in keys:
+            found.update(self._by_name(QueueKey(vhost, key)))
+        return _sorted_out(found)
+
+    def route_private(self, vhost: str, route: bytes, properties: Properties) -> tuple[int, ...]:
+        """The private queues of this node for a publish that another node has relayed.
+
+        That node has decided by the same rules which queue or node an exchange that hashes
+        chooses. If the two disagree, for one has heard of a binding that the other has not, a
+        publish to such an exchange goes to the private queue that its keys choose here.
+        """
+        answer = self.route(vhost, route, properties)
+        if answer is None:
+            return ()
+        if not answer.private:
+            exchange, key = split_route(route)
+            table = self._tables.get(QueueKey(vhost, exchange))
+            if isinstance(table, HashTable):
+                chosen = table.match_private((key,), properties)
+                return () if chosen is None else (chosen,)
+        return answer.private
+
+    def _by_name(self, name: QueueKey) -> Found:
         destination = self._named.get(name)
         if destination is None:
             node = node_of(name.name)
             if node is None or node == self._me:
-                return _NOWHERE
+                return {}
             destination = node
-        return _sorted_out({destination: 1})
+        return {destination: 1}
 
-    def _walk(self, source: QueueKey, key: str, headers: Headers) -> tuple[Found, bool]:
+    def _walk(
+        self, source: QueueKey, keys: Sequence[str], properties: Properties
+    ) -> tuple[Route, bool]:
         """What is bound to an exchange, and whether that depends on the routing key alone."""
         found: Found = {}
         visited = {source: None}
         left = [source]
-        may_keep = True
-        headers = _once(headers)
+        may_keep, delayed = True, False
+        properties = _once(properties)
         while left:
             exchange = left.pop()
             table = self._tables.get(exchange)
             if table is None:
                 continue
             may_keep = may_keep and table.by_key_alone
+            delayed = delayed or exchange in self._delaying
             matched: Found = {}
-            table.match(key, headers, matched)
-            for destination in matched:
-                if not isinstance(destination, ToExchange):
-                    continue
-                if destination.key not in visited:
-                    visited[destination.key] = None
-                    left.append(destination.key)
+            table.match(keys, properties, matched)
+            following = [each.key for each in matched if isinstance(each, ToExchange)]
+            if not matched and exchange in self._alternates:
+                following = [self._alternates[exchange]]
+            for key in following:
+                if key not in visited:
+                    visited[key] = None
+                    left.append(key)
             found.update(matched)
-            for node in self._everything.get(exchange, ()):
-                found[node] = 1
-        return found, may_keep
+            if not isinstance(table, HashTable):
+                for node in self._everything.get(exchange, ()):
+                    found[node] = 1
+        return _sorted_out(found, delayed), may_keep
 
     # --- the cache ---
 
@@ -240,7 +324,8 @@ class Router:
 
     def _forget_key(self, source: QueueKey, table: Table, routing_key: str) -> None:
         """A binding changed: only one route can be wrong now, or any."""
-        if table.by_exact_key and ToExchange(source) not in self._bound:
+        passed_on = ToExchange(source) in self._bound or source in self._stand_ins
+        if table.by_exact_key and not passed_on:
             self._forget_route(source.vhost, source.name, routing_key)
         else:
             self._forget_all()
@@ -255,7 +340,7 @@ class Router:
             self._cache_weight -= 1 + len(gone.queues) + len(gone.private) + len(gone.nodes)
 
 
-def _sorted_out(found: Found) -> Route:
+def _sorted_out(found: Found, delayed: bool = False) -> Route:
     """The destinations by kind."""
     if not found:
         return _NOWHERE
@@ -269,16 +354,16 @@ def _sorted_out(found: Found) -> Route:
             queues.append(destination)
         elif isinstance(destination, str):
             nodes.append(destination)
-    return Route(tuple(queues), tuple(private), tuple(nodes))
+    return Route(tuple(queues), tuple(private), tuple(nodes), delayed)
 
 
-def _once(headers: Headers) -> Headers:
-    """`headers`, called when first needed and never again."""
+def _once(properties: Properties) -> Properties:
+    """`properties`, called when first needed and never again."""
     decoded: list[Mapping[str, Any]] = []
 
     def first() -> Mapping[str, Any]:
         if not decoded:
-            decoded.append(headers())
+            decoded.append(properties())
         return decoded[0]
 
     return first

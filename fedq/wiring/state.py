@@ -17,7 +17,9 @@ from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId, QueueKey
 
 DEFAULT_VHOST: Final = "/"
-EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers")
+CONSISTENT_HASH: Final = "x-consistent-hash"
+DELAYED: Final = "x-delayed-message"
+EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers", CONSISTENT_HASH, DELAYED)
 #: Name -> type of the exchanges that every virtual host has (specification 3.1.3).
 PREDECLARED: Final = {
     "": "direct",

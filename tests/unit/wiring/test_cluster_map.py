@@ -85,31 +85,32 @@ def test_with_fewer_nodes_than_replicas_there_are_fewer_backups() -> None:
             "current is 'true'",
         ),
         (
-            queue("work", auto_delete=True, arguments='{"x":1}'),
+            queue("work", auto_delete=True, arguments='{"x-expires":1}'),
             "inequivalent arg 'auto_delete' for queue 'work' in vhost '/': received 'true' but "
             "current is 'false'",
         ),
         (
-            queue("work"),
-            "inequivalent arg 'x' for queue 'work' in vhost '/': received none but current is "
-            "the value '1' of type 'long'",
+            queue("work", arguments='{"x":1}'),
+            "inequivalent arg 'x-expires' for queue 'work' in vhost '/': received none but current "
+            "is the value '1' of type 'signedint'",
         ),
         (
-            queue("work", arguments='{"x":true}'),
-            "inequivalent arg 'x' for queue 'work' in vhost '/': received the value 'true' of "
-            "type 'bool' but current is the value '1' of type 'long'",
+            queue("work", arguments='{"x-expires":true}'),
+            "inequivalent arg 'x-expires' for queue 'work' in vhost '/': received 'true' but "
+            "current is '1'",
         ),
         (
-            queue("work", arguments='{"x":1,"y":"z"}'),
-            "inequivalent arg 'y' for queue 'work' in vhost '/': received the value 'z' of type "
-            "'longstr' but current is none",
+            queue("work", arguments='{"x-expires":1,"x-overflow":"z"}'),
+            "inequivalent arg 'x-overflow' for queue 'work' in vhost '/': received the value 'z' "
+            "of type 'longstr' but current is none",
         ),
     ],
 )
 def test_a_queue_declared_differently_is_refused(again: DeclareQueue, text: str) -> None:
     wired = Wired("a")
-    wired.ok(queue("work", arguments='{"x":1}'))
+    wired.ok(queue("work", arguments='{"x":1,"x-expires":1}'))
     assert wired.refused(again) == (406, text)
+    assert not wired.ok(queue("work", arguments='{"x":2,"y":3,"x-expires":1}')), "x means nothing"
 
 
 @pytest.mark.parametrize(
@@ -135,10 +136,14 @@ def test_reserved_names_and_unknown_types() -> None:
     assert wired.refused(exchange("amq.x")) == (403, f"exchange {reserved}")
     assert wired.refused(queue("amq.x")) == (403, f"queue {reserved}")
     assert wired.refused(claim("amq.x")) == (403, f"queue {reserved}")
-    assert wired.refused(DeleteExchange("/", "amq.x", False)) == (403, f"exchange {reserved}")
+    for name in ("amq.x", "amq.topic"):
+        text = f"deletion of system exchange '{name}' in vhost '/' not allowed"
+        assert wired.refused(DeleteExchange("/", name, False)) == (403, text)
     assert wired.refused(exchange("")) == (403, "operation not permitted on the default exchange")
     assert wired.refused(DeleteExchange("/", "", False))[0] == 403
     assert wired.refused(exchange("e", "x-random"))[0] == 503
+    assert wired.refused(exchange("e", ""))[0] == 503
+    assert wired.refused(exchange("amq.topic", "x-random"))[0] == 503
     assert wired.refused(DeclareExchange("/no", "e", "topic", True, False, False, ""))[0] == 530
 
 

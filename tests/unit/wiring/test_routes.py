@@ -17,8 +17,8 @@ WORK, LOGS = QueueKey("/", "work"), QueueKey("/", "logs")
 NOWHERE = Route((), (), ())
 
 
-def no_headers() -> Mapping[str, Any]:
-    raise AssertionError("nothing here looks at headers")
+def no_properties() -> Mapping[str, Any]:
+    raise AssertionError("nothing here looks at properties")
 
 
 def at(name: str) -> QueueKey:
@@ -35,8 +35,9 @@ def router() -> Router:
 
 def go(router: Router, exchange: str, key: str = "", headers: Any = None) -> Route | None:
     route = make_route(exchange, key)
-    first = router.route("/", route, no_headers if headers is None else lambda: headers)
-    again = router.route("/", route, no_headers if headers is None else lambda: headers)
+    properties = no_properties if headers is None else lambda: {"headers": headers}
+    first = router.route("/", route, properties)
+    again = router.route("/", route, properties)
     assert again == first
     return first
 
@@ -44,7 +45,7 @@ def go(router: Router, exchange: str, key: str = "", headers: Any = None) -> Rou
 def test_a_missing_exchange_is_told_from_an_empty_one(router: Router) -> None:
     assert go(router, "nowhere") is None
     assert go(router, "direct", "k") == NOWHERE
-    assert router.route("/other", make_route("direct", "k"), no_headers) is None
+    assert router.route("/other", make_route("direct", "k"), no_properties) is None
     router.remove_exchange(at("direct"))
     assert go(router, "direct", "k") is None
 
@@ -70,7 +71,7 @@ def test_the_default_exchange_leads_to_names(router: Router) -> None:
     assert go(router, "", "mine") == Route((), (-1,), ())
     assert go(router, "", "theirs") == Route((), (), (B,))
     assert go(router, "", "none") == NOWHERE
-    assert router.route("/other", make_route("", "work"), no_headers) == NOWHERE
+    assert router.route("/other", make_route("", "work"), no_properties) == NOWHERE
     router.remove_queue(WORK)
     assert go(router, "", "work") == NOWHERE
 
@@ -114,14 +115,15 @@ def test_headers_are_decoded_once_and_never_remembered(router: Router) -> None:
     router.bind(at("headers2"), WORK, "", {"x-match": "any", "n": 1, "m": 2})
     calls = []
 
-    def headers() -> Mapping[str, Any]:
+    def properties() -> Mapping[str, Any]:
         calls.append(1)
-        return {"to": "second", "n": 1}
+        return {"headers": {"to": "second", "n": 1}}
 
-    assert router.route("/", make_route("headers", ""), headers) == Route((WORK,), (), ())
+    assert router.route("/", make_route("headers", ""), properties) == Route((WORK,), (), ())
     assert calls == [1]
     assert go(router, "headers", "", {"to": "second"}) == NOWHERE
     assert go(router, "headers", "", {"n": 1}) == NOWHERE
+    assert router.route("/", make_route("headers", ""), dict) == NOWHERE, "no headers at all"
 
 
 def test_a_node_may_want_everything(router: Router) -> None:
@@ -169,9 +171,9 @@ def test_binding_to_nowhere_is_remembered_nowhere(router: Router) -> None:
 def test_keys_that_are_no_text_still_match(router: Router) -> None:
     route = b"\x06direct\x02\xff\xfe"
     key = b"\xff\xfe".decode("utf-8", "surrogateescape")
-    assert router.route("/", route, no_headers) == NOWHERE
+    assert router.route("/", route, no_properties) == NOWHERE
     router.bind(at("direct"), WORK, key, None)
-    assert router.route("/", route, no_headers) == Route((WORK,), (), ())
+    assert router.route("/", route, no_properties) == Route((WORK,), (), ())
 
 
 def test_the_cache_stays_within_its_weight(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +211,20 @@ def test_headers_match(pattern: dict[str, Any], headers: dict[str, Any], matches
     assert HeaderPattern(pattern).matches(headers) is matches
 
 
-@pytest.mark.parametrize("kind", ["", "ALL", 1, None, ["all"]])
-def test_a_match_kind_that_means_nothing_is_refused(kind: object) -> None:
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("", 'value <<"">>; expected all, any, all-with-x, or any-with-x'),
+        ("ALL", 'value <<"ALL">>; expected all, any, all-with-x, or any-with-x'),
+        (1, "type signedint (value 1); expected longstr"),
+        (None, "type void (value null); expected longstr"),
+        (["all"], 'type array (value ["all"]); expected longstr'),
+    ],
+)
+def test_a_match_kind_that_means_nothing_is_refused(kind: object, text: str) -> None:
     refused = refuse_arguments({"x-match": kind})
     assert refused is not None
-    assert "expected all, any" in refused.text
+    assert refused.text == f"Invalid x-match field {text}"
 
 
 @pytest.mark.parametrize("node", ["a", "rack-1.host.example", "amq.gen-a", "Knoten-ä"])
