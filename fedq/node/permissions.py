@@ -30,7 +30,6 @@ DEFAULT_EXCHANGE: Final = "amq.default"
 GRANTS_KEPT_MAX: Final = 4_096
 VERDICTS_KEPT_MAX: Final = 1_024
 
-_PUBLISH: Final = (60, 40)
 _NOTHING: Final = Grant("", "", "")
 
 
@@ -106,10 +105,6 @@ class Permissions:
     def may_publish(self, client: Client, exchange: str) -> bool:
         """Whether the client's user may publish to the exchange ("": the default one)."""
         return self._rights_of(client).write.covers(exchange or DEFAULT_EXCHANGE)
-
-    def refusal(self, client: Client, exchange: str) -> ChannelViolation:
-        """What a publish earns that `may_publish` does not allow."""
-        return _refusal(client, "exchange", exchange, _PUBLISH)
 
     # --- the methods -------------------------------------------------------------------------
 
