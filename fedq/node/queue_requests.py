@@ -28,8 +28,8 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
-from fedq.core.limits import fragments_per_queue_max, replicas_default, replicas_max
 from fedq.core.peer_messages import CALL_COUNT, CALL_DECLARE, CALL_PURGE
+from fedq.core.policy import QueuePolicy
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
@@ -48,8 +48,14 @@ from fedq.wiring.operations import (
     DeclareQueue,
     DeleteQueue,
     Unbind,
+    arguments_of,
 )
-from fedq.wiring.queue_arguments import policy_of
+from fedq.wiring.queue_arguments import (
+    arguments_differ,
+    policy_of,
+    refuse_declaration,
+    shape_of,
+)
 from fedq.wiring.state import Binding
 
 SALT_BITS = 64
@@ -115,11 +121,13 @@ class QueueRequests:
                     self.answers.refuse(channel, difference, request)
                     return
             self._declared(channel, request, found)
+        elif key in self.state.map.queues:
+            self._declare_shared(channel, request, key)
+        elif (refused := _refuse_new(key, request)) is not None:
+            self.answers.refuse(channel, refused, request)
         elif not request.queue:
             self._create_private(channel, request, key)
-        elif request.queue.startswith("amq.") and key not in self.state.map.queues:
-            self.answers.refuse(channel, _reserved(key), request)
-        elif request.exclusive and key not in self.state.map.queues:
+        elif request.exclusive:
             self._claim(channel, request, key)
         else:
             self._declare_shared(channel, request, key)
@@ -135,9 +143,7 @@ class QueueRequests:
     ) -> None:
         owner = channel.client if request.exclusive else None
         policy = policy_of(request.arguments)
-        if isinstance(policy, str):
-            self.answers.refuse(channel, _bad_argument(key, policy), request)
-            return
+        assert isinstance(policy, QueuePolicy), "a declaration that means nothing was refused"
         private = self.private.create(key, owner, policy)
         private.claimed = claimed
         private.auto_delete = request.auto_delete
@@ -170,10 +176,7 @@ class QueueRequests:
         self.registrations.claim(key, on_result)
 
     def _declare_shared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
-        operation = self._declaration(channel, request, key)
-        if isinstance(operation, Refused):
-            self.answers.refuse(channel, operation, request)
-            return
+        operation = self._declaration(request, key)
         if key in self.state.map.queues:
             # For a queue that exists, applying only compares: it needs no commit.
             same = declarations.apply(self.state.map, operation)
@@ -199,18 +202,12 @@ class QueueRequests:
         self.answers.wait(channel)
         self.proposals.ask(operation, on_result)
 
-    def _declaration(
-        self, channel: Channel, request: QueueDeclare, key: QueueKey
-    ) -> DeclareQueue | Refused:
-        fragments = _count_argument(request, "x-fedq-fragments", 1, fragments_per_queue_max)
-        replicas = _count_argument(request, "x-fedq-replicas", replicas_default, replicas_max)
-        if isinstance(fragments, Refused):
-            return fragments
-        if isinstance(replicas, Refused):
-            return replicas
+    def _declaration(self, request: QueueDeclare, key: QueueKey) -> DeclareQueue:
+        shape = shape_of(request.arguments)
         return DeclareQueue(
             key.vhost, key.name, request.durable, request.auto_delete,
-            arguments_text(request.arguments), self.state.me, fragments, replicas,
+            arguments_text(request.arguments), self.state.me, shape.fragments or 1,
+            shape.replicas, shape.mode,
         )  # fmt: skip
 
     def _declared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
@@ -421,10 +418,6 @@ def _reserved(key: QueueKey) -> Refused:
     )
 
 
-def _bad_argument(key: QueueKey, problem: str) -> Refused:
-    return Refused(PRECONDITION_FAILED, problem)
-
-
 def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refused:
     return Refused(
         PRECONDITION_FAILED,
@@ -442,25 +435,17 @@ def _compare_private(private: PrivateQueue, request: QueueDeclare) -> Refused | 
     for name, received, current in pairs:
         if received != current:
             return _difference(private.key, name, received, current)
-    if arguments_text(request.arguments) != private.arguments:
-        return Refused(
-            PRECONDITION_FAILED,
-            f"inequivalent arguments for queue '{private.key.name}' in vhost "
-            f"'{private.key.vhost}': received '{arguments_text(request.arguments)}' but current "
-            f"is '{private.arguments}'",
-        )
-    return None
+    return arguments_differ(private.key, request.arguments, arguments_of(private.arguments))
 
 
-def _count_argument(request: QueueDeclare, name: str, default: int, most: int) -> int | Refused:
-    value = request.arguments.get(name, default)
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
-        return value
-    return Refused(
-        PRECONDITION_FAILED,
-        f"invalid arg '{name}' for queue '{request.queue}': {value!r} is not a number from 1 to "
-        f"{most}",
-    )
+def _refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
+    """Why there can be no new queue like this; None if there can."""
+    if request.queue.startswith("amq."):
+        return _reserved(key)
+    return refuse_declaration(
+        key, request.arguments, durable=request.durable, exclusive=request.exclusive,
+        auto_delete=request.auto_delete, server_named=not request.queue,
+    )  # fmt: skip
 
 
 def _in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:

@@ -256,8 +256,8 @@ NO_EXCHANGE = "NOT_FOUND - no exchange 'nowhere' in vhost '/'"
          "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'orders' in vhost '/': "
          "received 'false' but current is 'true'"),
         (QueueDeclare("new", arguments={"x-fedq-fragments": 0}), 406,
-         "PRECONDITION_FAILED - invalid arg 'x-fedq-fragments' for queue 'new': 0 is not a "
-         "number from 1 to 64"),
+         "PRECONDITION_FAILED - invalid arg 'x-fedq-fragments' for queue 'new' in vhost '/': "
+         "{value_zero,0}"),
         (QueueDelete("orders", if_empty=True), 406,
          "PRECONDITION_FAILED - queue 'orders' in vhost '/' is not empty"),
         (BasicAck(7), 406, "PRECONDITION_FAILED - unknown delivery tag 7"),
