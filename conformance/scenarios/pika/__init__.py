@@ -1,0 +1,1 @@
+"""The tutorials and examples of pika's documentation."""
