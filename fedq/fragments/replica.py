@@ -83,27 +83,30 @@ class Replica:
         for record in list(decode(records)):
             whole = isinstance(record, Group)
             for single in record.records if isinstance(record, Group) else (record,):
-                applied = self._apply(single)
-                journal = journal or applied.journal
-                sync = sync or applied.sync or (whole and applied.journal)
-                top = max(top, applied.max_position)
+                persistent, last = self._apply(single)
+                journal = journal or persistent
+                # Nothing but messages has a position.
+                sync = sync or (persistent and (whole or last > 0))
+                top = max(top, last)
         return Applied(self.durable and journal, self.durable and sync, top)
 
-    def _apply(self, record: Single) -> Applied:
+    def _apply(self, record: Single) -> tuple[bool, int]:
+        """Whether it says something of persistent messages; the last position it brings, or 0."""
         if isinstance(record, Enqueue):
             positions = range(record.first_position, record.last_position + 1)
             self._saw(record.origin, record.last_number)
-            return self._add(positions, record.messages)
+            return self._add(positions, record.messages), record.last_position
         if isinstance(record, Copy):
             for origin, number in record.origins.items():
                 self._saw(origin, number)
             self.sorted = False
-            return self._add(record.positions, record.messages)
+            persistent = self._add(record.positions, record.messages)
+            return persistent, max(record.positions, default=0)
         if isinstance(record, Settle):
-            return Applied(self._forget(record.ranges), False, 0)
+            return self._forget(record.ranges), 0
         if isinstance(record, Note):
-            return Applied(self._note(record), False, 0)
-        return Applied(False, False, 0)
+            return self._note(record), 0
+        return False, 0
 
     def start_copy(self, dropped: list[Range], origins: bytes) -> None:
         """Drops what the primary does not have, and learns what it knows of the origins.
@@ -156,26 +159,26 @@ class Replica:
 
     def _forget(self, ranges: list[Range]) -> bool:
         """Whether persistent messages were among them."""
-        persistent = False
         gone = within(ranges, self.messages)
-        for position in gone:
-            message = self.messages.pop(position, None)
-            if message is not None:
-                self.bytes_held -= len(message)
-                persistent = persistent or message[0] & FLAG_PERSISTENT != 0
+        pop = self.messages.pop
+        messages = [message for p in gone if (message := pop(p, None)) is not None]
+        self.bytes_held -= sum(map(len, messages))
         forget_notes(self.notes, gone)
         forget_notes(self._doubtful, gone)
-        return persistent
+        return any(message[0] & FLAG_PERSISTENT for message in messages)
 
-    def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> Applied:
-        """A position that is known already keeps its message: it is the same one."""
-        persistent = False
+    def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> bool:
+        """Whether persistent messages are among them.
+
+        A position that is known already keeps its message: it is the same one.
+        """
+        held, added = self.messages, 0
         for position, message in zip(positions, messages, strict=True):
-            persistent = persistent or message[0] & FLAG_PERSISTENT != 0
-            if position not in self.messages:
-                self.messages[position] = message
-                self.bytes_held += len(message)
-        return Applied(persistent, persistent, max(positions, default=0))
+            if position not in held:
+                held[position] = message
+                added += len(message)
+        self.bytes_held += added
+        return any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _note(self, record: Note) -> bool:
         """Whether persistent messages are concerned."""
