@@ -82,7 +82,7 @@ def _priority(value: Any) -> str | None:
 def _count_to(most: int) -> _Check:
     def check(value: Any) -> str | None:
         problem = _from_one(value)
-        return problem or (f"{{max_value_exceeded,{value}}}" if value > most else None)
+        return problem or (_text(f"{value} is more than {most}") if value > most else None)
 
     return check
 

@@ -51,7 +51,7 @@ class Binding(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Where a publish goes, and whether it is delayed."""
+    """Where a publish goes, and whether it is delayed if it goes anywhere."""
 
     destinations: set[Destination]
     delayed: bool
@@ -106,7 +106,7 @@ class PlainRouter:
             found |= {each for each in matched if not isinstance(each, ToExchange)}
             if spec.kind != "x-consistent-hash":
                 found |= {node for exchange, node in self.everything if exchange == name}
-        return Answer(found, delayed and bool(found))
+        return Answer(found, delayed)
 
     def _matched(
         self, name: str, spec: Spec, keys: Sequence[str], properties: Properties

@@ -111,7 +111,7 @@ def _compare(answer: Route | None, wanted: Answer | None) -> None:
     found: list[Destination] = [*answer.queues, *answer.private, *answer.nodes]
     assert len(found) == len({*found}), "a destination twice"
     assert {*found} == wanted.destinations
-    assert answer.delayed == wanted.delayed
+    assert answer.delayed == wanted.delayed or not found
 
 
 @given(st.tuples(specs, specs, specs), st.lists(steps, max_size=30))
