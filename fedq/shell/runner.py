@@ -34,7 +34,7 @@ from fedq.shell.process import clients_max, settle_collector
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.services import GrpcServers, Service
-from fedq.shell.system_clock import monotonic_ms
+from fedq.shell.system_clock import monotonic_ms, unix_offset_ms
 from fedq.shell.turn import Outlets, Turn
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
@@ -232,6 +232,7 @@ class NodeRunner:
             zone=config.zone,
             users=dict(config.users),
             seed=int.from_bytes(os.urandom(8)),
+            unix_offset_ms=unix_offset_ms(),
             heartbeat_ms=timing.heartbeat_ms,
             lease_ms=timing.lease_ms,
             suspect_ms=timing.suspect_ms,
