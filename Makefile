@@ -8,6 +8,8 @@ SETUP_DONE := $(VENV)/.setup-done
 
 #: How many simulated cluster histories `make test` and `make sim` run.
 SEEDS ?= 1000
+#: How long `make fuzz` looks, all targets together.
+MINUTES ?= 10
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
@@ -49,6 +51,9 @@ sim: setup ## SEEDS histories of a whole simulated cluster.
 
 conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
 	$(BIN)/python -m conformance --write $(ARGS)
+
+fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 bench: setup ## Throughput next to RabbitMQ; writes loadtests/results.
 	$(BIN)/python -m loadtests.macro.throughput $(ARGS)

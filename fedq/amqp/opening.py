@@ -121,10 +121,10 @@ class Opening:
         return tune_of(self._settings)
 
     def _login(self, mechanism: str, response: bytes) -> str | None:
-        authenticate, origin = self._settings.authenticate, self._origin
-        if origin.certificate_name is None:
-            return authenticate(mechanism, response, origin.is_loopback)
-        return authenticate(mechanism, response, origin.is_loopback, origin.certificate_name)
+        origin = self._origin
+        return self._settings.authenticate(
+            mechanism, response, origin.is_loopback, origin.certificate_name
+        )
 
     def _on_tune_ok(self, method: ConnectionTuneOk) -> None:
         self.channels_max, self.frame_bytes_max, self.heartbeat_s = negotiate(

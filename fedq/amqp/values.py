@@ -226,7 +226,8 @@ def _encode_array(values: Sequence[TableValue], depth: int) -> bytes:
 
 def _encode_value(value: TableValue, depth: int) -> bytes:
     if isinstance(value, str):
-        return b"S" + encode_long_string(value.encode())
+        # Keys and names of clients that are not UTF-8 are surrogates here, and bytes out there.
+        return b"S" + encode_long_string(value.encode("utf-8", "surrogateescape"))
     if isinstance(value, int):
         return _encode_int(value)
     if isinstance(value, dict):

@@ -1,0 +1,172 @@
+"""What else reads bytes: peers' frames, Raft frames, commands of the map, snapshots, the journal.
+
+Peers have proven who they are, and disks are ours; a version that was upgraded by halves or a torn
+write still must do no harm. Promises: nothing is raised but the decoder's own error, and what was
+accepted is encoded to the same again.
+"""
+
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from fedq.core import peer_messages as peer
+from fedq.core.errors import Refused
+from fedq.core.ids import Incarnation, MapVersion, NodeId
+from fedq.journal import records
+from fedq.journal.decoding import CorruptRecord, decode, scan
+from fedq.journal.recovery import CorruptJournal, recover
+from fedq.shell import raft_wire
+from fedq.shell.peer_codec import MalformedFrameError, decode_frame, encode_frame
+from fedq.shell.raft_wire import LogEntry, WireError
+from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.operations import Operation, encode_command
+from tests.fuzz.mutation import JOURNAL
+from tests.fuzz.target import Target, error_of
+from tests.unit.journal import samples
+from tests.unit.wiring import maps
+
+# --- peers ----------------------------------------------------------------------------------------
+
+
+def run_peer(data: bytes) -> None:
+    """A frame is refused, or means the same when it is sent on."""
+    if error_of(lambda: decode_frame(data), MalformedFrameError):
+        return
+    frame = decode_frame(data)
+    assert decode_frame(encode_frame(frame)) == frame
+
+
+def _sample(hint: Any) -> Any:
+    """Some value of a field's type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is list:
+        return [_sample(arguments[0])]
+    if origin is tuple:
+        return tuple(_sample(one) for one in arguments)
+    if arguments:
+        return _sample(arguments[0])
+    if hasattr(hint, "_fields"):
+        return hint(*map(_sample, get_type_hints(hint).values()))
+    samples_of = {str: "n1", bytes: samples.message("body"), bool: True, int: 1}
+    return samples_of.get(getattr(hint, "__supertype__", hint), 1)
+
+
+def peer_seeds() -> list[bytes]:
+    messages = [_sample(kind) for kind in get_args(peer.PeerMessage)]
+    frames = [[message] for message in messages] + [messages]
+    beat = peer.Heartbeat(1, 2, True)
+    return [
+        encode_frame(
+            peer.PeerFrame(NodeId("n1"), Incarnation(3), (4, 5), 1, 9, MapVersion(2), one, beat)
+        )
+        for one in frames
+    ]
+
+
+# --- the Raft log ---------------------------------------------------------------------------------
+
+
+def run_raft(data: bytes) -> None:
+    """A frame is refused, or is what its message is encoded to."""
+    if error_of(lambda: raft_wire.decode(data), WireError) is None:
+        assert raft_wire.encode(raft_wire.decode(data)) == data
+
+
+def raft_seeds() -> list[bytes]:
+    entries = [LogEntry(3, b"\x00command"), LogEntry(3, raft_wire.NO_OP)]
+    messages: list[raft_wire.RaftMessage] = [
+        raft_wire.VoteRequest(4, 7, 3, True), raft_wire.Vote(4), raft_wire.LeadNow(4),
+        raft_wire.Append(3, 6, 8, 9, 2, entries), raft_wire.Append(3, 6, 8, 9, 2, []),
+        raft_wire.SnapshotChunk(3, 7, 0, 100, b"chunk"), raft_wire.Ack(3, 7, 12, True, False),
+        raft_wire.Forward([b"one", b"two"]),
+    ]  # fmt: skip
+    return [raft_wire.encode(message) for message in messages]
+
+
+# --- the cluster map ------------------------------------------------------------------------------
+
+
+def _a_map() -> ClusterMap:
+    wired = maps.Wired("a", "b")
+    wired.ok(maps.queue("jobs", fragments=2))
+    wired.ok(maps.exchange("events"))
+    wired.ok(maps.bind("events", "jobs", "a.*"))
+    return wired.map
+
+
+_SNAPSHOT: Final = _a_map().snapshot()
+
+
+def run_command(data: bytes) -> None:
+    """Any bytes have a result, the same on every node, after which the map is consistent."""
+    one, other = ClusterMap(), ClusterMap()
+    one.restore(_SNAPSHOT)
+    other.restore(_SNAPSHOT)
+    applied = one.apply(data)
+    assert other.apply(data) == applied
+    assert all(one.text for one in applied.results if isinstance(one, Refused))
+    one.check()
+    snapshot = one.snapshot()
+    assert other.snapshot() == snapshot
+    other.restore(snapshot)
+    assert other.snapshot() == snapshot
+
+
+def command_seeds() -> list[bytes]:
+    operations: list[Operation] = [
+        maps.up("c"), maps.down("b"), maps.queue("new"), maps.exchange("new"),
+        maps.bind("events", "jobs", "a.#"), maps.unbind("events", "jobs", "a.#"),
+    ]  # fmt: skip
+    commands = [encode_command(f"r{i}", [one]) for i, one in enumerate(operations)]
+    return [*commands, encode_command("all", operations)]
+
+
+def run_snapshot(data: bytes) -> None:
+    """A snapshot is refused, and then nothing changed, or it is the map's from now on."""
+    restored = ClusterMap()
+    before = restored.snapshot()
+    if error_of(lambda: restored.restore(data), ValueError):
+        assert restored.snapshot() == before
+        return
+    restored.check()
+    again = ClusterMap()
+    again.restore(restored.snapshot())
+    assert again.snapshot() == restored.snapshot()
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+def run_journal(data: bytes) -> None:
+    """Records are read up to the damage; recovery tells it, or what it found."""
+    if error_of(lambda: scan(data), CorruptRecord):
+        return
+    found, end = scan(data)
+    assert 0 <= end <= len(data)
+    assert list(decode(data[:end])) == found
+    error_of(lambda: recover([(1, data)]), CorruptJournal)
+
+
+def journal_seeds() -> list[bytes]:
+    fragment = samples.ONE
+    texts = samples.bodies("a", "b", "c")
+    enqueue = records.encode_enqueue(fragment, 1, 10, samples.NORTH, 5, texts, resent=True)
+    note = records.encode_note(fragment, 1, 12, records.NOTE_EXPIRES, {10: 1, 11: 1 << 40})
+    singles = [
+        enqueue,
+        records.encode_copy(fragment, 1, [1, 4], texts[:2], {samples.SOUTH: 7}),
+        records.encode_settle(fragment, 1, 13, [(10, 10), (12, 12)]),
+        records.encode_keep(fragment, 2, 20, [(1, 5)]),
+        note,
+        records.encode_group(fragment, 1, enqueue + note),
+        records.encode_reset(fragment, 2, 20),
+        records.encode_drop(fragment, 2),
+    ]
+    return [*singles, b"".join(singles)]
+
+
+TARGETS: Final = (
+    Target("peer", run_peer, peer_seeds, calls_per_byte=60),
+    Target("raft", run_raft, raft_seeds),
+    Target("commands", run_command, command_seeds, calls=20_000, calls_per_byte=200),
+    Target("snapshots", run_snapshot, lambda: [_SNAPSHOT], calls=20_000, calls_per_byte=200),
+    Target("journal", run_journal, journal_seeds, JOURNAL, calls_per_byte=60),
+)

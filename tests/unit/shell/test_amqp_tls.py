@@ -1,0 +1,200 @@
+"""Clients that come over TLS, and clients that come and do not log in."""
+
+import asyncio
+import contextlib
+import ssl
+from pathlib import Path
+
+import pytest
+
+from fedq.core.ids import ConnectionId, NodeId
+from fedq.shell import amqp_server, listeners
+from fedq.shell.certificates import (
+    make_authority,
+    make_client_certificate,
+    make_node_certificate,
+)
+from fedq.shell.node_config import ClientTls, LoginFrom
+from tests.unit.shell.fakes import run, until
+from tests.unit.shell.serving import C1, CONFIG, HOST, hears_nothing, served
+
+
+def test_clients_speak_tls(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    context = listeners.client_tls(CONFIG, "amqp", ClientTls(files.certificate, files.key))
+    trusting = ssl.create_default_context(cafile=str(files.authority))
+
+    async def scenario() -> None:
+        async with served(tls=context) as one:
+            reader, writer = await asyncio.open_connection(HOST, one.port, ssl=trusting)
+            writer.write(b"AMQP")
+            await until(lambda: one.node.of("on_bytes"))
+            one.server.write(C1, [b"hello"])
+            one.server.close(C1)
+            assert await reader.read() == b"hello"
+            await until(lambda: one.node.of("on_disconnected"))
+            writer.close()
+
+    run(scenario())
+
+
+def test_a_listener_with_an_authority_demands_certificates(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    tls = ClientTls(files.certificate, files.key, files.authority)
+    context = listeners.client_tls(CONFIG, "amqp", tls)
+    without = ssl.create_default_context(cafile=str(files.authority))
+    with_one = ssl.create_default_context(cafile=str(files.authority))
+    with_one.load_cert_chain(files.certificate, files.key)
+
+    async def scenario() -> None:
+        async with served(tls=context) as one:
+            # With TLS 1.3 the refusal follows the handshake that the client believes in.
+            reader, refused = await asyncio.open_connection(HOST, one.port, ssl=without)
+            assert await hears_nothing(reader)
+            refused.close()
+            assert not one.node.inputs, "nobody unknown reaches the node"
+            _, writer = await asyncio.open_connection(HOST, one.port, ssl=with_one)
+            await until(lambda: one.node.of("on_connected"))
+            writer.close()
+
+    run(scenario())
+
+
+def secured(directory: Path, **more: bool) -> tuple[listeners.ClientSecurity, ssl.SSLContext]:
+    """The TLS of a listener whose clients may show a certificate, and of a client with one."""
+    own, clients = directory / "certs", directory / "clients"
+    make_authority(own)
+    files = make_node_certificate(own, NodeId("n1"), [HOST])
+    robot = make_client_certificate(clients, "robot")
+    tls = ClientTls(
+        files.certificate, files.key, robot.authority, login_from=LoginFrom.COMMON_NAME, **more
+    )
+    client = ssl.create_default_context(cafile=str(files.authority))
+    client.load_cert_chain(robot.certificate, robot.key)
+    return listeners.client_tls(CONFIG, "amqp", tls), client
+
+
+def test_a_certificate_names_its_user(tmp_path: Path) -> None:
+    tls, robot = secured(tmp_path, certificate_required=False)
+    nameless = ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.pem"))
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+            for context, name in ((robot, "robot"), (nameless, None)):
+                _, writer = await asyncio.open_connection(HOST, one.port, ssl=context)
+                own = writer.get_extra_info("sockname")
+                await until(lambda: one.server.connections == 1)
+                writer.close()
+                await until(lambda: one.server.connections == 0)
+                assert one.node.of("on_connected")[-1][1:] == (f"127.0.0.1:{own[1]}", True, name)
+
+    run(scenario())
+
+
+def test_a_certificate_of_another_authority_is_turned_away(tmp_path: Path) -> None:
+    tls, _ = secured(tmp_path, certificate_required=False)
+    stranger = make_client_certificate(tmp_path / "others", "robot")
+    context = ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.pem"))
+    context.load_cert_chain(stranger.certificate, stranger.key)
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+            reader, writer = await asyncio.open_connection(HOST, one.port, ssl=context)
+            assert await hears_nothing(reader)
+            writer.close()
+            await until(lambda: one.server.connections == 0)
+            assert not one.node.inputs
+
+    run(scenario())
+
+
+def test_old_versions_of_tls_are_refused(tmp_path: Path) -> None:
+    tls, old = secured(tmp_path)
+    old.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await asyncio.open_connection(HOST, one.port, ssl=old)
+            await until(lambda: one.server.connections == 0)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("greeting", [b"", b"\x16\x03\x01\x02\x00\x01", b"AMQP\x00\x00\x09\x01"])
+def test_a_tls_handshake_that_stalls_ends_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes
+) -> None:
+    monkeypatch.setattr(amqp_server, "_TLS_HANDSHAKE_S", 0.2)
+    tls, _ = secured(tmp_path)
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+            reader, writer = await asyncio.open_connection(HOST, one.port)
+            writer.write(greeting)
+            # A TLS alert, if anything.
+            with contextlib.suppress(ConnectionError):
+                assert len(await reader.read()) < 100
+            writer.close()
+            await until(lambda: one.server.connections == 0)
+            assert not one.node.inputs
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_secure", [False, True])
+def test_who_does_not_log_in_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_secure: bool
+) -> None:
+    monkeypatch.setattr(amqp_server, "lobby_safe_s", 0.0)
+    monkeypatch.setattr(amqp_server, "_LOBBY_SWEEP_S", 0.0)
+    tls = secured(tmp_path)[0] if is_secure else None
+
+    async def scenario() -> None:
+        async with served(tls=tls, lobby_max=3) as one:
+            silent = [await asyncio.open_connection(HOST, one.port) for _ in range(3)]
+            await until(lambda: one.server.connections == 3)
+            one.node.opened.add(ConnectionId(2))
+            more = [await asyncio.open_connection(HOST, one.port) for _ in range(2)]
+            # The second one has logged in, so only the first has to go.
+            assert await hears_nothing(silent[0][0])
+            await until(lambda: one.server.connections == 4)
+            for _, writer in silent + more:
+                writer.close()
+
+    run(scenario())
+
+
+def test_nobody_is_cut_off_before_their_time() -> None:
+    async def scenario() -> None:
+        async with served(lobby_max=2) as one:
+            patient = [await asyncio.open_connection(HOST, one.port) for _ in range(2)]
+            await until(lambda: one.server.connections == 2)
+            reader, writer = await asyncio.open_connection(HOST, one.port)
+            assert await hears_nothing(reader)
+            assert one.server.connections == 2
+            for _, other in [*patient, (reader, writer)]:
+                other.close()
+
+    run(scenario())
+
+
+def test_thousands_of_silent_clients_do_not_shut_others_out() -> None:
+    """What happens to the lobby costs little for each that comes."""
+
+    async def scenario() -> None:
+        async with served(connections_max=10_000, lobby_max=50) as one:
+            crowd = [await asyncio.open_connection(HOST, one.port) for _ in range(300)]
+            await until(lambda: one.server.connections == 50)
+            for _, writer in crowd:
+                writer.close()
+            await until(lambda: one.server.connections == 0)
+            _, writer = await asyncio.open_connection(HOST, one.port)
+            await until(lambda: one.server.connections == 1)
+            writer.close()
+
+    run(scenario())
