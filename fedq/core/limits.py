@@ -52,6 +52,9 @@ first_users_max: Final = 64
 #: Logins that a node remembers, so that the next one with the same password costs next to nothing.
 logins_remembered_max: Final = 4_096
 failed_logins_remembered_max: Final = 512
+#: Passwords that a node verifies at a cost; other logins wait meanwhile.
+logins_verified_s: Final = 20
+logins_verified_burst: Final = 20
 #: Passwords that turn out wrong, at a cost: of one user, and of all users of a node.
 failed_logins_per_user_s: Final = 1
 failed_logins_per_node_s: Final = 10

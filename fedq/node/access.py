@@ -6,7 +6,8 @@ refusal or None, and the proposal of the configuration's users while the map has
 A password takes some 10 ms to verify, on purpose (`fedq.wiring.passwords`), and logins are decided
 inside a turn. So what was verified is remembered, under a key that only this process knows: all
 further connections with the same password cost nothing. So are wrong passwords, and how many new
-ones are tried is limited per user and per node: beyond, they are refused unseen (ADR 0017).
+ones are tried is limited per user and per node: beyond, they are refused unseen. How many passwords
+are verified at all is limited, too: meanwhile `client_flow` lets logins wait (ADR 0017).
 """
 
 from hashlib import blake2b
@@ -35,7 +36,7 @@ class Access:
 
     __slots__ = (
         "_asked_ms", "_failed", "_failures", "_failures_of", "_first", "_key", "_known", "_rng",
-        "_told_ms", "proposals", "state",
+        "_told_ms", "_verified", "proposals", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
@@ -50,6 +51,7 @@ class Access:
         self._failures = _Budget(
             limits.failed_logins_per_node_s, limits.failed_logins_per_node_burst
         )
+        self._verified = _Budget(limits.logins_verified_s, limits.logins_verified_burst)
         self._failures_of: dict[str, _Budget] = {}
         #: The configuration's users with their records, as far as they have been made.
         self._first: list[tuple[str, str]] = []
@@ -82,6 +84,10 @@ class Access:
             return None
         return user
 
+    def has_room(self) -> bool:
+        """Whether a password may be verified now; the node lets logins wait until it may."""
+        return self._verified.has_left(self.state.now_ms)
+
     def _is_right(self, user: str, record: str, password: str) -> bool:
         if not record or len(password) > limits.password_bytes_max:
             return False
@@ -94,6 +100,9 @@ class Access:
         if not self._failures.has_left(now_ms) or not own.has_left(now_ms):
             self._tell(user)
             return False
+        if not self.has_room():
+            return False
+        self._verified.spend()
         if verify(record, password):
             _remember(self._known, digest, limits.logins_remembered_max)
             return True

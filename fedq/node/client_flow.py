@@ -33,6 +33,8 @@ from fedq.core.errors import (
     ConnectionViolation,
 )
 from fedq.core.ids import ConnectionId
+from fedq.core.limits import handshake_frame_bytes_max
+from fedq.node.access import Access
 from fedq.node.answers import Answers, capability
 from fedq.node.basic_requests import BasicRequests
 from fedq.node.consume_flow import ConsumeFlow
@@ -47,6 +49,8 @@ from fedq.node.transactions import Transactions
 BACKLOG_MAX = 64
 #: Why clients are not read while the node has not joined the cluster.
 JOINING = "joining"
+#: Why clients that have not logged in are not read: others are being verified.
+LOGINS = "logins"
 
 NO_ANSWER = "the cluster has not answered in time; the request may still take effect: ask again"
 #: Requests that mean nothing once the channel's client has left it.
@@ -59,15 +63,15 @@ class ClientFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_blocked", "_fenced", "_handlers", "_wakes", "answers", "basic", "consuming",
-        "permissions", "publishing", "queues", "settings", "state",
+        "_blocked", "_fenced", "_handlers", "_late", "_wakes", "access", "answers", "basic",
+        "consuming", "permissions", "publishing", "queues", "settings", "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, settings: ConnectionSettings, answers: Answers,
         publishing: PublishFlow, consuming: ConsumeFlow, queues: QueueRequests,
         exchanges: ExchangeRequests, basic: BasicRequests, transactions: Transactions,
-        permissions: Permissions,
+        permissions: Permissions, access: Access,
     ) -> None:  # fmt: skip
         self.state = state
         self.settings = settings
@@ -77,6 +81,9 @@ class ClientFlow:
         self.queues = queues
         self.basic = basic
         self.permissions = permissions
+        self.access = access
+        #: Clients whose login has to wait, in order.
+        self._late: dict[Client, None] = {}
         #: (when, connection): when a connection's machine has something to do.
         self._wakes: list[tuple[int, ConnectionId]] = []
         #: Channels whose requests wait until this node serves.
@@ -125,10 +132,41 @@ class ClientFlow:
         client = self.state.clients.get(connection)
         if client is None:
             return
-        if self.state.joined:
+        if client.vhost:
             self._read(client, data)
-        else:
-            client.early.append(data)
+            return
+        client.early.append(data)
+        if self._is_listened_to(data):
+            self._hear(client)
+        elif self.state.joined:
+            self._late[client] = None
+            self.state.hold_reading(client, LOGINS)
+
+    def _is_listened_to(self, data: bytes) -> bool:
+        """Whether a client that has not logged in is heard now.
+
+        Not before this node has joined, and not while logins have cost as much as they may.
+        What is too long to be a handshake is not kept.
+        """
+        if not self.state.joined:
+            return False
+        has_room = not self._late and self.access.has_room()
+        return has_room or len(data) > handshake_frame_bytes_max
+
+    def _listen_to_late(self) -> None:
+        """Logins that had to wait go on, as many as may."""
+        while self._late and self.access.has_room():
+            self._hear(next(iter(self._late)))
+
+    def _hear(self, client: Client) -> None:
+        """The client is read, beginning with what it said early."""
+        self._late.pop(client, None)
+        early, client.early = client.early, []
+        for data in early:
+            if not client.gone:
+                self._read(client, data)
+        self.state.release_reading(client, LOGINS)
+        self.state.release_reading(client, JOINING)
 
     def _read(self, client: Client, data: bytes) -> None:
         self.state.dirty_clients[client] = None
@@ -139,11 +177,9 @@ class ClientFlow:
 
     def on_joined(self) -> None:
         """The node's map is current: clients that came early are served."""
-        for client in list(self.state.clients.values()):
-            early, client.early = client.early, []
-            for data in early:
-                self._read(client, data)
-            self.state.release_reading(client, JOINING)
+        for client in self.state.clients.values():
+            self._late[client] = None
+        self._listen_to_late()
 
     def on_writable(self, connection: ConnectionId, writable: bool) -> None:
         """The client's socket buffer is full (its consumers wait), or drained."""
@@ -160,6 +196,7 @@ class ClientFlow:
         """The socket is gone."""
         client = self.state.clients.pop(connection, None)
         if client is not None:
+            self._late.pop(client, None)
             self._end(client)
 
     # --- commands ----------------------------------------------------------------------------
@@ -346,6 +383,7 @@ class ClientFlow:
     def tick(self) -> None:
         """Heartbeats and deadlines of the connections that are due."""
         self._give_up_waiting()
+        self._listen_to_late()
         state, wakes = self.state, self._wakes
         while wakes and wakes[0][0] <= state.now_ms:
             wake_ms, connection = heapq.heappop(wakes)

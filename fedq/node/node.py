@@ -106,7 +106,7 @@ class Node:
         self.clients = ClientFlow(
             state, connections, self.answers, self.publishing, self.consuming, queues,
             ExchangeRequests(state, self.answers, self.proposals), basic, transactions,
-            self.permissions,
+            self.permissions, access,
         )  # fmt: skip
         self.evictions = Evictions(state, self.clients, queues)
         self.roles = FragmentRoles(state, self.fragments, self.replicas)

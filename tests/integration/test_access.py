@@ -112,6 +112,23 @@ def test_what_is_not_permitted_is_403(
         admin.exchange_delete(name)
 
 
+def test_publishing_without_permission_is_403(
+    cluster: Cluster, nodes: dict[str, Address], user: str, open_connection: Connect
+) -> None:
+    cluster.ask("permission", "set", user, "", "^amq.topic$", "")
+    connection = open_connection(nodes["c"], **login(user))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.basic_publish("amq.topic", "key", b"x")
+    for exchange, shown in (("", "amq.default"), ("amq.fanout", "amq.fanout")):
+
+        def act(channel: BlockingChannel, exchange: str = exchange) -> None:
+            channel.confirm_delivery()
+            channel.basic_publish(exchange, "key", b"x")
+
+        assert f"access to exchange '{shown}' in vhost '/'" in refusal(connection, act)
+
+
 def test_a_change_of_permissions_holds_at_once_on_open_connections(
     cluster: Cluster, nodes: dict[str, Address], user: str, open_connection: Connect
 ) -> None:

@@ -205,6 +205,36 @@ def test_guessing_costs_the_node_little_and_others_nothing(hashes: list[str]) ->
     assert told == ["too many wrong passwords, lately of 'ann': new ones are refused unseen"]
 
 
+def test_many_users_at_once_are_let_in_one_after_the_other(hashes: list[str]) -> None:
+    cluster = Cluster(1)
+    users = [f"user-{number}" for number in range(60)]
+    change(cluster, *(PutUser(user, RECORD, (), False) for user in users))
+    change(cluster, *(SetPermissions(user, "/", ".*", ".*", ".*") for user in users))
+    cluster.pass_ms(1_000)
+    clients = [open_as(cluster, user) for user in users]
+    assert len(hashes) == 20, "a turn takes no longer than a burst"
+    assert [client.has(ConnectionOpenOk) for client in clients] == [True] * 20 + [False] * 40
+    assert not clients[-1].is_read
+    clients[30].hang_up()
+    cluster.wait_for(lambda: clients[-1].has(ConnectionOpenOk), 3_000)
+    assert all(client.has(ConnectionOpenOk) for client in clients if client is not clients[30])
+    assert clients[-1].is_read
+
+
+def test_a_herd_that_comes_before_the_node_has_joined_waits_its_turn(hashes: list[str]) -> None:
+    cluster = Cluster(1)
+    users = [f"user-{number}" for number in range(40)]
+    change(cluster, *(PutUser(user, RECORD, (), False) for user in users))
+    change(cluster, *(SetPermissions(user, "/", ".*", ".*", ".*") for user in users))
+    cluster.kill("n1")
+    hashes.clear()
+    cluster.start("n1")
+    clients = [open_as(cluster, user) for user in users]
+    cluster.wait_for(lambda: clients[0].has(ConnectionOpenOk))
+    assert len(hashes) <= 21
+    cluster.wait_for(lambda: all(client.has(ConnectionOpenOk) for client in clients))
+
+
 def test_guest_and_certificates() -> None:
     cluster = Cluster(1)
     change(cluster, PutUser("tls", "", (), False))
