@@ -1,6 +1,7 @@
 """`python -m tests.differential`: run scripts against fedq and RabbitMQ, or one case again."""
 
 import argparse
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from tests.differential import brokers, documents
 from tests.differential.compare import Difference
-from tests.differential.runner import Runner, report_text
+from tests.differential.runner import Finding, Runner, finding_text, keep, report_text
 from tests.differential.script import parse
 from tests.differential.themes import THEMES
 
@@ -19,6 +20,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the seed of the first row of scripts")
     parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="nodes of fedq")
     parser.add_argument("--themes", default=",".join(THEMES), help="themes, with commas between")
+    parser.add_argument("--keep", type=Path, help="a directory for the scripts of what is found")
     parser.add_argument("--case", type=Path, help="play this file only")
     parser.add_argument(
         "--itself", action="store_true",
@@ -47,6 +49,13 @@ def main() -> int:
     if missing:
         _say(missing)
         return 2
+
+    def on_finding(finding: Finding) -> None:
+        _say(finding_text(finding))
+        if arguments.keep:
+            keep(finding, arguments.keep)
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="differential-")))
         reference = stack.enter_context(brokers.rabbit(directory))
@@ -55,16 +64,18 @@ def main() -> int:
             if arguments.itself
             else brokers.fedq(directory, arguments.nodes)
         )
-        runner = Runner((reference, subject), _say)
+        runner = Runner((reference, subject), on_finding)
         if arguments.case:
             script = parse(arguments.case.read_text(encoding="utf-8"))
             found: list[Difference] = runner.undecided(runner.play(script))
             for difference in found:
                 _say(str(difference))
             return 1 if found else 0
-        report = runner.run(arguments.scripts, arguments.seed, arguments.themes.split(","))
-        _say(report_text(report))
-    return 1 if report.findings else 0
+        try:
+            runner.run(arguments.scripts, arguments.seed, arguments.themes.split(","))
+        finally:
+            _say(report_text(runner.report))
+    return 1 if runner.report.findings else 0
 
 
 if __name__ == "__main__":

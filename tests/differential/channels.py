@@ -6,7 +6,7 @@ not appear in lines, since the order of different consumers' deliveries is open;
 up from 1 without a gap is checked here.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fedq.amqp import method_types as m
 from fedq.amqp.content import DIRECT_REPLY_TO, decode_properties
@@ -15,8 +15,11 @@ from tests.differential.names import Names
 from tests.differential.typed import properties_text
 
 Streams = dict[str, list[str]]
+#: Marks a channel, or as channel 0 a connection, that ends in this step.
+CLOSING: Final = " closing"
 #: The stream of a channel's answers to basic.get, among those of its consumers.
 GOT = "get"
+_ENDS: Final = (m.ChannelClose, m.ChannelCloseOk, m.ConnectionClose, m.ConnectionCloseOk)
 
 
 class Held(NamedTuple):
@@ -96,7 +99,11 @@ class ChannelRecord:
                 if self._confirmed > self._returned:
                     streams.setdefault(f"{self.place} order", []).append("return after its confirm")
                 self._returned += 1
-            streams.setdefault(self.place, []).append(self.line(arrival))
+            # When the client hears that a consumer was ended is open, compared with other answers.
+            stream = f"{self.place} ended" if isinstance(method, m.BasicCancel) else self.place
+            streams.setdefault(stream, []).append(self.line(arrival))
+        if isinstance(method, _ENDS):
+            streams[self.place + CLOSING] = []
         if isinstance(method, m.ChannelClose | m.ConnectionClose):
             text = self._names.inward(method.reply_text)
             streams.setdefault(f"{self.place} text", []).append(text)

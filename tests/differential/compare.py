@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from tests.differential.channels import Streams
+from tests.differential.channels import CLOSING, Streams
 from tests.differential.script import Operation, Script, has_timers
 from tests.differential.side import Side
 from tests.integration.waiting import TooLateError
@@ -28,10 +28,20 @@ _PARTICULARS: Final = re.compile(r"'[^']*'|\b[a-z]\d+(-\d+)?\b|\d{1,2}\b|amq\.[\
 class Difference(NamedTuple):
     """What the two brokers showed in one step of a script."""
 
-    step: int
-    operation: Operation
+    #: The script up to and with the step that differs.
+    script: Script
     #: By stream: the reference's lines, fedq's lines.
     streams: dict[str, tuple[list[str], list[str]]]
+
+    @property
+    def step(self) -> int:
+        """The number of the step, from 1."""
+        return len(self.script)
+
+    @property
+    def operation(self) -> Operation:
+        """What the step does."""
+        return self.script[-1]
 
     @property
     def is_of_words(self) -> bool:
@@ -84,9 +94,21 @@ def _outline(lines: list[str]) -> str:
     return ", ".join(found) or "nothing"
 
 
+def _is_cut(stream: str, closing: list[str]) -> bool:
+    """Whether it holds deliveries to a channel or connection that ended in this step.
+
+    How many of them still arrive before the end is open.
+    """
+    place, _, consumer = stream.partition(" ")
+    if not consumer or consumer in ("text", "order", "confirms"):
+        return stream.endswith(CLOSING)
+    return any(name in (place + CLOSING, place[0] + "0" + CLOSING) for name in closing)
+
+
 def differing(reference: Streams, subject: Streams) -> dict[str, tuple[list[str], list[str]]]:
     """Streams whose lines are not the same."""
-    names = dict.fromkeys([*reference, *subject])
+    closing = [name for name in (*reference, *subject) if name.endswith(CLOSING)]
+    names = dict.fromkeys(name for name in (*reference, *subject) if not _is_cut(name, closing))
     return {
         name: (reference.get(name, []), subject.get(name, []))
         for name in names
@@ -114,7 +136,7 @@ def play(
         done += 1
         found = _step(operation, sides, timers_s, patience_s)
         if found:
-            differences.append(Difference(done, operation, found))
+            differences.append(Difference(script[:done], found))
             if not differences[-1].is_of_words:
                 break
         for side in sides:

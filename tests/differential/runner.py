@@ -7,15 +7,17 @@ with which two brokers are compared.
 """
 
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.differential import decisions
 from tests.differential.compare import PATIENCE_S, Difference, Played, play
-from tests.differential.script import Operation, Script
+from tests.differential.script import Operation, Script, listing
 from tests.differential.side import Side
 from tests.differential.themes import THEMES
 
@@ -33,7 +35,6 @@ class Finding:
     kind: str
     theme: str
     seed: int
-    script: Script
     difference: Difference
     count: int = 1
 
@@ -53,11 +54,13 @@ class Report:
 class Runner:
     """Plays scripts on the same two brokers, each under names of its own."""
 
-    def __init__(self, sides: Sides, say: Callable[[str], None]) -> None:
+    def __init__(self, sides: Sides, on_finding: Callable[[Finding], None]) -> None:
+        """`on_finding` hears of each new kind of difference at once."""
         self.report = Report()
         self._sides = sides
-        self._say = say
+        self._on_finding = on_finding
         self._played = 0
+        self._started = time.monotonic()
         self._salt = f"{time.time_ns() // 1_000_000 % 10**9:x}"
 
     def play(self, script: Script, patience_s: float = PATIENCE_S) -> Played:
@@ -71,10 +74,8 @@ class Runner:
 
     def run(self, scripts: int, first_seed: int, themes: Sequence[str]) -> Report:
         """Plays that many scripts, themes taking turns."""
-        started = time.monotonic()
         for row, theme in enumerate(_rows(scripts, themes)):
             self._run_row(theme, first_seed + row // len(themes), min(ROW, scripts - row * ROW))
-        self.report.seconds = time.monotonic() - started
         return self.report
 
     def _run_row(self, theme: str, row_seed: int, scripts: int) -> None:
@@ -89,11 +90,14 @@ class Runner:
             self.report.scripts += 1
             self.report.operations += played.operations
             for difference in played.differences:
-                self._note(theme, row_seed, script, difference)
+                self._note(theme, row_seed, difference)
 
-        attempt()
+        try:
+            attempt()
+        finally:
+            self.report.seconds = time.monotonic() - self._started
 
-    def _note(self, theme: str, row_seed: int, script: Script, difference: Difference) -> None:
+    def _note(self, theme: str, row_seed: int, difference: Difference) -> None:
         report = self.report
         decided = decisions.decision(difference)
         if decided:
@@ -103,29 +107,26 @@ class Runner:
         if known is not None:
             known.count += 1
             return
-        short, shown = self.shortened(script[: difference.step], difference)
-        finding = Finding(difference.kind, theme, row_seed, short, shown)
+        shown = self.shortened(difference)
+        finding = Finding(difference.kind, theme, row_seed, shown)
         report.findings[difference.kind] = finding
-        self._say(finding_text(finding))
+        self._on_finding(finding)
 
     # --- cutting down -----------------------------------------------------------------------------
 
-    def shortened(self, script: Script, difference: Difference) -> tuple[Script, Difference]:
-        """A script that shows the same kind with as little as possible."""
+    def shortened(self, difference: Difference) -> Difference:
+        """The same kind of difference, by a script with as little as possible."""
         smaller = True
         while smaller:
             smaller = False
-            for shorter in _shorter(script):
-                again = [
-                    each
-                    for each in self.play(shorter, SHORT_PATIENCE_S).differences
-                    if each.kind == difference.kind
-                ]
+            for shorter in _shorter(difference.script):
+                played = self.play(shorter, SHORT_PATIENCE_S)
+                again = [each for each in played.differences if each.kind == difference.kind]
                 if again:
-                    script, difference = shorter[: again[0].step], again[0]
+                    difference = again[0]
                     smaller = True
                     break
-        return script, difference
+        return difference
 
 
 def _rows(scripts: int, themes: Sequence[str]) -> Iterator[str]:
@@ -148,7 +149,7 @@ def _shorter(script: Script) -> Iterator[Script]:
 def finding_text(finding: Finding) -> str:
     """A finding for people: kind, script, and the step that differs."""
     lines = [f"--- {finding.kind}  (theme {finding.theme}, seed {finding.seed})"]
-    lines += [f"    {operation}" for operation in finding.script]
+    lines += [f"    {operation}" for operation in finding.difference.script]
     return "\n".join([*lines, str(finding.difference), ""])
 
 
@@ -165,3 +166,13 @@ def report_text(report: Report) -> str:
     lines.append("differences that are decisions")
     lines += [f"  {count:6}  {name}" for name, count in sorted(report.decided.items())]
     return "\n".join(lines)
+
+
+def keep(finding: Finding, directory: Path) -> None:
+    """Writes the finding's script into the directory, under a name that says what it does."""
+    directory.mkdir(parents=True, exist_ok=True)
+    number = zlib.crc32(finding.kind.encode())
+    verb = finding.difference.operation.verb.replace(".", "-")
+    comment = "".join(f"# {line}\n" for line in str(finding.difference).splitlines())
+    path = directory / f"{finding.theme}-{verb}-{number:08x}.txt"
+    path.write_text(comment + listing(finding.difference.script), encoding="utf-8")

@@ -7,7 +7,7 @@ found closed are opened again before their next operation.
 """
 
 from fedq.amqp import method_types as m
-from tests.differential.channels import GOT, ChannelRecord, Streams
+from tests.differential.channels import CLOSING, GOT, ChannelRecord, Streams
 from tests.differential.client import Client
 from tests.differential.names import Names
 from tests.differential.script import Operation, make_method, method_class
@@ -123,6 +123,7 @@ class Side:
         elif operation.verb == "hang-up":
             self._digest()
             client.close()
+            self.streams[f"{operation.connection}0{CLOSING}"] = []
         else:
             self._send_method(client, record, operation)
 

@@ -64,11 +64,11 @@ def weighted(choices: Weighted) -> Operations:
 
 
 def script_of(
-    beginning: Sequence[Operations], choices: Weighted, length_max: int = 12
+    beginning: Sequence[Operations], choices: Weighted, length_max: int = 15
 ) -> st.SearchStrategy[Script]:
     """A script that begins with some of `beginning`, mostly all."""
     first = st.tuples(*[st.one_of(each, each, each, st.none()) for each in beginning])
-    rest = st.lists(weighted(choices), min_size=1, max_size=length_max)
+    rest = st.lists(weighted(choices), min_size=length_max // 3, max_size=length_max)
     return st.builds(
         lambda head, tail: (*(each for each in head if each is not None), *tail), first, rest
     )
@@ -97,8 +97,13 @@ def declare_one(queue: str, arguments: Tables = NOTHING) -> Operations:
 
 
 PLAIN: Final[Tables] = st.sampled_from(
-    ({}, {}, {"delivery_mode": 2}, {"priority": 3, "message_id": "m", "type": "t"})
-)
+    (
+        {}, {}, {"delivery_mode": 2}, {"priority": 3, "message_id": "m", "type": "t"},
+        {"content_type": "text/plain", "content_encoding": "utf-8", "timestamp": 1_700_000_000,
+         "correlation_id": "c", "reply_to": "k0", "user_id": "guest", "app_id": "a",
+         "headers": {"h": [1, 2**40, "t", None, True, 1.5, {"deep": b"b"}], "": ""}},
+    )
+)  # fmt: skip
 
 
 def publish(

@@ -55,7 +55,7 @@ def test_equal_streams_do_not_differ() -> None:
 
 def test_no_decision_covers_a_lost_message() -> None:
     get = Operation("a1", "basic.get", {"queue": "q0"})
-    lost = Difference(1, get, {"a1 get": (["BasicGetOk"], []), "a1": ([], ["BasicGetEmpty"])})
+    lost = Difference((get,), {"a1 get": (["BasicGetOk"], []), "a1": ([], ["BasicGetEmpty"])})
     assert decisions.decision(lost) is None
 
 

@@ -32,7 +32,8 @@ def _consuming() -> st.SearchStrategy[Script]:
     return s.script_of(
         [s.declare_one("q0"), s.publish(places=st.just("a2")), s.consume()],
         [(6, s.publish()), (4, s.SETTLE), (2, s.RECOVER), (2, s.QOS), (1, s.PURGE),
-         (1, s.operation("channel.flow", active=st.booleans())), (1, s.DELETE), *s.COMMON],
+         (1, s.operation("channel.flow", active=s.OFTEN)), (1, s.DELETE),
+         (1, s.END_CONNECTION), *s.COMMON],
     )  # fmt: skip
 
 
