@@ -171,6 +171,8 @@ SUITES: Final = (
         test_s=120,
         run_s=3600,
         needs=("redis",),
+        # The tests of other backends import what those need.
+        more_arguments=("--continue-on-collection-errors",),
         note="results in Redis, as Celery's own runs have them; messages through the broker",
     ),
     Suite(
