@@ -38,12 +38,19 @@ def type_name(value: object) -> str:
 
 
 def value_text(value: object) -> str:
-    """A value in a refusal: text as it is, everything else as JSON, neither too long."""
+    """A value in a refusal: text as it is, none as "undefined", others as JSON; not too long."""
     if isinstance(value, str):
         text = value
+    elif value is None:
+        text = "undefined"
     else:
         text = orjson.dumps(value, default=str).decode()
     return text[:VALUE_CHARACTERS_MAX]
+
+
+def binary_text(text: str) -> str:
+    """A string as Erlang writes a binary."""
+    return f'<<"{value_text(text)}">>' if text else "<<>>"
 
 
 def difference(

@@ -51,7 +51,7 @@ def bind(state: MapState, operation: Bind) -> Ok | Refused:
 def unbind(state: MapState, operation: Unbind) -> Ok | Refused:
     """Removes a binding; one that is not there is no error, as in RabbitMQ."""
     binding = _binding(operation)
-    if not binding.source:
+    if _names_default_exchange(binding):
         return _default_exchange()
     if binding not in state.bindings:
         return Ok()
@@ -110,13 +110,18 @@ def _binding(operation: Bind | Unbind) -> Binding:
     )
 
 
+def _names_default_exchange(binding: Binding) -> bool:
+    to_exchange = binding.destination_kind == "exchange"
+    return not binding.source or (to_exchange and not binding.destination)
+
+
 def _default_exchange() -> Refused:
     return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
 
 
 def _refuse_ends(state: MapState, binding: Binding) -> Refused | None:
     vhost, source, kind, name, _, _ = binding
-    if not source or (kind == "exchange" and not name):
+    if _names_default_exchange(binding):
         return _default_exchange()
     if QueueKey(vhost, source) not in state.exchanges:
         return Refused(NOT_FOUND, f"no exchange '{source}' in vhost '{vhost}'")

@@ -14,7 +14,7 @@ from typing import Any, Final
 from fedq.core.errors import COMMAND_INVALID, PRECONDITION_FAILED, Refused
 from fedq.core.ids import QueueKey
 from fedq.wiring import headers
-from fedq.wiring.arguments import VALUE_CHARACTERS_MAX, difference, type_name
+from fedq.wiring.arguments import VALUE_CHARACTERS_MAX, binary_text, difference, type_name
 from fedq.wiring.hashing import HASH_PROPERTIES, WEIGHT_MAX, weight_of
 from fedq.wiring.state import CONSISTENT_HASH, DELAYED, EXCHANGE_TYPES
 
@@ -89,12 +89,7 @@ def refuse_binding(
         return None
     weight = weight_of(routing_key)
     if weight is None:
-        shown = routing_key[:VALUE_CHARACTERS_MAX]
-        text = (
-            f'The binding key must be an integer: <<"{shown}">>'
-            if shown
-            else ("The binding key must be an integer: <<>>")
-        )
+        text = f"The binding key must be an integer: {binary_text(routing_key)}"
     elif weight < 1:
         text = "The binding key must be greater than 0"
     elif weight > WEIGHT_MAX:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
-from fedq.wiring.arguments import type_name, value_text
+from fedq.wiring.arguments import binary_text, type_name, value_text
 
 MATCH_KINDS: Final = ("all", "any", "all-with-x", "any-with-x")
 
@@ -27,7 +27,7 @@ def refuse_arguments(arguments: Mapping[str, Any]) -> Refused | None:
         return None
     return Refused(
         PRECONDITION_FAILED,
-        f'Invalid x-match field value <<"{value_text(kind)}">>; expected all, any, all-with-x, or '
+        f"Invalid x-match field value {binary_text(kind)}; expected all, any, all-with-x, or "
         "any-with-x",
     )
 

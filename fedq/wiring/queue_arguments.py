@@ -12,7 +12,7 @@ A time to live is accepted up to ten years, as RabbitMQ does. Names of dead-lett
 their routing keys must fit a short string (RabbitMQ takes longer ones, and cannot publish then).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedq.core import limits
@@ -259,14 +259,16 @@ def arguments_differ(
 
     Only what has a meaning is compared, as in RabbitMQ; no type is the same as "classic".
     """
-    text = difference(name_of(key), _typed(wanted), _typed(known), _CHECKS)
+    names: Iterable[str] = _CHECKS
+    if {_type_of(wanted), _type_of(known)} == {CLASSIC}:
+        names = [name for name in _CHECKS if name != "x-queue-type"]
+    text = difference(name_of(key), wanted, known, names)
     return Refused(PRECONDITION_FAILED, text) if text is not None else None
 
 
-def _typed(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    if arguments.get("x-queue-type") != CLASSIC:
-        return arguments
-    return {name: value for name, value in arguments.items() if name != "x-queue-type"}
+def _type_of(arguments: Mapping[str, Any]) -> str:
+    kind = arguments.get("x-queue-type", CLASSIC)
+    return kind if isinstance(kind, str) else ""
 
 
 def _problem(arguments: Mapping[str, Any], what: str) -> str | None:

@@ -157,6 +157,7 @@ def test_bindings_need_both_ends() -> None:
     )
     assert wired.refused(bind("", "work"))[0] == 403
     assert wired.refused(unbind("", "work"))[0] == 403
+    assert wired.refused(unbind("amq.topic", "", kind="exchange"))[0] == 403
     assert wired.ok(bind("amq.topic", "work", "k")) == 1
     assert wired.ok(bind("amq.topic", "work", "k")) == 0
     assert wired.ok(unbind("amq.topic", "work", "other")) == 0

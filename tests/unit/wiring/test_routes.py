@@ -176,6 +176,126 @@ def test_keys_that_are_no_text_still_match(router: Router) -> None:
     assert router.route("/", route, no_properties) == Route((WORK,), (), ())
 
 
+def test_an_alternate_exchange_gets_what_matches_nothing(router: Router) -> None:
+    router.add_exchange(at("orders"), "direct", {"alternate-exchange": "unrouted"})
+    assert go(router, "orders", "k") == NOWHERE
+    router.add_exchange(at("unrouted"), "fanout")
+    router.bind(at("unrouted"), LOGS, "", None)
+    assert go(router, "orders", "k") == Route((LOGS,), (), ())
+    router.bind(at("orders"), WORK, "k", None)
+    assert go(router, "orders", "k") == Route((WORK,), (), ())
+    assert go(router, "orders", "other") == Route((LOGS,), (), ())
+    router.unbind(at("unrouted"), LOGS, "", None)
+    assert go(router, "orders", "other") == NOWHERE
+    router.remove_exchange(at("unrouted"))
+    assert go(router, "orders", "other") == NOWHERE
+
+
+def test_an_exchange_that_is_matched_needs_no_alternate(router: Router) -> None:
+    router.add_exchange(at("source"), "fanout", {"alternate-exchange": "fanout"})
+    router.bind(at("fanout"), LOGS, "", None)
+    assert go(router, "source") == Route((LOGS,), (), ())
+    router.bind(at("source"), ToExchange(at("direct")), "", None)
+    assert go(router, "source") == NOWHERE, "though nothing is bound to that one"
+
+
+def test_alternates_in_a_circle_end(router: Router) -> None:
+    for name, other in (("x", "y"), ("y", "z"), ("z", "x")):
+        router.add_exchange(at(name), "direct", {"alternate-exchange": other})
+    assert go(router, "x", "k") == NOWHERE
+    router.bind(at("z"), WORK, "k", None)
+    assert go(router, "x", "k") == go(router, "y", "k") == Route((WORK,), (), ())
+
+
+def test_the_default_exchange_is_no_alternate(router: Router) -> None:
+    router.add_queue(WORK, WORK)
+    router.add_exchange(at("x"), "direct", {"alternate-exchange": ""})
+    assert go(router, "x", "work") == NOWHERE
+
+
+def test_a_cached_alternate_route_notices_every_change(router: Router) -> None:
+    for name in ("one", "two"):
+        router.add_exchange(at(name), "direct", {"alternate-exchange": "spare"})
+    router.add_exchange(at("spare"), "direct")
+    assert go(router, "two", "k") == NOWHERE
+    router.bind(at("spare"), WORK, "k", None)
+    assert go(router, "two", "k") == Route((WORK,), (), ())
+    router.remove_exchange(at("one"))
+    assert go(router, "two", "k") == Route((WORK,), (), ())
+    router.unbind(at("spare"), WORK, "k", None)
+    assert go(router, "two", "k") == NOWHERE
+
+
+def test_several_keys_are_one_publish(router: Router) -> None:
+    router.add_exchange(at("orders"), "direct", {"alternate-exchange": "fanout"})
+    router.bind(at("fanout"), LOGS, "", None)
+    router.bind(at("orders"), WORK, "k", None)
+    router.bind(at("orders"), WORK, "l", None)
+    router.bind(at("orders"), -1, "l", None)
+
+    def several(*keys: str) -> Route | None:
+        return router.route_keys("/", "orders", keys, no_properties)
+
+    assert several("k", "l", "k") == Route((WORK,), (-1,), ())
+    assert several("none", "k") == Route((WORK,), (), ()), "one match is enough"
+    assert several("none", "nothing") == Route((LOGS,), (), ())
+    assert router.route_keys("/", "nowhere", ["k"], no_properties) is None
+    router.add_queue(WORK, WORK)
+    router.add_queue(at("mine"), -1)
+    names = ["work", "mine", "none", "work", server_name(B, 1, 1)]
+    assert router.route_keys("/", "", names, no_properties) == Route((WORK,), (-1,), (B,))
+
+
+def test_what_passes_a_delaying_exchange_is_delayed(router: Router) -> None:
+    kind = {"x-delayed-type": "topic"}
+    router.add_exchange(at("later"), "x-delayed-message", kind)
+    router.bind(at("later"), WORK, "a.*", None)
+    assert go(router, "later", "a.b") == Route((WORK,), (), (), delayed=True)
+    router.bind(at("fanout"), ToExchange(at("later")), "", None)
+    assert go(router, "fanout", "a.b") == Route((WORK,), (), (), delayed=True)
+    router.remove_exchange(at("later"))
+    router.add_exchange(at("later"), "topic")
+    router.bind(at("later"), WORK, "a.*", None)
+    assert go(router, "later", "a.b") == Route((WORK,), (), ())
+
+
+def test_internal_exchanges(router: Router) -> None:
+    router.add_exchange(at("inner"), "fanout", None, True)
+    assert router.is_internal("/", "inner")
+    assert not router.is_internal("/other", "inner")
+    assert not router.is_internal("/", "fanout")
+    router.remove_exchange(at("inner"))
+    assert not router.is_internal("/", "inner")
+
+
+def test_relayed_publishes_reach_private_queues_only(router: Router) -> None:
+    for destination in (WORK, -1, -2, B):
+        router.bind(at("fanout"), destination, "", None)
+
+    def relayed(exchange: str, key: str = "") -> tuple[int, ...]:
+        return router.route_private("/", make_route(exchange, key), no_properties)
+
+    assert relayed("fanout") == (-1, -2)
+    assert relayed("direct") == ()
+    assert relayed("nowhere") == ()
+    router.add_exchange(at("hash"), "x-consistent-hash")
+    assert relayed("hash") == ()
+    router.bind(at("hash"), WORK, "1000", None)
+    router.bind(at("hash"), -1, "1", None)
+    for number in range(20):
+        assert relayed("hash", str(number)) == (-1,), "the other node has chosen this one"
+
+
+def test_a_node_that_went_is_no_bucket_any_more(router: Router) -> None:
+    router.add_exchange(at("hash"), "x-consistent-hash")
+    router.bind(at("hash"), WORK, "1", None)
+    router.set_everything(at("hash"), B, True)
+    assert Route((), (), (B,)) in [go(router, "hash", str(number)) for number in range(20)]
+    router.forget_node(B)
+    for number in range(20):
+        assert go(router, "hash", str(number)) == Route((WORK,), (), ())
+
+
 def test_the_cache_stays_within_its_weight(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedq.wiring.routes.CACHE_WEIGHT_MAX", 50)
     router.bind(at("fanout"), WORK, "", None)
@@ -214,10 +334,10 @@ def test_headers_match(pattern: dict[str, Any], headers: dict[str, Any], matches
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("", 'value <<"">>; expected all, any, all-with-x, or any-with-x'),
+        ("", "value <<>>; expected all, any, all-with-x, or any-with-x"),
         ("ALL", 'value <<"ALL">>; expected all, any, all-with-x, or any-with-x'),
         (1, "type signedint (value 1); expected longstr"),
-        (None, "type void (value null); expected longstr"),
+        (None, "type void (value undefined); expected longstr"),
         (["all"], 'type array (value ["all"]); expected longstr'),
     ],
 )
