@@ -7,9 +7,10 @@ Inputs: a channel's methods, the cluster map's grants. Output: nothing, or `Chan
                 dead-letters to, or an exchange sends what it cannot route
     read        consume, get, purge a queue; be the source of a binding; have dead letters
 
-Passive declarations, and channels as such, ask for none. A declared name "" stands for the name
-that the node will make up. Patterns are compiled once, and their verdicts on names are kept, until
-the map's users, virtual hosts or grants change.
+Passive declarations, and channels as such, ask for none. What is wrong for everybody (a reserved
+name, an unknown type, the default exchange) is left to those who say so, as in RabbitMQ. A declared
+name "" stands for the name that the node will make up. Patterns are compiled once, and their
+verdicts on names are kept, until the map's users, virtual hosts or grants change.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from fedq.core.ids import MapVersion, QueueKey
 from fedq.node.state import Channel, Client, NodeState
 from fedq.wiring.names import server_name
 from fedq.wiring.patterns import EVERYTHING, Pattern, compile_text
-from fedq.wiring.state import Grant, GrantKey
+from fedq.wiring.state import EXCHANGE_TYPES, Grant, GrantKey
 
 #: How the default exchange, whose name is empty, is called in patterns.
 DEFAULT_EXCHANGE: Final = "amq.default"
@@ -109,13 +110,14 @@ class Permissions:
     # --- the methods -------------------------------------------------------------------------
 
     def _exchange_declare(self, channel: Channel, method: m.ExchangeDeclare) -> None:
-        if method.passive:
+        if method.passive or method.type not in EXCHANGE_TYPES:
             return
         self._need_exchange(channel, "configure", method.exchange, method)
         alternate = method.arguments.get("alternate-exchange")
-        if isinstance(alternate, str):
+        key = QueueKey(channel.client.vhost, method.exchange)
+        if isinstance(alternate, str) and key not in self.state.map.exchanges:
             self._need_exchange(channel, "read", method.exchange, method)
-            self._need_exchange(channel, "write", alternate, method)
+            self._need(channel.client, "write", "exchange", alternate, ids_of(method))
 
     def _exchange_delete(self, channel: Channel, method: m.ExchangeDelete) -> None:
         self._need_exchange(channel, "configure", method.exchange, method)
@@ -127,14 +129,16 @@ class Permissions:
     def _queue_declare(self, channel: Channel, method: m.QueueDeclare) -> None:
         if method.passive:
             return
+        key = QueueKey(channel.client.vhost, method.queue)
+        is_new = key not in self.state.map.queues and key not in self.state.private
+        if is_new and method.queue.startswith("amq."):
+            return
         name = method.queue or server_name(self.state.me, self.state.private_made + 1, 0)
         self._need_queue(channel, "configure", name, method)
         letters = method.arguments.get("x-dead-letter-exchange")
-        key = QueueKey(channel.client.vhost, method.queue)
-        is_new = key not in self.state.map.queues and key not in self.state.private
         if isinstance(letters, str) and is_new:
             self._need_queue(channel, "read", name, method)
-            self._need_exchange(channel, "write", letters, method)
+            self._need(channel.client, "write", "exchange", letters, ids_of(method))
 
     def _queue_delete(self, channel: Channel, method: m.QueueDelete) -> None:
         self._need_queue(channel, "configure", method.queue, method)
@@ -154,7 +158,9 @@ class Permissions:
         self._need(channel.client, right, "queue", name or channel.last_queue, ids_of(method))
 
     def _need_exchange(self, channel: Channel, right: str, name: str, method: m.Method) -> None:
-        self._need(channel.client, right, "exchange", name, ids_of(method))
+        # Whatever one wants of the default exchange itself is refused to everybody, later.
+        if name:
+            self._need(channel.client, right, "exchange", name, ids_of(method))
 
     def _need(
         self, client: Client, right: str, kind: str, name: str, method: tuple[int, int]

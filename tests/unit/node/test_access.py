@@ -355,6 +355,12 @@ def test_each_method_needs_its_permission() -> None:
         assert text == (
             f"ACCESS_REFUSED - access to {kind} '{name}' in vhost '/' refused for user 'ann'"
         )
+    for text, method in (
+        ("operation not permitted on the default exchange", ExchangeDelete("")),
+        ("operation not permitted on the default exchange", QueueBind("mine", "", "")),
+        ("queue name 'amq.x' contains reserved prefix 'amq.*'", QueueDeclare("amq.x")),
+    ):
+        assert refused(cluster, ann, method) == f"ACCESS_REFUSED - {text}"
     assert "access to queue 'amq.gen-n1." in refused(cluster, ann, QueueDeclare(""))
 
 
