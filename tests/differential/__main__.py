@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.differential import brokers, documents
+from tests.differential.channels import Streams
 from tests.differential.compare import Difference
 from tests.differential.runner import Finding, Runner, finding_text, keep, report_text
-from tests.differential.script import parse
+from tests.differential.script import Operation, parse
 from tests.differential.themes import THEMES
 
 
@@ -21,7 +22,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="nodes of fedq")
     parser.add_argument("--themes", default=",".join(THEMES), help="themes, with commas between")
     parser.add_argument("--keep", type=Path, help="a directory for the scripts of what is found")
-    parser.add_argument("--case", type=Path, help="play this file only")
+    parser.add_argument("--case", type=Path, help="play this file only, and show each step")
     parser.add_argument(
         "--itself", action="store_true",
         help="compare RabbitMQ with itself: every difference is a fault of this test",
@@ -34,6 +35,18 @@ def _arguments() -> argparse.Namespace:
 def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def _show(operation: Operation, reference: Streams, subject: Streams) -> None:
+    """What both showed in a step of the one case."""
+    _say(f"{operation}")
+    for stream in dict.fromkeys([*reference, *subject]):
+        same = reference.get(stream) == subject.get(stream)
+        for who, streams in (("RabbitMQ", reference), ("fedq", subject)):
+            if same and who == "fedq":
+                continue
+            for line in streams.get(stream) or ["(nothing)"]:
+                _say(f"    {stream:10} {'both' if same else who:8} {line}")
 
 
 def main() -> int:
@@ -67,9 +80,8 @@ def main() -> int:
         runner = Runner((reference, subject), on_finding)
         if arguments.case:
             script = parse(arguments.case.read_text(encoding="utf-8"))
-            found: list[Difference] = runner.undecided(runner.play(script))
-            for difference in found:
-                _say(str(difference))
+            found: list[Difference] = runner.undecided(runner.play(script, on_step=_show))
+            _say("\n".join(["", *map(str, found)]))
             return 1 if found else 0
         try:
             runner.run(arguments.scripts, arguments.seed, arguments.themes.split(","))

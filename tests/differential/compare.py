@@ -25,6 +25,10 @@ _PAUSE_S: Final = 0.01
 _PARTICULARS: Final = re.compile(r"'[^']*'|\b[a-z]\d+(-\d+)?\b|\d{1,2}\b|amq\.[\w.-]+")
 
 
+#: (operation, RabbitMQ's streams, fedq's streams).
+OnStep = Callable[[Operation, Streams, Streams], None]
+
+
 class Difference(NamedTuple):
     """What the two brokers showed in one step of a script."""
 
@@ -124,9 +128,16 @@ class Played(NamedTuple):
 
 
 def play(
-    script: Script, sides: tuple[Side, Side], prefix: str, patience_s: float = PATIENCE_S
+    script: Script,
+    sides: tuple[Side, Side],
+    prefix: str,
+    patience_s: float = PATIENCE_S,
+    on_step: OnStep | None = None,
 ) -> Played:
-    """Performs the script on both; `sides` are the reference and fedq."""
+    """Performs the script on both; `sides` are the reference and fedq.
+
+    `on_step` hears what both showed in each step.
+    """
     for side, letter in zip(sides, "rf", strict=True):
         side.begin_script(f"{prefix}{letter}-")
     timers_s = TIMERS_S if has_timers(script) else 0.0
@@ -135,6 +146,8 @@ def play(
     for operation in script:
         done += 1
         found = _step(operation, sides, timers_s, patience_s)
+        if on_step is not None:
+            on_step(operation, sides[0].streams, sides[1].streams)
         if found:
             differences.append(Difference(script[:done], found))
             if not differences[-1].is_of_words:

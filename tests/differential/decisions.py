@@ -79,6 +79,37 @@ def _words(pattern: str, own: str) -> Matcher:
     return matches
 
 
+def _limit_anywhere(difference: Difference) -> bool:
+    """A delivery limit on a queue of type classic: refused by RabbitMQ, accepted by fedq."""
+    place = difference.operation.place
+    reason = difference.streams.get(f"{place} text", ([], []))[0]
+    answers = difference.streams.get(place, ([], []))[1]
+    wanted = r"PRECONDITION_FAILED - invalid arg 'x-delivery-limit' for queue .* of queue type .*"
+    return (
+        difference.operation.verb == "queue.declare"
+        and any(re.fullmatch(wanted, line) for line in reason)
+        and all(line.startswith("QueueDeclareOk ") for line in answers)
+    )
+
+
+_FIRST_COUNT: Final = re.compile(r" headers=\{x-delivery-count=l:0\}|x-delivery-count=l:0, ")
+
+
+def _quorum_get(difference: Difference) -> bool:
+    """basic.get from a quorum queue: a count of 0 in the headers, and the getter as a consumer."""
+    if "'quorum'" not in str(difference.script) or difference.operation.verb != "basic.get":
+        return False
+    for stream, (reference, subject) in difference.streams.items():
+        if stream.startswith("queue "):
+            reference = [re.sub(r"1 consumers", "0 consumers", line) for line in reference]
+        else:
+            reference = [_FIRST_COUNT.sub(" ", line).replace("  ", " ") for line in reference]
+            subject = [line.replace("  ", " ") for line in subject]
+        if reference != subject:
+            return False
+    return True
+
+
 _INEQUIVALENT: Final = r"PRECONDITION_FAILED - inequivalent arg '[\w-]+' for "
 
 DECISIONS: Final[tuple[Decision, ...]] = (
@@ -140,6 +171,53 @@ DECISIONS: Final[tuple[Decision, ...]] = (
             r"(PRECONDITION_FAILED - invalid arg '[^']+' for queue '[^']+' in vhost '/'): .*",
             r"{0}: .*",
         ),
+    ),
+    Decision(
+        "expiration-words",
+        "a message with a wrong expiration",
+        "406, `invalid expiration '…': ` and an Erlang term",
+        "406, the same beginning, and a sentence",
+        "as for arguments",
+        _words(r"(PRECONDITION_FAILED - invalid expiration '[^']*'): .*", r"{0}: .*"),
+    ),
+    Decision(
+        "copies-words",
+        "headers CC and BCC that are no arrays",
+        "406, `invalid message: ` and an Erlang term that names the header",
+        "406 and a sentence that names the header",
+        "as for arguments",
+        _words(
+            r'PRECONDITION_FAILED - invalid message: \{unacceptable_type_in_header,"B?CC",\w+\}',
+            r"PRECONDITION_FAILED - the header B?CC must be an array of routing keys",
+        ),
+    ),
+    Decision(
+        "type-words",
+        "exchange.declare with an unknown type",
+        "503, `unknown exchange type '…'` or `invalid exchange type '…'`",
+        "503, `unknown exchange type '…'`, and which types there are",
+        "more help after the same words",
+        _words(
+            r"COMMAND_INVALID - (?:unknown|invalid) exchange type ('[^']*')",
+            r"COMMAND_INVALID - unknown exchange type {0}; expected .*",
+        ),
+    ),
+    Decision(
+        "delivery-limit",
+        "x-delivery-limit on a classic queue",
+        "406: only quorum queues have it",
+        "the queue has it",
+        "fedq has one kind of queue, and all can have a delivery limit",
+        _limit_anywhere,
+    ),
+    Decision(
+        "quorum-get",
+        "basic.get from a quorum queue",
+        "the first delivery says `x-delivery-count: 0`, and while the message is held the queue "
+        "counts its holder as a consumer",
+        "the header comes with the first return; getting is not consuming",
+        "as RabbitMQ's own classic queues and its own deliveries to consumers do",
+        _quorum_get,
     ),
 )
 

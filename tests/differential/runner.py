@@ -16,7 +16,7 @@ from typing import Final
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.differential import decisions
-from tests.differential.compare import PATIENCE_S, Difference, Played, play
+from tests.differential.compare import PATIENCE_S, Difference, OnStep, Played, play
 from tests.differential.script import Operation, Script, listing
 from tests.differential.side import Side
 from tests.differential.themes import THEMES
@@ -63,10 +63,12 @@ class Runner:
         self._started = time.monotonic()
         self._salt = f"{time.time_ns() // 1_000_000 % 10**9:x}"
 
-    def play(self, script: Script, patience_s: float = PATIENCE_S) -> Played:
+    def play(
+        self, script: Script, patience_s: float = PATIENCE_S, on_step: OnStep | None = None
+    ) -> Played:
         """One script on both brokers."""
         self._played += 1
-        return play(script, self._sides, f"s{self._salt}-{self._played}", patience_s)
+        return play(script, self._sides, f"s{self._salt}-{self._played}", patience_s, on_step)
 
     def undecided(self, played: Played) -> list[Difference]:
         """Differences that are bugs until somebody decides otherwise."""
