@@ -26,8 +26,10 @@ FLAG_USER = 0x10
 FLAG_DIRECT_REPLY = 0x20
 #: It came through a delaying exchange: `x-delay` says when it becomes visible. Set by the broker.
 FLAG_DELAYED = 0x40
-#: Its `expiration` means nothing: it is refused.
-FLAG_BAD_EXPIRATION = 0x80
+#: A dead letter that no consumer rejected: it must not go round. Set by the broker.
+FLAG_DIED = 0x80
+#: Its `expiration` means nothing: it is refused. No message is ever stored with it.
+FLAG_BAD_EXPIRATION = 0x100
 
 #: Flags of publishes that need a look of their own before they are routed.
 FLAGS_OF_NOTE = FLAG_COPIES | FLAG_USER | FLAG_DIRECT_REPLY | FLAG_BAD_EXPIRATION
@@ -39,7 +41,7 @@ _unpack_head = _HEAD.unpack_from
 
 def encode(flags: int, route: bytes, properties: bytes, body: bytes) -> bytes:
     """One message from its parts; see the module's docstring for the layout."""
-    return b"".join((_HEAD.pack(flags, len(route), len(properties)), route, properties, body))
+    return b"".join((_HEAD.pack(flags & 0xFF, len(route), len(properties)), route, properties, body))
 
 
 def is_persistent(message: bytes) -> bool:

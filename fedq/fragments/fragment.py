@@ -356,8 +356,9 @@ class Fragment:
         returns = self.notes.setdefault(NOTE_RETURNS, {})
         for position in positions:
             returns[position] = returns.get(position, 0) + 1
-        self._record_note(NOTE_RETURNS, {position: returns[position] for position in positions})
         limit = self.policy.delivery_limit
+        # A count that only consumers see is not worth a disk full of it.
+        self._record_note(NOTE_RETURNS, {p: returns[p] for p in positions}, limit is not None)
         if limit is not None:
             often = [position for position in positions if returns[position] > limit]
             self.bury_ready(often, RETURNED_TOO_OFTEN)
@@ -421,11 +422,11 @@ class Fragment:
 
     # --- records -----------------------------------------------------------------------------
 
-    def _record_note(self, what: int, values: Mapping[int, int]) -> None:
+    def _record_note(self, what: int, values: Mapping[int, int], keep: bool = True) -> None:
         self.last += 1
         if not self.recording:
             return
-        journal = self.durable and any(
+        journal = keep and self.durable and any(
             self.messages[position][0] & FLAG_PERSISTENT for position in values
         )
         data = encode_note(self.fragment_id, self.reign, self.last, what, values)

@@ -13,7 +13,7 @@ Changes fragments of this node; publishes through `fedq.node.outlets`.
 from fedq.amqp.rewriting import copies_of, dead_letter, has_cycled
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import dead_letters_max
-from fedq.core.message import FLAG_COPIES, route_of, split_route
+from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split_route, with_flag
 from fedq.core.policy import DEATHS, QueuePolicy
 from fedq.fragments.fragment import DEAD, Fragment
 from fedq.journal.records import NOTE_DEAD
@@ -94,7 +94,9 @@ class DeadLetters:
             fragment.messages[position], reason, queue.name, exchange, policy.dead_letter_key,
             state.unix_ms // 1_000,
         )  # fmt: skip
-        targets = self._targets(queue, message, reason)
+        if reason != "rejected":
+            message = with_flag(message, FLAG_DIED)
+        targets = self._targets(queue, message)
         messages = delayed([message]) if targets.delayed else [message]
         spread = int(fragment.fragment_id)
         reach = self.outlets.reach(queue.vhost, targets, self._sticky, spread, messages)
@@ -103,7 +105,7 @@ class DeadLetters:
             group = ConfirmGroup(dying, 1, 1, reach.waiting)
         self.outlets.deliver(queue.vhost, messages, reach, group)
 
-    def _targets(self, queue: QueueKey, message: bytes, reason: str) -> Route:
+    def _targets(self, queue: QueueKey, message: bytes) -> Route:
         """Where a dead letter goes; an exchange that is not there leads nowhere, as in RabbitMQ."""
         state = self.state
         exchange, key = split_route(route_of(message))
@@ -115,7 +117,7 @@ class DeadLetters:
             targets = state.router.route(queue.vhost, route_of(message), properties_of(message))
         if targets is None:
             return Route((), (), ())
-        if reason == "rejected":
+        if not message[0] & FLAG_DIED:
             return targets
         return targets._replace(
             queues=tuple(key for key in targets.queues if not has_cycled(message, key.name)),

@@ -166,8 +166,11 @@ class FragmentRoles:
     def _take_copy(self, fragment: FragmentId) -> Copy:
         """What this node has of the fragment, from wherever it is."""
         state = self.state
-        primary = state.primaries.pop(fragment, None)
+        primary = state.primaries.get(fragment)
         if primary is not None:
+            # Its last events must reach the disk like all others.
+            self.fragments.drain_records(primary)
+            del state.primaries[fragment]
             return primary.fragment.messages, primary.fragment.origins, primary.fragment.notes
         backup = state.backups.pop(fragment, None)
         if backup is not None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 
 from fedq.amqp.content import decode_properties
 from fedq.amqp.deliveries import return_frames
+from fedq.amqp.rewriting import has_cycled
 from fedq.core.errors import NO_ROUTE
 from fedq.core.ids import NodeId
-from fedq.core.message import route_of, split
+from fedq.core.message import FLAG_DIED, route_of, split
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.admission import Admission
 from fedq.node.publishing import settle_groups
@@ -95,6 +96,8 @@ class RelayFlow:
             private = self.state.router.route_private(
                 message.vhost, route_of(body), properties_of(body)
             )
+            if body[0] & FLAG_DIED:
+                private = self._without_circles(body, private)
             if not private:
                 unmatched.append(number)
             turned_away = 0
@@ -108,6 +111,13 @@ class RelayFlow:
             self.state.relays_done.append((sender, done))
         else:
             self.state.send(sender, done)
+
+    def _without_circles(self, message: bytes, private: tuple[int, ...]) -> tuple[int, ...]:
+        """A dead letter comes back to no queue that it died in, unless somebody rejected it."""
+        known = self.state.private_by_id
+        return tuple(
+            number for number in private if not has_cycled(message, known[number].key.name)
+        )
 
     # --- what became of them -----------------------------------------------------------------
 
