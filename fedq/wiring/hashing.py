@@ -31,6 +31,10 @@ WEIGHT_MAX: Final = 1_000_000
 #: The properties by which an exchange may be told to hash; the first is as good as any other.
 HASH_PROPERTIES: Final = ("message_id", "correlation_id", "timestamp")
 
+#: A draw costs as many steps as there are destinations: so many values are remembered, if short.
+_REMEMBERED_MAX: Final = 10_000
+_REMEMBERED_CHARACTERS_MAX: Final = 100
+
 _MASK: Final = (1 << 64) - 1
 _SCALE: Final = 2.0**-64
 
@@ -48,8 +52,8 @@ class HashTable:
     """The bindings of one consistent-hash exchange."""
 
     __slots__ = (
-        "_bindings", "_buckets", "_everything", "_header", "_me", "_private", "_property",
-        "by_key_alone",
+        "_bindings", "_buckets", "_chosen", "_everything", "_header", "_me", "_private",
+        "_property", "by_key_alone",
     )  # fmt: skip
     by_exact_key = False
 
@@ -64,6 +68,8 @@ class HashTable:
         #: Made of the bindings when they are first needed.
         self._buckets: list[_Bucket] | None = None
         self._private: list[_Bucket] = []
+        #: What the latest values led to.
+        self._chosen: dict[str, Destination] = {}
 
     # --- bindings ---
 
@@ -100,12 +106,23 @@ class HashTable:
         buckets = self._buckets if self._buckets is not None else self._build()
         if not buckets:
             return
-        drawn = self._drawn(keys, properties)
+        value = self._value(keys, properties)
+        destination = self._chosen.get(value)
+        if destination is None:
+            destination = self._draw(buckets, value)
+        found[destination] = 1
+
+    def _draw(self, buckets: list[_Bucket], value: str) -> Destination:
+        drawn = _seed(value)
         destination = _lowest(buckets, drawn)
         if destination is None:
             destination = _lowest(self._private, drawn)
             assert destination is not None, "this node draws only with private queues"
-        found[destination] = 1
+        if len(value) <= _REMEMBERED_CHARACTERS_MAX:
+            if len(self._chosen) >= _REMEMBERED_MAX:
+                self._chosen = {}
+            self._chosen[value] = destination
+        return destination
 
     def match_private(self, keys: Sequence[str], properties: Properties) -> int | None:
         """The private queue for a publish of which another node has chosen this one.
@@ -116,22 +133,22 @@ class HashTable:
             self._build()
         if not self._private or any(isinstance(each, ToExchange) for each in self._bindings):
             return None
-        destination = _lowest(self._private, self._drawn(keys, properties))
+        destination = _lowest(self._private, _seed(self._value(keys, properties)))
         assert isinstance(destination, int)
         return destination
 
-    def _drawn(self, keys: Sequence[str], properties: Properties) -> int:
-        """The hash of what the exchange hashes; what is not there has one of its own, too."""
+    def _value(self, keys: Sequence[str], properties: Properties) -> str:
+        """What the exchange hashes, as a text that tells types apart; None for what is missing."""
         value: object = list(keys)
         if self._header is not None:
             value = _header_of(properties(), self._header)
         elif self._property is not None:
             value = properties().get(self._property)
-        # repr tells types apart and escapes what UTF-8 lacks.
-        return _hash(repr(value).encode())
+        # ASCII, since what else repr escapes depends on the version of Python.
+        return ascii(value)
 
     def _build(self) -> list[_Bucket]:
-        self._private = []
+        self._private, self._chosen = [], {}
         own: dict[tuple[str, str], int] = {}
         buckets = [
             _Bucket(_seed(f"node {node}"), limits.interest_keys_per_exchange_max, node)
@@ -182,12 +199,10 @@ def _name(destination: Destination) -> str:
     return f"private {destination}" if isinstance(destination, int) else f"node {destination}"
 
 
-def _hash(data: bytes) -> int:
+def _seed(text: str) -> int:
+    # A name may hold surrogates where what a client sent was no UTF-8.
+    data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
-
-
-def _seed(name: str) -> int:
-    return _hash(name.encode("utf-8", "surrogateescape"))
 
 
 def _lowest(buckets: Sequence[_Bucket], drawn: int) -> Destination | None:

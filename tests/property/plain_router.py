@@ -124,7 +124,7 @@ class PlainRouter:
         elif spec.hash_property is not None:
             value = properties.get(spec.hash_property)
         everything = {node for exchange, node in self.everything if exchange == name}
-        return self._chosen(bindings, everything, repr(value))
+        return self._chosen(bindings, everything, ascii(value))
 
     def _chosen(
         self, bindings: list[Binding], everything: set[NodeId], value: str

@@ -51,6 +51,25 @@ def test_weights_are_shares() -> None:
         assert found[destination] == pytest.approx(len(VALUES) * weight / 8, rel=0.15)
 
 
+def test_the_draw_is_fixed_for_ever() -> None:
+    # Nodes of different versions, and before and after a restart, must choose alike.
+    made = table({queue(1): 1, queue(2): 2, queue(3): 5})
+    drawn = "".join(str(choose(made, value))[-3] for value in VALUES[:24])
+    assert drawn == "313332332323323321333123"
+    mixed = table({queue(1): 1, B: 1, -1: 1, ToExchange(queue(1)): 1})
+    assert [choose(mixed, value) for value in ("", "k", "ä", "\udcff", "1")] == [
+        B, -1, ToExchange(queue(1)), -1, queue(1),
+    ]  # fmt: skip
+
+
+def test_long_values_and_many_values_are_chosen_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = table({queue(number): 1 for number in range(9)})
+    before = [choose(made, value) for value in VALUES[:50]]
+    assert choose(made, "x" * 255) == choose(made, "x" * 255)
+    monkeypatch.setattr("fedq.wiring.hashing._REMEMBERED_MAX", 7)
+    assert [choose(made, value) for value in VALUES[:50]] == before
+
+
 def test_equal_weights_are_equal_shares() -> None:
     found = counts(table({queue(number): 1 for number in range(20)}))
     assert len(found) == 20
