@@ -156,7 +156,7 @@ class HashTable:
         ]
         for destination, bindings in self._bindings.items():
             weight = sum(bindings.values())
-            if not weight or destination in self._everything:
+            if not weight:
                 continue
             bucket = _Bucket(_seed(_name(destination)), weight, destination)
             if isinstance(destination, int):

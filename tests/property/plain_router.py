@@ -132,10 +132,10 @@ class PlainRouter:
         mine = [each for each in bindings if isinstance(each.destination, int)]
         weights: dict[Destination, int] = {}
         for each in bindings:
-            if each not in mine and each.destination not in everything:
+            if each not in mine:
                 weights[each.destination] = weights.get(each.destination, 0) + _weight(each)
         for node in everything:
-            weights[node] = 1_000
+            weights[node] = max(1_000, weights.get(node, 0))
         own = {(each.key, each.arguments): _weight(each) for each in mine}
         if own:
             weights[self.me] = sum(own.values())

@@ -34,7 +34,7 @@ names = st.sampled_from(NAMES)
 shared: st.SearchStrategy[Destination] = st.sampled_from(
     [QueueKey("/", "q"), QueueKey("/", "r"), *(ToExchange(QueueKey("/", name)) for name in NAMES)]
 )
-keys = st.sampled_from(["", "k", "k.l", "k.*", "#", "1", "3"])
+keys = st.sampled_from(["", "k", "k.l", "k.*", "#", "1", "1", "2000"])
 arguments: st.SearchStrategy[Arguments] = st.sampled_from([(), (("n", 1),), (("n", 2),)])
 bindings = st.builds(Binding, names, shared | st.sampled_from([-1, -2, B, C]), keys, arguments)
 steps: st.SearchStrategy[tuple[str, Binding, Spec]] = st.tuples(

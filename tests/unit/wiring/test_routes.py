@@ -199,6 +199,14 @@ def test_an_exchange_that_is_matched_needs_no_alternate(router: Router) -> None:
     assert go(router, "source") == NOWHERE, "though nothing is bound to that one"
 
 
+def test_an_exchange_declared_anew_has_its_new_alternate_only(router: Router) -> None:
+    router.bind(at("fanout"), LOGS, "", None)
+    for arguments, found in (({"alternate-exchange": "fanout"}, (LOGS,)), (None, ())):
+        router.add_exchange(at("orders"), "direct", arguments)
+        assert go(router, "orders", "k") == Route(found, (), ())
+        router.remove_exchange(at("orders"))
+
+
 def test_alternates_in_a_circle_end(router: Router) -> None:
     for name, other in (("x", "y"), ("y", "z"), ("z", "x")):
         router.add_exchange(at(name), "direct", {"alternate-exchange": other})
