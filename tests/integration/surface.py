@@ -12,7 +12,7 @@ is deleted when it ends. `Inbox` is a consumer that keeps what it gets.
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ import pytest
 from tests.integration.harness import eventually
 from tests.integration.stock import Address, BlockingChannel, BlockingConnection, pika
 from tests.integration.waiting import until
+from tests.integration.wire import Wire
 
 ChannelClosed = pika.exceptions.ChannelClosedByBroker
 ConnectionClosed = pika.exceptions.ConnectionClosedByBroker
@@ -43,6 +44,7 @@ only_fedq = pytest.mark.skipif(is_other, reason="RabbitMQ has no such thing")
 Connect = Callable[..., BlockingConnection]
 
 PUMP_S = 0.02
+LOCKED = 405
 
 
 class Message(NamedTuple):
@@ -236,16 +238,21 @@ class Stage:
         return queue
 
     def close(self) -> None:
-        """Deletes what was declared; a stage whose broker is gone has nothing to delete."""
+        """Hangs up and deletes what was declared; exclusive queues go with their connections."""
+        for channel in (self.owner, self.publisher, self.consumer):
+            with suppress(pika.exceptions.AMQPError):
+                channel.connection.close()
         if not (self._queues or self._exchanges):
             return
-        with suppress(pika.exceptions.AMQPError):
-            # Exclusive queues go with their connection, and only it may delete them.
-            if self.consumer.connection.is_open:
-                self.consumer.connection.close()
         sweeper = self.channel("owner")
         for queue in self._queues:
-            sweeper.queue_delete(queue)
+            try:
+                sweeper.queue_delete(queue)
+            except ChannelClosed as error:
+                if error.reply_code != LOCKED:
+                    raise
+                # On its way out with a connection that the test opened.
+                sweeper = sweeper.connection.channel()
         for exchange in self._exchanges:
             sweeper.exchange_delete(exchange)
 
@@ -263,6 +270,19 @@ class Stage:
         self.publisher.basic_publish(
             exchange, key, text, pika.BasicProperties(**properties), mandatory=mandatory
         )
+
+    def flood(
+        self, texts: Sequence[bytes], key: str = "", exchange: str = "", role: str = "publisher"
+    ) -> None:
+        """Publishes all at once and waits for the confirms; without a key the text is the key."""
+        with Wire(self._addresses[role]) as wire:
+            wire.open_channel(1)
+            wire.call(1, pika.spec.Confirm.Select(), pika.spec.Confirm.SelectOk)
+            for text in texts:
+                wire.publish(1, exchange, key or text.decode(), text)
+            confirmed = 0
+            while confirmed < len(texts):
+                confirmed = wire.expect(1, pika.spec.Basic.Ack).delivery_tag
 
     def depth(self, queue: str) -> int:
         """Ready messages of the whole queue."""
