@@ -10,7 +10,7 @@ from typing import Final
 
 from fedq.amqp.content import decode_properties, encode_properties, headers_of, message_flags
 from fedq.amqp.values import FieldTable, TableValue, Timestamp, decode_encoded_table
-from fedq.core.message import encode, make_route, split, split_route
+from fedq.core.message import FLAG_COPIES, encode, make_route, split, split_route
 
 #: The key of the properties' bytes after content-type and content-encoding.
 _HEADERS_BIT: Final = 0x20
@@ -126,6 +126,22 @@ def copies_of(message: bytes, name: str) -> list[str] | None:
     if not isinstance(found, list) or any(not isinstance(key, str) for key in found):
         return None
     return _texts(found)
+
+
+def routing_keys(message: bytes, key: str) -> list[str] | None:
+    """All keys of a publish: its own, then its copies'; None where a header makes no sense."""
+    keys = [key]
+    for name in ("CC", "BCC"):
+        copies = copies_of(message, name)
+        if copies is None:
+            return None
+        keys += copies
+    return keys
+
+
+def as_stored(message: bytes) -> bytes:
+    """What queues get of a publish with copies: nobody sees who else got it blindly."""
+    return without_header(message, "BCC") if message[0] & FLAG_COPIES else message
 
 
 def _texts(value: TableValue) -> list[str]:

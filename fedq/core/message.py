@@ -41,7 +41,8 @@ _unpack_head = _HEAD.unpack_from
 
 def encode(flags: int, route: bytes, properties: bytes, body: bytes) -> bytes:
     """One message from its parts; see the module's docstring for the layout."""
-    return b"".join((_HEAD.pack(flags & 0xFF, len(route), len(properties)), route, properties, body))
+    head = _HEAD.pack(flags & 0xFF, len(route), len(properties))
+    return b"".join((head, route, properties, body))
 
 
 def is_persistent(message: bytes) -> bool:

@@ -426,8 +426,10 @@ class Fragment:
         self.last += 1
         if not self.recording:
             return
-        journal = keep and self.durable and any(
-            self.messages[position][0] & FLAG_PERSISTENT for position in values
+        journal = (
+            keep
+            and self.durable
+            and any(self.messages[position][0] & FLAG_PERSISTENT for position in values)
         )
         data = encode_note(self.fragment_id, self.reign, self.last, what, values)
         self.out.records.append(RecordOut(self.last, 0, data, journal, False))

@@ -113,8 +113,8 @@ class Takers:
     def above(self, level: int) -> bool:
         """Whether a node has credit of a higher level."""
         return any(
-            node_level > level and self.credit.get(node, 0) > 0 and self.may_take(node)
-            for node, node_level in self.levels.items()
+            amount > 0 and self.levels.get(node, 0) > level and self.may_take(node)
+            for node, amount in self.credit.items()
         )
 
     def shares(self, ready: int, above: int | None = None) -> list[tuple[NodeId, int]]:
@@ -127,8 +127,8 @@ class Takers:
         ]
         if not wanting or not ready:
             return []
-        if not self.levels:
-            return [] if above is not None and above >= 0 else self._fair_shares(wanting, ready)
+        if not self.levels and above is None:
+            return self._fair_shares(wanting, ready)
         shares: list[tuple[NodeId, int]] = []
         levels = {self.levels.get(node, 0): None for node in wanting}
         for level in sorted(levels, reverse=True):

@@ -118,6 +118,7 @@ class ConsumeFlow:
             return
         placed = [self.state.map.fragments[fragment] for fragment in info.fragments]
         hub.set_sources((p.id, p.reign) for p in placed if p.primary != self.state.me)
+        hub.one_place = len(placed) == 1
         self.state.dirty_queues[queue] = None
 
     def introduce(self, fragment: FragmentId) -> None:
@@ -221,7 +222,7 @@ class ConsumeFlow:
         takers = primary.takers
         if not primary.fragment.ready_count or not takers.may_take(self.state.me):
             return
-        if takers.levels:
+        if takers.levels or hub.ranked:
             ready = hub.ready()
             if ready and takers.above(ready[0].priority):
                 self.serve_takers(primary, ready[0].priority)

@@ -15,7 +15,8 @@ from fedq.amqp.method_types import (
     ExchangeUnbindOk,
     Method,
 )
-from fedq.core.errors import NOT_FOUND, Refused
+from fedq.amqp.methods import ids_of
+from fedq.core.errors import COMMAND_INVALID, NOT_FOUND, ConnectionViolation, Refused
 from fedq.core.ids import QueueKey
 from fedq.node.answers import Answers
 from fedq.node.proposals import Proposals, Result
@@ -23,7 +24,7 @@ from fedq.node.state import Channel, NodeState
 from fedq.node.tables import arguments_text
 from fedq.wiring import declarations
 from fedq.wiring.operations import Bind, DeclareExchange, DeleteExchange, Unbind, WiringOperation
-from fedq.wiring.state import Binding
+from fedq.wiring.state import EXCHANGE_TYPES, Binding
 
 
 class ExchangeRequests:
@@ -47,6 +48,10 @@ class ExchangeRequests:
             elif not request.no_wait:
                 self.answers.reply(channel, ExchangeDeclareOk())
             return
+        if request.type not in EXCHANGE_TYPES:
+            raise ConnectionViolation(
+                COMMAND_INVALID, f"unknown exchange type '{request.type}'", *ids_of(request)
+            )
         operation = DeclareExchange(
             key.vhost, key.name, request.type, request.durable, request.auto_delete,
             request.internal, arguments_text(request.arguments),

@@ -10,7 +10,7 @@ Changes `publishers` and private fragments; sends to peers.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fedq.amqp.rewriting import delay_of
+from fedq.amqp.rewriting import as_stored, delay_of
 from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
 from fedq.core.message import FLAG_DELAYED, with_flag
 from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
@@ -76,15 +76,17 @@ class Outlets:
     ) -> bool:  # fmt: skip
         """Sends messages on their ways; false if they reach no queue, as far as is known here.
 
+        Messages with copies come alone: other nodes still need to know to whom they go.
         `channel` waits where windows are full, and hears what was mandatory and found no queue.
         """
+        stored = [as_stored(messages[0])] if len(messages) == 1 else messages
         for publisher in reach.publishers:
-            publisher.add(messages, group)
+            publisher.add(stored, group)
             self.state.dirty_publishers[publisher.fragment_id] = None
             if publisher.full and channel is not None:
                 self._pause(channel, publisher)
         for number in reach.private:
-            refused = self.admission.publish_private(self.state.private_by_id[number], messages)
+            refused = self.admission.publish_private(self.state.private_by_id[number], stored)
             if refused and group is not None:
                 group.refuse([group.size - 1 - index for index in refused])
         reached = bool(reach.publishers or reach.private)

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from fedq.amqp.content import decode_properties
 from fedq.amqp.frames import Publish
-from fedq.amqp.rewriting import copies_of, with_properties, without_header
+from fedq.amqp.rewriting import routing_keys, with_properties
 from fedq.core.errors import (
     ACCESS_REFUSED,
     NOT_FOUND,
@@ -88,7 +88,9 @@ class PublishFlow:
         client = channel.client
         targets = self.state.router.route(client.vhost, route, properties_of(message))
         if targets is None:
-            raise _no_exchange(client.vhost, split_route(route)[0])
+            exchange, _ = split_route(route)
+            self._permit(channel, exchange)
+            raise _no_exchange(client.vhost, exchange)
         if client.permitted.get(route) != self.state.map.version:
             self._permit(channel, split_route(route)[0])
             if len(client.permitted) >= PERMITTED_MAX:
@@ -125,20 +127,17 @@ class PublishFlow:
         if not bits & FLAG_COPIES:
             return message, self._route(channel, message, route)
         exchange, key = split_route(route)
-        keys = [key]
-        for name in ("CC", "BCC"):
-            copies = copies_of(message, name)
-            if copies is None:
-                text = f"the header {name} must be an array of routing keys"
-                raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, PUBLISH)
-            keys += copies
+        keys = routing_keys(message, key)
+        if keys is None:
+            text = "the headers CC and BCC must be arrays of routing keys"
+            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, PUBLISH)
         targets = self.state.router.route_keys(
             channel.client.vhost, exchange, keys, properties_of(message)
         )
+        self._permit(channel, exchange)
         if targets is None:
             raise _no_exchange(channel.client.vhost, exchange)
-        self._permit(channel, exchange)
-        return without_header(message, "BCC"), targets
+        return message, targets
 
     # --- on their way ------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ from fedq.node.state import Channel, NodeState, PrivateQueue
 from fedq.node.tables import arguments_text
 from fedq.proxy.calls import Finish, Totals
 from fedq.wiring import declarations
-from fedq.wiring.headers import refuse_arguments
+from fedq.wiring.exchange_arguments import refuse_binding
 from fedq.wiring.names import server_name
 from fedq.wiring.operations import (
     Bind,
@@ -88,6 +88,8 @@ class QueueRequests:
 
     def find(self, channel: Channel, name: str) -> QueueKey | Refused:
         """The queue that a method names; "" is the channel's last declared one (1.7.2.3.1)."""
+        if not name and not channel.last_queue:
+            return Refused(NOT_FOUND, "no previously declared queue")
         key = QueueKey(channel.client.vhost, name or channel.last_queue)
         private = self.state.private.get(key)
         if private is not None:
@@ -125,7 +127,7 @@ class QueueRequests:
             self._declare_shared(channel, request, key)
         elif (refused := _refuse_new(key, request)) is not None:
             self.answers.refuse(channel, refused, request)
-        elif not request.queue:
+        elif request.exclusive and not request.queue:
             self._create_private(channel, request, key)
         elif request.exclusive:
             self._claim(channel, request, key)
@@ -254,19 +256,21 @@ class QueueRequests:
         answer = None if request.no_wait else QueueBindOk()
         key, exchange = found
         arguments = arguments_text(request.arguments)
+        routing_key = _routing_key(request, key)
         private = self.state.private.get(key)
         if private is not None:
-            refused = refuse_arguments(request.arguments)
-            if refused is not None and self.state.map.exchanges[exchange].type == "headers":
+            source = self.state.map.exchanges[exchange]
+            refused = refuse_binding(
+                source.type, arguments_of(source.arguments), routing_key, request.arguments
+            )
+            if refused is not None:
                 self.answers.refuse(channel, refused, request)
                 return
-            self.private.bind(private, (exchange, request.routing_key, arguments))
+            self.private.bind(private, (exchange, routing_key, arguments))
             self.answers.wait(channel)
             self.private.when_bound(exchange, lambda: self.answers.finish(channel, answer))
             return
-        binding = Binding(
-            key.vhost, exchange.name, "queue", key.name, request.routing_key, arguments
-        )
+        binding = Binding(key.vhost, exchange.name, "queue", key.name, routing_key, arguments)
         if binding in self.state.map.bindings:
             self.answers.wait(channel)
             self.answers.when_everywhere(lambda: self.answers.finish(channel, answer))
@@ -281,9 +285,10 @@ class QueueRequests:
             return
         key, exchange = found
         arguments = arguments_text(request.arguments)
+        routing_key = _routing_key(request, key)
         private = self.state.private.get(key)
         if private is not None:
-            self.private.unbind(private, (exchange, request.routing_key, arguments))
+            self.private.unbind(private, (exchange, routing_key, arguments))
             self.answers.wait(channel)
             self.registrations.when_unmarked(
                 exchange,
@@ -292,9 +297,7 @@ class QueueRequests:
                 ),
             )
             return
-        operation = Unbind(
-            key.vhost, exchange.name, "queue", key.name, request.routing_key, arguments
-        )
+        operation = Unbind(key.vhost, exchange.name, "queue", key.name, routing_key, arguments)
         self.propose(channel, request, operation, QueueUnbindOk())
 
     def _ends(
@@ -353,7 +356,7 @@ class QueueRequests:
         """queue.delete; deleting what is not there is no error (as in RabbitMQ)."""
         found = self.find(channel, request.queue)
         if isinstance(found, Refused):
-            if found.reply_code == NOT_FOUND:
+            if found.reply_code == NOT_FOUND and (request.queue or channel.last_queue):
                 if not request.no_wait:
                     self.answers.reply(channel, QueueDeleteOk(0))
             else:
@@ -396,6 +399,13 @@ class QueueRequests:
             self.private.delete(private)
             if private.claimed:
                 self.registrations.release(private.key)
+
+
+def _routing_key(request: QueueBind | QueueUnbind, key: QueueKey) -> str:
+    """Where neither queue nor key is named, the queue's name is the key (1.7.2.3.3)."""
+    if not request.queue and not request.routing_key:
+        return key.name
+    return request.routing_key
 
 
 def _missing(key: QueueKey) -> Refused:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 from fedq.amqp.content import decode_properties
 from fedq.amqp.deliveries import return_frames
-from fedq.amqp.rewriting import has_cycled
+from fedq.amqp.rewriting import as_stored, has_cycled, routing_keys
 from fedq.core.errors import NO_ROUTE
 from fedq.core.ids import NodeId
-from fedq.core.message import FLAG_DIED, route_of, split
+from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split, split_route
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.admission import Admission
 from fedq.node.publishing import settle_groups
@@ -93,9 +93,7 @@ class RelayFlow:
         unmatched: list[int] = []
         refused: list[int] = []
         for number, body in enumerate(message.messages, message.first):
-            private = self.state.router.route_private(
-                message.vhost, route_of(body), properties_of(body)
-            )
+            private = self._private_queues(message.vhost, body)
             if body[0] & FLAG_DIED:
                 private = self._without_circles(body, private)
             if not private:
@@ -103,7 +101,7 @@ class RelayFlow:
             turned_away = 0
             for queue in private:
                 here = self.state.private_by_id[queue]
-                turned_away += len(self.admission.publish_private(here, [body]))
+                turned_away += len(self.admission.publish_private(here, [as_stored(body)]))
             if turned_away:
                 refused.append(number)
         done = RelayDone(through, unmatched, refused)
@@ -111,6 +109,16 @@ class RelayFlow:
             self.state.relays_done.append((sender, done))
         else:
             self.state.send(sender, done)
+
+    def _private_queues(self, vhost: str, message: bytes) -> tuple[int, ...]:
+        """Where a relayed publish goes here."""
+        router, route, properties = self.state.router, route_of(message), properties_of(message)
+        if message[0] & FLAG_COPIES:
+            exchange, key = split_route(route)
+            keys = routing_keys(message, key)
+            targets = router.route_keys(vhost, exchange, keys or [key], properties)
+            return targets.private if targets is not None else ()
+        return router.route_private(vhost, route, properties)
 
     def _without_circles(self, message: bytes, private: tuple[int, ...]) -> tuple[int, ...]:
         """A dead letter comes back to no queue that it died in, unless somebody rejected it."""

@@ -17,6 +17,7 @@ from fedq.amqp.method_types import (
     TxSelectOk,
 )
 from fedq.amqp.methods import ids_of
+from fedq.amqp.rewriting import as_stored
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId
 from fedq.core.limits import transaction_bytes_max, transaction_steps_max
@@ -171,7 +172,7 @@ class Transactions:
         shared: list[bytes] = []
         for (message, _, mandatory), reach in zip(transaction.publishes, reaches, strict=True):
             if reach.publishers:
-                shared.append(message)
+                shared.append(as_stored(message))
             reached = self.outlets.deliver(
                 channel.client.vhost, [message], reach._replace(publishers=[]), None, channel,
                 mandatory and not reach.publishers,

@@ -12,8 +12,9 @@ consumer, and go back when there is none.
 
 Priorities: only the consumers of the highest priority with appetite are ready, and credit says of
 what priority it is for. Among consumers of several priorities all credit stands, however scarce:
-a fragment must know at once that a better consumer is idle here. A *single* active consumer is
-the one with the lowest ticket (`fedq.fragments.takers`).
+a fragment must know at once that a better consumer is idle here. So it does when the queue is in
+one place, elsewhere: there is no other fragment that could want the same consumer. A *single*
+active consumer is the one with the lowest ticket (`fedq.fragments.takers`).
 """
 
 from collections import deque
@@ -94,7 +95,8 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
     __slots__ = (
-        "_next", "alone", "asked", "consumers", "parked", "ranked", "single", "sources",
+        "_next", "alone", "asked", "consumers", "one_place", "parked", "ranked", "single",
+        "sources",
     )  # fmt: skip
 
     def __init__(self, single: bool = False) -> None:
@@ -107,6 +109,8 @@ class Hub(Generic[C]):
         self.asked = 0
         #: Whether the one consumer here, or asked for, is exclusive.
         self.alone = False
+        #: Whether all of the queue is in one fragment of another node.
+        self.one_place = False
         #: Whether some consumer here has another priority than 0.
         self.ranked = False
         self._next = 0
@@ -197,8 +201,8 @@ class Hub(Generic[C]):
         if not self.sources or not self.consumers:
             return []
         appetite = self.appetite()
-        if self.ranked:
-            return self._ranked_orders(appetite)
+        if self.ranked or self.one_place:
+            return self._exact_orders(appetite)
         if appetite <= 0:
             return []
         share = min(appetite // len(self.sources), credit_window_max)
@@ -224,13 +228,16 @@ class Hub(Generic[C]):
             source.offered = False
         return orders
 
-    def _ranked_orders(self, appetite: int) -> list[CreditOrder]:
+    def _exact_orders(self, appetite: int) -> list[CreditOrder]:
         """All of the appetite of the best consumers, to every source, whenever it has changed."""
         ready = self.ready()
         level = ready[0].priority if ready else min(c.priority for c in self.consumers)
         orders: list[CreditOrder] = []
         for fragment, source in self.sources.items():
             amount = max(0, min(appetite, credit_window_max) - source.granted)
+            if 2 * amount < source.granted:
+                # Plentiful credit is topped up when half of it is used.
+                amount = 0
             if not amount and (source.level == level or not source.granted):
                 continue
             source.granted += amount

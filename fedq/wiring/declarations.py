@@ -23,6 +23,7 @@ from fedq.wiring import exchange_arguments, queue_arguments
 from fedq.wiring.bindings import bind, remove_exchange, remove_queue, unbind
 from fedq.wiring.copies import create_fragment
 from fedq.wiring.exchange_arguments import refuse_exchange
+from fedq.wiring.names import node_of
 from fedq.wiring.operations import (
     Bind,
     ClaimName,
@@ -236,7 +237,7 @@ def _refuse_name(state: MapState, kind: str, key: QueueKey, durable: bool) -> Re
     """Why no new exchange or queue may have this name; None if one may."""
     if key.vhost not in state.vhosts:
         return Refused(NOT_ALLOWED, f"vhost '{key.vhost}' not found")
-    if key.name.startswith("amq."):
+    if key.name.startswith("amq.") and (kind != "queue" or node_of(key.name) is None):
         return _reserved(kind, key.name)
     if not durable and not state.era_is_alive():
         # It would vanish with the new era that is about to begin.

@@ -1,7 +1,8 @@
 """Names of server-named queues: they carry their node's id, so replies find it without the map.
 
-`amq.gen-<node>.<number>-<salt>`; for direct replies `amq.rabbitmq.reply-to.<node>.<number>-<salt>`. A node id may itself hold dots; number and salt never do. The
-salt (say, random bits) keeps names of earlier processes from coming back, and from being guessed.
+`amq.gen-<node>.<number>-<salt>`; for direct replies `amq.rabbitmq.reply-to.<node>.<number>-<salt>`.
+A node id may itself hold dots; number and salt never do. The salt (say, random bits) keeps names of
+earlier processes from coming back, and from being guessed.
 """
 
 from typing import Final
