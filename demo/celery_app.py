@@ -66,6 +66,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     worker_prefetch_multiplier=4,
+    task_reject_on_worker_lost=True,
     result_chord_retry_interval=0.3,
 )
 
@@ -91,7 +92,7 @@ class Notes:
 notes = Notes()
 
 
-@app.task(name=STEP, bind=True, acks_late=True, reject_on_worker_lost=True)  # type: ignore[untyped-decorator]
+@app.task(name=STEP, bind=True, acks_late=True)  # type: ignore[untyped-decorator]
 def step(self: Task, number: int) -> int:
     """Some work; acknowledged when it is done."""
     threading.Event().wait(WORK_S)

@@ -169,7 +169,6 @@ def test_retries_rejections_and_lost_pool_processes(
     assert len(events_of(records, "refused")) == 1
 
 
-@pytest.mark.xfail(reason="dead-lettering is being built", strict=False)
 def test_a_rejected_task_goes_to_the_dead_letter_queue(
     brokers: list[Address], open_connection: Connect, name: str, tmp_path: Path
 ) -> None:
@@ -194,7 +193,6 @@ def test_a_rejected_task_goes_to_the_dead_letter_queue(
     assert death["routing-keys"] == [name]
 
 
-@pytest.mark.xfail(reason="priorities are being built", strict=False)
 def test_tasks_of_higher_priority_run_first(
     brokers: list[Address], name: str, tmp_path: Path
 ) -> None:
