@@ -188,8 +188,7 @@ class Hub(Generic[C]):
 
     def appetite(self) -> int:
         """What the consumers would take now, less what is on its way or parked."""
-        takers = self.ready() if self.ranked or self.single else _one_of_each_group(self.consumers)
-        free = sum(min(consumer.free(), credit_window_max) for consumer in takers)
+        free = sum(min(consumer.free(), credit_window_max) for consumer in self.ready())
         return free - len(self.parked) - self.reserved()
 
     def reserved(self) -> int:
