@@ -30,6 +30,8 @@ class Recorder:
     def _reason_to_leave_out(self, test: str) -> str | None:
         return next((why for pattern, why in self._deselected if _matches(test, pattern)), None)
 
+    # Last, so that what a reader leaves out with `-k` is not taken for tests that never ended.
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
@@ -83,7 +85,7 @@ def _matches(test: str, pattern: str) -> bool:
 def _essence(text: str) -> str:
     lines = [line[1:].strip() for line in text.splitlines() if re.match(r"E\s", line)]
     # A traceback within a message says where, not what.
-    lines = [line for line in lines if not line.startswith(("File ", "Traceback ", "^", "~"))]
+    lines = [line for line in lines if not re.match(r"File |raise |[\^~]|.*Traceback \(most", line)]
     # The first says what was expected; where an error was passed on, the last says what it was.
     told = lines if len(lines) <= 3 else [lines[0], *lines[-2:]]
     return " | ".join(told)[:600] or text.strip()[-600:]
