@@ -332,8 +332,13 @@ class Fragment:
             self._count_returns(back)
 
     def take_back(self, taker: NodeId, positions: Iterable[int]) -> None:
-        """Deliveries that come back to their old places without having reached a consumer."""
-        self.put_back(self._held_by(taker, positions))
+        """Deliveries that come back to their old places without having reached a consumer.
+
+        They count as no return; but they are marked, as they may be behind younger ones now (P4).
+        """
+        back = self._held_by(taker, positions)
+        self.put_back(back)
+        self.redelivered.update(back)
 
     def _held_by(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
         """Those of these positions that the taker has, each once."""
