@@ -46,11 +46,9 @@ def refuse_exchange(key: QueueKey, kind: str, arguments: Mapping[str, Any]) -> R
     routing = kind
     if kind == DELAYED:
         routing = routing_type(kind, arguments)
-        if not routing or routing == DELAYED:
-            text = f"Invalid argument, '{DELAYED_TYPE}' must be another exchange type"
-            return Refused(PRECONDITION_FAILED, text)
-        if refusal := _refuse_type(routing):
-            return refusal
+        if routing == DELAYED or routing not in EXCHANGE_TYPES:
+            text = f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type"
+            return Refused(PRECONDITION_FAILED, f"{text} other than {DELAYED}")
     return _refuse_hash(key, arguments) if routing == CONSISTENT_HASH else None
 
 

@@ -54,7 +54,7 @@ def test_good_exchanges(kind: str, arguments: dict[str, Any]) -> None:
         (DELAYED, {}, 406, "Invalid argument, 'x-delayed-type' must be"),
         (DELAYED, {"x-delayed-type": 1}, 406, "Invalid argument, 'x-delayed-type' must be"),
         (DELAYED, {"x-delayed-type": DELAYED}, 406, "Invalid argument, 'x-delayed-type' must be"),
-        (DELAYED, {"x-delayed-type": "odd"}, 503, "unknown exchange type 'odd'"),
+        (DELAYED, {"x-delayed-type": "odd"}, 406, "Invalid argument, 'x-delayed-type' must be"),
         (DELAYED, {"x-delayed-type": HASH, "hash-property": "type"}, 406, "Unsupported property"),
     ],
 )  # fmt: skip
