@@ -4,8 +4,6 @@ import pytest
 
 from tests.integration.stock import BlockingChannel, pika
 from tests.integration.surface import (
-    ONE,
-    PRIVATE,
     Inbox,
     Stage,
     arrives,
@@ -164,7 +162,7 @@ def test_a_global_prefetch_grows_and_shrinks_live(stage: Stage) -> None:
     inbox.wait(10)
 
 
-@pytest.mark.parametrize("stage", [ONE, PRIVATE], indirect=True)
+@everywhere
 def test_both_prefetches_hold(stage: Stage) -> None:
     queue = stage.queue()
     stage.put(queue, *(b"%d" % number for number in range(10)))

@@ -32,7 +32,8 @@ pytestmark = [
 
 KILLED = "a"
 #: Long enough for everything that happens just before the kill, and for the kill.
-SOON_MS = 4_000
+SOON_MS = 3_000
+SHORT_MS = 1_500
 LONG = "600000"
 
 
@@ -212,10 +213,10 @@ def consumer_priorities_hold(play: Play) -> Iterator[None]:
 
 
 def unused_queues_go_and_used_ones_stay(play: Play) -> Iterator[None]:
-    unused = play.declare(expires=SOON_MS + 6_000)
-    used = play.declare(expires=SOON_MS)
+    used = play.declare(expires=SHORT_MS)
     inbox = Inbox(play.stage.channel("publisher"), used, ack=True)
     yield
+    unused = play.declare(expires=SOON_MS)
     yield
     eventually("the unused one goes", lambda: play.gone(unused), 30)
     play.put(used, b"1")
@@ -266,6 +267,58 @@ def what_was_returned_keeps_its_place(play: Play) -> Iterator[None]:
     assert [message.method.redelivered for message in messages][:2] == [True, True]
 
 
+def prefetch_holds(play: Play) -> Iterator[None]:
+    queue = play.declare()
+    channel = play.stage.channel("publisher")
+    channel.basic_qos(prefetch_count=2, global_qos=True)
+    inbox = Inbox(channel, queue)
+    yield
+    play.put(queue, b"1", b"2", b"3", b"4")
+    inbox.wait(2)
+    yield
+    play.stage.wait_depth(queue, 2)
+    pump(channel)
+    assert inbox.bodies == [b"1", b"2"]
+    inbox.ack(0)
+    assert bodies(inbox.wait(3)) == [b"1", b"2", b"3"]
+    channel.basic_qos(prefetch_count=4, global_qos=True)
+    inbox.wait(4)
+
+
+def an_answer_finds_who_asked(play: Play) -> Iterator[None]:
+    """The question waits in a queue of the killed node; asker and answerer are elsewhere."""
+    queue = play.declare()
+    answers: list[bytes] = []
+    channel = play.stage.channel("publisher")
+    channel.basic_consume(
+        "amq.rabbitmq.reply-to", lambda _c, _m, _p, body: answers.append(body), auto_ack=True
+    )
+    channel.confirm_delivery()
+    yield
+    properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", delivery_mode=2)
+    channel.basic_publish("", queue, b"question", properties)
+    yield
+    question = play.stage.hold(queue)
+    play.stage.consumer.basic_publish("", question.properties.reply_to, b"answer")
+
+    def is_answered() -> bool:
+        pump(channel)
+        return answers == [b"answer"]
+
+    until("the answer comes", is_answered)
+
+
+def exclusive_queues_end_with_their_node(play: Play) -> Iterator[None]:
+    queue = play.stage.unused()
+    play.stage.owner.queue_declare(queue, exclusive=True)
+    yield
+    play.put(queue, b"1")
+    yield
+    eventually("it is gone", lambda: play.gone(queue))
+    found = play.stage.channel("consumer").queue_declare(queue, exclusive=True)
+    assert found.method.message_count == 0
+
+
 def routes_stay(play: Play) -> Iterator[None]:
     """Alternates, exchanges bound to exchanges, buckets of the hash."""
     alternate = play.stage.exchange("fanout")
@@ -304,6 +357,9 @@ ACTS: list[Act] = [
     delayed_messages_come_when_they_are_due,
     a_transaction_is_committed_elsewhere,
     what_was_returned_keeps_its_place,
+    prefetch_holds,
+    an_answer_finds_who_asked,
+    exclusive_queues_end_with_their_node,
     routes_stay,
     unused_queues_go_and_used_ones_stay,
     dead_letters_under_way_arrive,

@@ -4,7 +4,6 @@ import pytest
 
 from tests.integration.surface import (
     FRAGMENTS,
-    ONE,
     SPREAD,
     Inbox,
     Stage,
@@ -173,7 +172,7 @@ def test_a_consumer_that_comes_later_and_higher_takes_over(stage: Stage) -> None
     assert low.wait(before[1] + 1)[-1].body == b"last"
 
 
-@pytest.mark.parametrize("stage", [ONE], indirect=True)
+@unless_private
 def test_below_the_usual_is_served_last(stage: Stage) -> None:
     queue = stage.queue(fedq_fragments=1)
     lowest = Inbox(stage.channel("owner"), queue, prefetch=10, priority=-5)

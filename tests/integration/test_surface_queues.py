@@ -8,6 +8,7 @@ import pytest
 from tests.integration.harness import eventually
 from tests.integration.stock import BlockingChannel, pika
 from tests.integration.surface import (
+    Inbox,
     Stage,
     arrives,
     bodies,
@@ -28,9 +29,10 @@ Basic, Exchange, Queue = pika.spec.Basic, pika.spec.Exchange, pika.spec.Queue
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_the_broker_makes_a_name(stage: Stage) -> None:
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_the_broker_makes_a_name(stage: Stage, exclusive: bool) -> None:
     names = [
-        stage.channel(role).queue_declare("", exclusive=True).method.queue
+        stage.channel(role).queue_declare("", exclusive=exclusive).method.queue
         for role in ("owner", "publisher", "consumer")
         for _ in range(2)
     ]
@@ -38,6 +40,47 @@ def test_the_broker_makes_a_name(stage: Stage) -> None:
     assert all(name.startswith("amq.gen-") for name in names)
     for name in names:
         stage.send("", name, b"1", mandatory=True)
+    if not exclusive:
+        for name in names:
+            assert stage.owner.queue_delete(name).method.message_count == 1
+
+
+def test_a_queue_that_the_broker_named_is_everybodys(stage: Stage) -> None:
+    """Unless it is exclusive: any connection to any node may use it by its name."""
+    queue = stage.owner.queue_declare("", auto_delete=True).method.queue
+    exchange = stage.exchange("fanout")
+    stage.bind(queue, exchange)
+    stage.send("", queue, b"1", mandatory=True)
+    stage.send(exchange, "", b"2", mandatory=True)
+    stage.wait_depth(queue, 2)
+    assert stage.hold(queue).body == b"1"
+    inbox = Inbox(stage.consumer.connection.channel(), queue, ack=True)
+    assert bodies(inbox.wait(1)) == [b"2"]
+    stage.put(queue, b"3")
+    assert bodies(inbox.wait(2)) == [b"2", b"3"]
+    inbox.cancel()
+    eventually("it goes with its last consumer", lambda: not stage.is_there(queue))
+
+
+def test_the_last_declared_queue_needs_no_name(stage: Stage) -> None:
+    channel = stage.channel()
+    name = channel.queue_declare("", exclusive=True).method.queue
+    exchange = stage.exchange("direct")
+    channel.queue_bind("", exchange, "key")
+    # Both names empty: the queue's name is the key, too.
+    channel.queue_bind("", exchange, "")
+    stage.send(exchange, "key", b"1", mandatory=True)
+    stage.send(exchange, name, b"2", mandatory=True)
+    got = [channel.basic_get("", auto_ack=True)[2] for _ in range(2)]
+    assert got == [b"1", b"2"]
+    assert channel.queue_purge("").method.message_count == 0
+    assert channel.queue_delete("").method.message_count == 0
+
+
+def test_without_a_declared_queue_no_name_is_404(stage: Stage) -> None:
+    for act in ("queue_purge", "queue_delete", "basic_get"):
+        with refused(404, "no previously declared queue"):
+            getattr(stage.channel(), act)("")
 
 
 def test_names_that_begin_with_amq_are_the_brokers(stage: Stage) -> None:

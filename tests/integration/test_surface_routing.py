@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.harness import eventually
 from tests.integration.stock import pika
-from tests.integration.surface import Stage, bodies, everywhere, refused, unless_private
+from tests.integration.surface import Stage, bodies, everywhere, refused
 
 pytestmark = pytest.mark.slow
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_bound(stage: Stage) -> None:
 # --- copies ---------------------------------------------------------------------------------------
 
 
-@unless_private
+@everywhere
 def test_copies_go_where_the_sender_says(stage: Stage) -> None:
     queue, copy, blind, other = (stage.queue() for _ in range(4))
     headers = {"CC": [copy], "BCC": [blind], "mine": 1}
@@ -210,7 +210,7 @@ def test_copies_go_where_the_sender_says(stage: Stage) -> None:
     assert stage.depth(other) == 0
 
 
-@unless_private
+@everywhere
 def test_copies_go_through_the_same_exchange(stage: Stage) -> None:
     exchange = stage.exchange("topic")
     first, second = stage.bound(exchange, "a.*"), stage.bound(exchange, "b.*")

@@ -28,6 +28,7 @@ def line_up(stage: Stage, queue: str, **more: Any) -> list[Inbox]:
 # --- single active --------------------------------------------------------------------------------
 
 
+@unless_private
 def test_only_the_first_is_served(stage: Stage) -> None:
     queue = stage.queue(single_active_consumer=True)
     first, second, third = line_up(stage, queue, ack=True)
@@ -37,6 +38,7 @@ def test_only_the_first_is_served(stage: Stage) -> None:
     assert second.bodies == third.bodies == []
 
 
+@unless_private
 @pytest.mark.parametrize("role", ROLES)
 def test_wherever_it_is(stage: Stage, role: str) -> None:
     queue = stage.queue(single_active_consumer=True)
@@ -47,6 +49,7 @@ def test_wherever_it_is(stage: Stage, role: str) -> None:
     assert [other.bodies for other in others] == [[], [], []]
 
 
+@unless_private
 def test_the_others_take_over_in_their_order(stage: Stage) -> None:
     queue = stage.queue(single_active_consumer=True)
     inboxes = line_up(stage, queue, ack=True)
@@ -87,6 +90,7 @@ def test_who_cancels_keeps_what_it_holds(stage: Stage) -> None:
     assert third.bodies == []
 
 
+@unless_private
 def test_a_full_prefetch_hands_nothing_over(stage: Stage) -> None:
     queue = stage.queue(single_active_consumer=True)
     first, second, third = line_up(stage, queue, prefetch=1)
@@ -99,6 +103,7 @@ def test_a_full_prefetch_hands_nothing_over(stage: Stage) -> None:
     assert bodies(first.wait(2, second, third)) == [b"1", b"2"]
 
 
+@unless_private
 def test_who_comes_again_stands_at_the_end(stage: Stage) -> None:
     queue = stage.queue(single_active_consumer=True)
     first, second, third = line_up(stage, queue, ack=True)
@@ -112,6 +117,7 @@ def test_who_comes_again_stands_at_the_end(stage: Stage) -> None:
     assert bodies(again.wait(1)) == [b"2"]
 
 
+@unless_private
 def test_a_waiting_one_may_go(stage: Stage) -> None:
     queue = stage.queue(single_active_consumer=True)
     first, second, third = line_up(stage, queue, ack=True)
@@ -133,12 +139,14 @@ def test_get_is_for_everybody(stage: Stage) -> None:
     assert stage.hold(queue).body == b"2"
 
 
+@unless_private
 def test_no_exclusive_consumer_of_such_a_queue(stage: Stage) -> None:
     queue = stage.queue(single_active_consumer=True)
     with refused(403, "queue"):
         stage.consumer.basic_consume(queue, lambda *_: None, exclusive=True)
 
 
+@unless_private
 def test_deleting_it_cancels_them_all(stage: Stage) -> None:
     queue = stage.queue(single_active_consumer=True)
     inboxes = line_up(stage, queue)
