@@ -35,6 +35,7 @@ from fedq.core.peer_messages import (
     Watch,
 )
 from fedq.core.ranges import from_ranges
+from fedq.fragments.outbox import Owed
 from fedq.node.admission import Admission
 from fedq.node.publishing import on_publishes_done
 from fedq.node.queue_timers import QueueTimers
@@ -190,6 +191,8 @@ class FragmentFlow:
         for primary in self.state.primaries.values():
             primary.takers.forget(node)
             primary.gets = deque(get for get in primary.gets if get[0] != node)
+            # To admit its consumer now would be for ever: nobody takes it back.
+            primary.calls = deque(call for call in primary.calls if call[0] != node)
             primary.attaching.pop(node, None)
             primary.fragment.release(node)
             primary.replication.reset(node, self.state.now_ms)
@@ -297,17 +300,28 @@ class FragmentFlow:
                     state.send(node, message)
         if primary.mark.safe > replication.local or replication.commit < replication.local:
             replication.on_local(primary.mark.safe)
-        if state.serving and not state.memory_full:
+        if state.serving:
             self._pay_owed(primary)
 
     def _pay_owed(self, primary: Primary) -> None:
-        """The after-commit lane: one cumulative mark per origin."""
+        """The after-commit lane: one cumulative mark per origin.
+
+        While memory is full other nodes hear nothing, so that their publishers pause. This node's
+        own are not read anyhow; and dead letters, which make room by going, must not wait for it.
+        """
         owed, commit = primary.fragment.out.owed, primary.replication.commit
+        own = self.state.origin if self.state.memory_full else None
+        kept: list[Owed] = []
         done: dict[Origin, tuple[int, list[int]]] = {}
         while owed and owed[0].event <= commit:
-            _, origin, through, refused = owed.popleft()
+            _, origin, through, refused = owed[0]
+            if own is not None and origin != own:
+                kept.append(owed.popleft())
+                continue
+            owed.popleft()
             known = done.get(origin)
             done[origin] = (through, [*(known[1] if known else ()), *refused])
+        owed.extendleft(reversed(kept))
         while primary.promised and primary.promised[0][0] <= commit:
             _, asker, request, count = primary.promised.popleft()
             self._reply(asker, request, primary.fragment.fragment_id, count, 0)

@@ -1,4 +1,4 @@
-"""Private queues: exclusive or server-named, they live on this node only (design D4, D5).
+"""Private queues: exclusive ones, which live on this node only (design D4, D5; ADR 0020).
 
 Their bindings are not in the cluster map; the peers hear, by reference count, which exchanges and
 keys are wanted here (`InterestBook`), and `bind-ok` waits until they all have heard.
@@ -32,7 +32,7 @@ class PrivateFlow:
         self._everything_of: dict[NodeId, dict[QueueKey, None]] = {}
 
     def create(
-        self, key: QueueKey, owner: Client | None, policy: QueuePolicy = PLAIN
+        self, key: QueueKey, owner: Client, policy: QueuePolicy = PLAIN
     ) -> PrivateQueue:
         """A new queue, empty, reachable by its name through the default exchange."""
         state = self.state
@@ -46,8 +46,7 @@ class PrivateFlow:
         state.private[key] = private
         state.private_by_id[fragment.fragment_id] = private
         state.router.add_queue(key, int(fragment.fragment_id))
-        if owner is not None:
-            owner.private[key] = None
+        owner.private[key] = None
         return private
 
     def delete(self, private: PrivateQueue) -> None:
@@ -60,8 +59,7 @@ class PrivateFlow:
         state.expiring.pop(private.key, None)
         del state.private_by_id[private.fragment.fragment_id]
         state.dirty_queues.pop(private.key, None)
-        if private.owner is not None:
-            private.owner.private.pop(private.key, None)
+        private.owner.private.pop(private.key, None)
 
     def bind(self, private: PrivateQueue, binding: Binding) -> None:
         """The queue hears an exchange; a repeated binding changes nothing."""

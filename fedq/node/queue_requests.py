@@ -93,7 +93,7 @@ class QueueRequests:
         key = QueueKey(channel.client.vhost, name or channel.last_queue)
         private = self.state.private.get(key)
         if private is not None:
-            if private.owner is not None and private.owner is not channel.client:
+            if private.owner is not channel.client:
                 return _locked(key)
             return key
         if key in self.state.map.queues:
@@ -143,10 +143,9 @@ class QueueRequests:
     def _create_private(
         self, channel: Channel, request: QueueDeclare, key: QueueKey, claimed: bool = False
     ) -> None:
-        owner = channel.client if request.exclusive else None
         policy = policy_of(request.arguments)
         assert isinstance(policy, QueuePolicy), "a declaration that means nothing was refused"
-        private = self.private.create(key, owner, policy)
+        private = self.private.create(key, channel.client, policy)
         private.claimed = claimed
         private.auto_delete = request.auto_delete
         private.durable = request.durable
@@ -439,7 +438,7 @@ def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refu
 def _compare_private(private: PrivateQueue, request: QueueDeclare) -> Refused | None:
     pairs = (
         ("durable", request.durable, private.durable),
-        ("exclusive", request.exclusive, private.owner is not None),
+        ("exclusive", request.exclusive, True),
         ("auto_delete", request.auto_delete, private.auto_delete),
     )
     for name, received, current in pairs:

@@ -62,6 +62,7 @@ class QueueTimers:
         policy = fragment.policy
         if policy.max_length is not None or policy.max_bytes is not None:
             enforcement.trim(fragment)
+        enforcement.sweep(fragment)
         next_ms = enforcement.next_ms(fragment)
         if next_ms is not None:
             self._arm(fragment.fragment_id, next_ms)

@@ -200,13 +200,13 @@ class Client:
 
 
 class PrivateQueue:
-    """A queue that lives on this node only: exclusive, or server-named."""
+    """A queue that lives on this node only: an exclusive one."""
 
     __slots__ = ("arguments", "auto_delete", "bindings", "claimed", "durable", "fragment",
                  "had_consumers", "hub", "key", "owner", "policy", "used_ms")  # fmt: skip
 
     def __init__(
-        self, key: QueueKey, fragment: Fragment, owner: Client | None, policy: QueuePolicy,
+        self, key: QueueKey, fragment: Fragment, owner: Client, policy: QueuePolicy,
         now_ms: int,
     ) -> None:  # fmt: skip
         self.key = key
@@ -214,7 +214,7 @@ class PrivateQueue:
         #: When it was last of use to somebody (x-expires).
         self.used_ms = now_ms
         self.fragment = fragment
-        #: The only connection that may use it; None: server-named and not exclusive.
+        #: The only connection that may use it.
         self.owner = owner
         self.hub: Hub[Consumer] = Hub(policy.single_active)
         self.auto_delete = False
