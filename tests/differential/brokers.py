@@ -6,12 +6,12 @@ started on free ports in a directory of its own. `reference_missing` says why th
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from loadtests.macro.brokers import RabbitBroker
 from tests.differential.side import Side
-from tests.integration.harness import Cluster
+from tests.integration.harness import Cluster, logs_of
 from tests.integration.stock import Address
 
 HOW_TO_INSTALL = """\
@@ -40,16 +40,20 @@ def rabbit(directory: Path) -> Iterator[Side]:
     if given:
         host, _, port = given.rpartition(":")
         address = Address(host, int(port))
-        yield Side("RabbitMQ", {"a": address, "b": address}, None)
+        with closing(Side("RabbitMQ", {"a": address, "b": address}, None)) as side:
+            yield side
         return
     with RabbitBroker(directory / "rabbit", cores="") as broker:
-        yield Side(broker.name, {"a": broker.address, "b": broker.address}, None)
+        places = {"a": broker.address, "b": broker.address}
+        with closing(Side(broker.name, places, None)) as side:
+            yield side
 
 
 @contextmanager
 def same(reference: Side) -> Iterator[Side]:
     """The reference once more, over connections of its own."""
-    yield Side(reference.name, reference.places, None)
+    with closing(Side(reference.name, reference.places, None)) as side:
+        yield side
 
 
 @contextmanager
@@ -59,4 +63,9 @@ def fedq(directory: Path, nodes: int) -> Iterator[Side]:
     with Cluster(directory / "fedq", names=names) as cluster:
         addresses = [cluster.nodes[name].amqp for name in names]
         places = {"a": addresses[0], "b": addresses[1 % nodes]}
-        yield Side("fedq", places, addresses[2] if nodes == 3 else None)
+        try:
+            with closing(Side("fedq", places, addresses[2] if nodes == 3 else None)) as side:
+                yield side
+        except OSError as error:
+            logs = [f"{title}\n{text}" for title, text in logs_of([cluster])]
+            raise OSError("\n".join([f"a broker is gone: {error}", *logs])) from error

@@ -6,6 +6,7 @@ not appear in lines, since the order of different consumers' deliveries is open;
 up from 1 without a gap is checked here.
 """
 
+import re
 from typing import Final, NamedTuple
 
 from fedq.amqp import method_types as m
@@ -19,6 +20,8 @@ Streams = dict[str, list[str]]
 CLOSING: Final = " closing"
 #: The stream of a channel's answers to basic.get, among those of its consumers.
 GOT = "get"
+#: A name made for a queue that was refused then, so that no script can mean it.
+_MADE_NAME: Final = re.compile(r"'amq\.gen-[^']*'")
 _ENDS: Final = (m.ChannelClose, m.ChannelCloseOk, m.ConnectionClose, m.ConnectionCloseOk)
 
 
@@ -87,6 +90,10 @@ class ChannelRecord:
     def on_arrival(self, arrival: Arrival, streams: Streams) -> None:
         """Notes what came."""
         method = arrival.method
+        if arrival.properties:
+            reply_to = str(decode_properties(arrival.properties).get("reply_to", ""))
+            if reply_to.startswith(f"{DIRECT_REPLY_TO}."):
+                self._names.learn("r", reply_to)
         if isinstance(method, m.BasicDeliver):
             alias = self._names.inward(method.consumer_tag)
             self._on_delivery(arrival, alias, method.delivery_tag, streams)
@@ -105,7 +112,7 @@ class ChannelRecord:
         if isinstance(method, _ENDS):
             streams[self.place + CLOSING] = []
         if isinstance(method, m.ChannelClose | m.ConnectionClose):
-            text = self._names.inward(method.reply_text)
+            text = _MADE_NAME.sub("'amq.gen-…'", self._names.inward(method.reply_text))
             streams.setdefault(f"{self.place} text", []).append(text)
 
     def _on_delivery(self, arrival: Arrival, stream: str, tag: int, streams: Streams) -> None:
@@ -113,9 +120,6 @@ class ChannelRecord:
             text = f"delivery tag {tag} where {self._next_tag} is due"
             streams.setdefault(f"{self.place} order", []).append(text)
         self._next_tag = tag + 1
-        reply_to = str(decode_properties(arrival.properties).get("reply_to", ""))
-        if reply_to.startswith(f"{DIRECT_REPLY_TO}."):
-            self._names.learn("r", reply_to)
         self._fresh.append((stream, tag))
         streams.setdefault(f"{self.place} {stream}", []).append(self.line(arrival))
 

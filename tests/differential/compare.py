@@ -183,4 +183,4 @@ def _patiently(side: Side, act: Callable[[], None]) -> None:
         act()
     except TooLateError as error:
         side.streams.setdefault("silence", []).append(str(error))
-        side.hang_up()
+        side.close()

@@ -123,7 +123,8 @@ class Runner:
             smaller = False
             for shorter in _shorter(difference.script):
                 played = self.play(shorter, SHORT_PATIENCE_S)
-                again = [each for each in played.differences if each.kind == difference.kind]
+                open_ones = self.undecided(played)
+                again = [each for each in open_ones if each.kind == difference.kind]
                 if again:
                     difference = again[0]
                     smaller = True

@@ -20,6 +20,8 @@ from fedq.amqp.method_types import Method
 from fedq.amqp.values import FieldTable, TableValue
 
 CASES: Final = Path(__file__).parent / "cases"
+#: Cases that show a bug that is not mended yet.
+OPEN: Final = CASES / "open"
 
 #: Operations that are not just one method, and their arguments with defaults.
 ACTIONS: Final[dict[str, FieldTable]] = {

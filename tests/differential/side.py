@@ -100,7 +100,7 @@ class Side:
                     del self._channels[place]
         self.streams = {}
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """Closes all connections: the broker did not answer, so nothing is known of them."""
         for client in self._clients.values():
             client.close()

@@ -1,15 +1,19 @@
 """Kept cases and a short run of random scripts, against a real RabbitMQ.
 
-Skipped with the reason where there is none. A long run is `python -m tests.differential`.
+Skipped with the reason where there is none. A long run is `python -m tests.differential`. Cases in
+`cases/open` are known bugs: they are expected to differ, and random scripts may find them again;
+one that no longer differs is moved to `cases`.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.differential import brokers
-from tests.differential.runner import Runner, report_text
-from tests.differential.script import CASES, parse
+from tests.differential.compare import Difference
+from tests.differential.runner import Runner, finding_text, report_text
+from tests.differential.script import CASES, OPEN, parse
 from tests.differential.themes import THEMES
 
 pytestmark = [
@@ -30,13 +34,26 @@ def runner(
         yield Runner((reference, subject), lambda finding: None)
 
 
-@pytest.mark.parametrize("name", sorted(case.name for case in CASES.glob("*.txt")))
-def test_case(runner: Runner, name: str) -> None:
-    script = parse((CASES / name).read_text(encoding="utf-8"))
-    found = runner.undecided(runner.play(script))
+def found_by(runner: Runner, case: Path) -> list[Difference]:
+    """Undecided differences of a kept case."""
+    return runner.undecided(runner.play(parse(case.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("case", sorted(CASES.glob("*.txt")), ids=lambda case: case.stem)
+def test_case(runner: Runner, case: Path) -> None:
+    found = found_by(runner, case)
     assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("case", sorted(OPEN.glob("*.txt")), ids=lambda case: case.stem)
+def test_open_case(runner: Runner, case: Path) -> None:
+    found = found_by(runner, case)
+    if found:
+        pytest.xfail("a known bug: " + "\n".join(map(str, found)))
 
 
 def test_random_scripts(runner: Runner) -> None:
     report = runner.run(SCRIPTS, first_seed=1, themes=list(THEMES))
-    assert not report.findings, report_text(report)
+    known = {found.kind: None for case in OPEN.glob("*.txt") for found in found_by(runner, case)}
+    new = [finding_text(found) for kind, found in report.findings.items() if kind not in known]
+    assert not new, "\n".join([*new, report_text(report)])

@@ -30,7 +30,7 @@ def test_a_wrong_line_is_named(line: str) -> None:
 
 
 def test_kept_cases_can_be_read() -> None:
-    for case in CASES.glob("*.txt"):
+    for case in CASES.rglob("*.txt"):
         assert parse(case.read_text(encoding="utf-8")), case.name
 
 
