@@ -26,6 +26,8 @@ class Target:
     #: Python calls that an input may cost: so many, and so many for each byte.
     calls: int = 2_000
     calls_per_byte: int = 30
+    #: Tests try fewer inputs.
+    is_slow: bool = False
 
 
 def error_of(call: Callable[[], object], *kinds: type[Exception]) -> Exception | None:
