@@ -33,6 +33,7 @@ from fedq.node.state import (
     Settlements,
     Transaction,
 )
+from fedq.node.transaction_limits import check_room
 from fedq.proxy.hub import Hub
 from fedq.sessions.unacked import Delivery
 
@@ -346,6 +347,7 @@ class ConsumeFlow:
                 found = channel.unacked.resolve(each, False)
                 if found is not None:
                     transaction.settles.append((each, found[0], outcome))
+            check_room(transaction, BASIC, NACK if kind else ACK)
 
     def wake(self, channel: Channel) -> None:
         """A global prefetch concerns every consumer of the channel."""

@@ -314,13 +314,12 @@ class FragmentFlow:
         kept: list[Owed] = []
         done: dict[Origin, tuple[int, list[int]]] = {}
         while owed and owed[0].event <= commit:
-            _, origin, through, refused = owed[0]
-            if own is not None and origin != own:
-                kept.append(owed.popleft())
+            each = owed.popleft()
+            if own is not None and each.origin != own:
+                kept.append(each)
                 continue
-            owed.popleft()
-            known = done.get(origin)
-            done[origin] = (through, [*(known[1] if known else ()), *refused])
+            known = done.get(each.origin)
+            done[each.origin] = (each.through, [*(known[1] if known else ()), *each.refused])
         owed.extendleft(reversed(kept))
         while primary.promised and primary.promised[0][0] <= commit:
             _, asker, request, count = primary.promised.popleft()

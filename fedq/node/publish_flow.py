@@ -32,6 +32,7 @@ from fedq.core.message import (
 from fedq.node.outlets import Outlets, delayed
 from fedq.node.relay_flow import give_back, properties_of
 from fedq.node.state import Channel, Client, NodeState
+from fedq.node.transaction_limits import check_room
 from fedq.wiring.routes import Route
 
 MANDATORY, IMMEDIATE = 1, 2
@@ -150,6 +151,7 @@ class PublishFlow:
         if transaction is not None:
             transaction.publishes += [(message, targets, mandatory) for message in messages]
             transaction.size += sum(map(len, messages))
+            check_room(transaction, BASIC, PUBLISH)
             return
         vhost = channel.client.vhost
         reach = self.outlets.reach(

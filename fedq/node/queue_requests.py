@@ -98,7 +98,7 @@ class QueueRequests:
             return key
         if key in self.state.map.queues:
             return key
-        if key in self.state.map.claims:
+        if key in self.state.map.claims and not self.registrations.is_ours(key):
             return _locked(key)
         return _missing(key)
 
@@ -388,8 +388,16 @@ class QueueRequests:
             self.answers.refuse(channel, refused, request)
             return
         self.drop_private([private])
-        if not request.no_wait:
-            self.answers.reply(channel, QueueDeleteOk(totals.ready))
+        answer = None if request.no_wait else QueueDeleteOk(totals.ready)
+        if not private.claimed:
+            if answer is not None:
+                self.answers.reply(channel, answer)
+            return
+        self.answers.wait(channel)
+        self.registrations.when_released(
+            private.key,
+            lambda: self.answers.when_everywhere(lambda: self.answers.finish(channel, answer)),
+        )
 
     def drop_private(self, queues: Iterable[PrivateQueue]) -> None:
         """Private queues end; the map learns of it by `Registrations`."""

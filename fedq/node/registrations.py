@@ -60,6 +60,14 @@ class Registrations:
             ReleaseName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)
         )
 
+    def when_released(self, key: QueueKey, action: Callable[[], None]) -> None:
+        """Runs the action when the map holds the name no longer for this process."""
+        if not self.is_ours(key) or key in self._waiting:
+            action()
+            return
+        release = ReleaseName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)
+        self.proposals.ask(release, lambda _: action())
+
     def is_ours(self, key: QueueKey) -> bool:
         """Whether this very process holds the name in the map."""
         claim = self.state.map.claims.get(key)

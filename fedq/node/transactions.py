@@ -20,7 +20,6 @@ from fedq.amqp.methods import ids_of
 from fedq.amqp.rewriting import as_stored
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId
-from fedq.core.limits import transaction_bytes_max, transaction_steps_max
 from fedq.core.peer_messages import CALL_SYNC
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
@@ -30,6 +29,7 @@ from fedq.node.relay_flow import give_back
 from fedq.node.state import Channel, NodeState, Owner, Settlements, Transaction
 from fedq.proxy.publisher import Settled
 from fedq.sessions.confirms import ConfirmGroup
+from fedq.wiring.routes import Route
 
 
 class Committing:
@@ -113,22 +113,24 @@ class Transactions:
     def _reaches(self, channel: Channel, transaction: Transaction) -> list[Reach]:
         return [
             self.outlets.reach(
-                channel.client.vhost, targets, channel.sticky, channel.client.connection, [message]
+                channel.client.vhost, self._left_of(targets), channel.sticky,
+                channel.client.connection, [message],
             )
             for message, targets, _ in transaction.publishes
-        ]
+        ]  # fmt: skip
+
+    def _left_of(self, targets: Route) -> Route:
+        """The targets of a publish without queues that were deleted since."""
+        known, private = self.state.map.queues, self.state.private_by_id
+        return targets._replace(
+            queues=tuple(queue for queue in targets.queues if queue in known),
+            private=tuple(number for number in targets.private if number in private),
+        )
 
     def _only_fragment(
         self, transaction: Transaction, reaches: list[Reach], request: Method
     ) -> FragmentId | None:
         """The shared fragment that is concerned, if any; raises 406 where there are more."""
-        steps = len(transaction.publishes) + len(transaction.settles)
-        if transaction.size > transaction_bytes_max or steps > transaction_steps_max:
-            raise _refusal(
-                request,
-                f"a transaction holds at most {transaction_steps_max} steps and "
-                f"{transaction_bytes_max} bytes: commit more often",
-            )
         fragments: dict[FragmentId, None] = {}
         for reach in reaches:
             fragments.update((publisher.fragment_id, None) for publisher in reach.publishers)

@@ -273,3 +273,11 @@ def test_an_exclusive_name_is_taken_on_every_node(cluster: Cluster) -> None:
         assert closed.reply_code == 405
     two.publish("mine", "a", channel=2)
     assert one.ask(BasicGet("mine"), BasicGetOk).routing_key == "mine"
+
+
+def test_a_deleted_exclusive_queue_is_gone_everywhere(cluster: Cluster) -> None:
+    one, two = cluster.client("n1"), cluster.client("n2")
+    one.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    one.ask(QueueDelete("mine"), QueueDeleteOk)
+    for client in (one, two):
+        assert client.ask(QueueDeclare("mine", passive=True), ChannelClose).reply_code == 404
