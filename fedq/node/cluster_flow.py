@@ -16,7 +16,7 @@ from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
 from fedq.wiring.failover import FailoverMemory, decide
 from fedq.wiring.lease import Lease
-from fedq.wiring.operations import DeleteQueue, MemberUp, SetCopies
+from fedq.wiring.operations import DeleteQueue, MarkConsumed, MemberUp, SetCopies
 from fedq.wiring.state import FragmentInfo
 
 
@@ -247,6 +247,8 @@ class ClusterFlow:
             return
         if takers.consumers:
             primary.used_ms = state.now_ms
+            if queue.auto_delete and not queue.consumed and not primary.marking:
+                self._mark_consumed(primary)
             return
         abandoned = queue.auto_delete and takers.had_consumers
         expires_ms = primary.fragment.policy.expires_ms
@@ -261,3 +263,13 @@ class ClusterFlow:
             state.looked_after[info.id] = None
 
         self.proposals.ask(DeleteQueue(*info.queue), on_result)
+
+    def _mark_consumed(self, primary: Primary) -> None:
+        """The next primary must know, too, that the queue goes with its last consumer."""
+
+        def on_result(_: Result) -> None:
+            primary.marking = False
+            self.state.looked_after[primary.fragment.fragment_id] = None
+
+        primary.marking = True
+        self.proposals.ask(MarkConsumed(*primary.queue), on_result)

@@ -16,7 +16,13 @@ from fedq.amqp.method_types import (
     Method,
 )
 from fedq.amqp.methods import ids_of
-from fedq.core.errors import COMMAND_INVALID, NOT_FOUND, ConnectionViolation, Refused
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    COMMAND_INVALID,
+    NOT_FOUND,
+    ConnectionViolation,
+    Refused,
+)
 from fedq.core.ids import QueueKey
 from fedq.node.answers import Answers
 from fedq.node.proposals import Proposals, Result
@@ -40,6 +46,10 @@ class ExchangeRequests:
     def declare(self, channel: Channel, request: ExchangeDeclare) -> None:
         """exchange.declare."""
         key = QueueKey(channel.client.vhost, request.exchange)
+        if not key.name:
+            text = "operation not permitted on the default exchange"
+            self.answers.refuse(channel, Refused(ACCESS_REFUSED, text), request)
+            return
         exists = key in self.state.map.exchanges
         if request.passive:
             if not exists:
@@ -49,8 +59,9 @@ class ExchangeRequests:
                 self.answers.reply(channel, ExchangeDeclareOk())
             return
         if request.type not in EXCHANGE_TYPES:
+            word = "unknown" if request.type else "invalid"
             raise ConnectionViolation(
-                COMMAND_INVALID, f"unknown exchange type '{request.type}'", *ids_of(request)
+                COMMAND_INVALID, f"{word} exchange type '{request.type}'", *ids_of(request)
             )
         operation = DeclareExchange(
             key.vhost, key.name, request.type, request.durable, request.auto_delete,

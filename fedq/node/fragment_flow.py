@@ -35,6 +35,7 @@ from fedq.core.peer_messages import (
     Watch,
 )
 from fedq.core.ranges import from_ranges
+from fedq.fragments.enforcement import visible_count
 from fedq.fragments.outbox import Owed
 from fedq.node.admission import Admission
 from fedq.node.publishing import on_publishes_done
@@ -154,7 +155,7 @@ class FragmentFlow:
             if verb == CALL_DECLARE:
                 self._note_use(primary)
             consumers = sum(primary.takers.consumers.values())
-            self._reply(asker, request, fragment, primary.fragment.ready_count, consumers)
+            self._reply(asker, request, fragment, visible_count(primary.fragment), consumers)
         else:
             primary.calls.append((asker, request, verb))
             self._touch(primary)

@@ -148,7 +148,7 @@ class FragmentRoles:
             primary.attaching = dict.fromkeys(state.live_peers(), state.map.version)
             state.attaching[info.id] = None
             # Its consumers may all have died with the old primary: the queue goes with them.
-            primary.takers.had_consumers = True
+            primary.takers.had_consumers = state.map.queues[info.queue].consumed
         state.primaries[info.id] = primary
         return primary
 

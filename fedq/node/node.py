@@ -92,6 +92,7 @@ class Node:
             self.registrations, replies,
         )  # fmt: skip
         self.timers.drop_private = queues.drop_private
+        self.locked = queues.locked
         basic = BasicRequests(
             state, self.answers, queues, self.consuming, self.getting, self.asking, replies
         )
@@ -364,6 +365,7 @@ class Node:
         self.clients.tick()
         self.getting.tick()
         self.timers.tick()
+        self.locked.tick()
         self.registrations.tick()
         self.fencing.tick()
         self.memory.tick()

@@ -31,9 +31,7 @@ class PrivateFlow:
         self._interest_of: dict[NodeId, dict[InterestItem, None]] = {}
         self._everything_of: dict[NodeId, dict[QueueKey, None]] = {}
 
-    def create(
-        self, key: QueueKey, owner: Client, policy: QueuePolicy = PLAIN
-    ) -> PrivateQueue:
+    def create(self, key: QueueKey, owner: Client, policy: QueuePolicy = PLAIN) -> PrivateQueue:
         """A new queue, empty, reachable by its name through the default exchange."""
         state = self.state
         state.private_made += 1

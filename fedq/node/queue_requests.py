@@ -34,6 +34,7 @@ from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.direct_reply import DirectReply, is_reply_name
+from fedq.node.locked_names import LockedNames
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
 from fedq.node.registrations import Registrations
@@ -65,7 +66,7 @@ class QueueRequests:
     """See the module's docstring."""
 
     __slots__ = (
-        "answers", "asking", "consuming", "private", "proposals", "registrations",
+        "answers", "asking", "consuming", "locked", "private", "proposals", "registrations",
         "replies", "state",
     )  # fmt: skip
 
@@ -75,6 +76,7 @@ class QueueRequests:
         replies: DirectReply,
     ) -> None:  # fmt: skip
         self.replies = replies
+        self.locked = LockedNames(state, answers)
         self.state = state
         self.consuming = consuming
         self.registrations = registrations
@@ -106,11 +108,17 @@ class QueueRequests:
 
     def declare(self, channel: Channel, request: QueueDeclare) -> None:
         """queue.declare."""
+        self._declare(channel, request, patient=True)
+
+    def _declare(self, channel: Channel, request: QueueDeclare, patient: bool) -> None:
         if is_reply_name(request.queue):
             self.replies.declare(channel, request)
             return
         key = QueueKey(channel.client.vhost, request.queue or self._name_for(request, channel))
         claimed = key in self.state.map.claims and not self.registrations.is_ours(key)
+        if claimed and patient and not request.passive:
+            self.locked.wait(channel, key, lambda: self._declare(channel, request, patient=False))
+            return
         if request.passive or key in self.state.private or claimed:
             found = self.find(channel, request.queue)
             if isinstance(found, Refused):
@@ -180,9 +188,9 @@ class QueueRequests:
         operation = self._declaration(request, key)
         if key in self.state.map.queues:
             # For a queue that exists, applying only compares: it needs no commit.
-            same = declarations.apply(self.state.map, operation)
-            if request.exclusive:
-                same = _difference(key, "exclusive", True, False)
+            same = (
+                _locked(key) if request.exclusive else declarations.apply(self.state.map, operation)
+            )
             if isinstance(same, Refused):
                 self.answers.refuse(channel, same, request)
             else:
@@ -277,10 +285,14 @@ class QueueRequests:
         self.propose(channel, request, Bind(*binding), answer)
 
     def unbind(self, channel: Channel, request: QueueUnbind) -> None:
-        """queue.unbind; an unknown binding is no error (as in RabbitMQ)."""
+        """queue.unbind; what is not there is no error (as in RabbitMQ)."""
         found = self._ends(channel, request.queue, request.exchange)
         if isinstance(found, Refused):
-            self.answers.refuse(channel, found, request)
+            named = request.queue or channel.last_queue
+            if found.reply_code == NOT_FOUND and named:
+                self.answers.reply(channel, QueueUnbindOk())
+            else:
+                self.answers.refuse(channel, found, request)
             return
         key, exchange = found
         arguments = arguments_text(request.arguments)
@@ -303,14 +315,12 @@ class QueueRequests:
         self, channel: Channel, queue: str, exchange: str
     ) -> tuple[QueueKey, QueueKey] | Refused:
         found = self.find(channel, queue)
-        if isinstance(found, Refused):
-            return found
         source = QueueKey(channel.client.vhost, exchange)
         if not exchange:
             return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
         if source not in self.state.map.exchanges:
             return Refused(NOT_FOUND, f"no exchange '{exchange}' in vhost '{source.vhost}'")
-        return found, source
+        return found if isinstance(found, Refused) else (found, source)
 
     def propose(
         self, channel: Channel, request: Method, operation: Bind | Unbind | DeleteQueue,
@@ -444,9 +454,10 @@ def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refu
 
 
 def _compare_private(private: PrivateQueue, request: QueueDeclare) -> Refused | None:
+    if not request.exclusive:
+        return _locked(private.key)
     pairs = (
         ("durable", request.durable, private.durable),
-        ("exclusive", request.exclusive, True),
         ("auto_delete", request.auto_delete, private.auto_delete),
     )
     for name, received, current in pairs:

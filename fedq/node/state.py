@@ -232,8 +232,8 @@ class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
-        "attaching", "calls", "dying", "fragment", "gets", "mark", "promised", "queue",
-        "replication", "takers", "used_ms",
+        "attaching", "calls", "dying", "fragment", "gets", "mark", "marking", "promised",
+        "queue", "replication", "takers", "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -244,6 +244,8 @@ class Primary:
         self.used_ms = now_ms
         #: Messages on their way to the dead-letter exchange.
         self.dying = 0
+        #: The map is being told that the queue has consumers (auto-delete).
+        self.marking = False
         self.fragment = fragment
         self.replication = replication
         self.takers = Takers(fragment.policy.single_active, fragment.reign)

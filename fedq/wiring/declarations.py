@@ -31,6 +31,7 @@ from fedq.wiring.operations import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    MarkConsumed,
     ReleaseName,
     Unbind,
     WiringOperation,
@@ -69,6 +70,8 @@ def apply(state: MapState, operation: WiringOperation) -> Ok | Refused:
             return _claim_name(state, operation)
         case ReleaseName():
             return _release_name(state, operation)
+        case MarkConsumed():
+            return _mark_consumed(state, operation)
         case _:
             assert_never(operation)
 
@@ -193,6 +196,14 @@ def _delete_queue(state: MapState, operation: DeleteQueue) -> Ok | Refused:
     if key not in state.queues:
         return Ok()
     remove_queue(state, key)
+    return Ok(1)
+
+
+def _mark_consumed(state: MapState, operation: MarkConsumed) -> Ok | Refused:
+    queue = state.queues.get(QueueKey(operation.vhost, operation.name))
+    if queue is None or queue.consumed:
+        return Ok()
+    queue.consumed = True
     return Ok(1)
 
 

@@ -169,6 +169,14 @@ class ReleaseName:
     incarnation: Incarnation
 
 
+@dataclass(frozen=True, slots=True)
+class MarkConsumed:
+    """An auto-delete queue has its first consumer: from now on it goes with the last one."""
+
+    vhost: str
+    name: str
+
+
 # --- fragments -------------------------------------------------------------------------------
 
 
@@ -218,6 +226,7 @@ WiringOperation: TypeAlias = (
     | Unbind
     | ClaimName
     | ReleaseName
+    | MarkConsumed
 )
 Operation: TypeAlias = MemberOperation | FragmentOperation | WiringOperation | AccessOperation
 
@@ -294,6 +303,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "unbind": (Unbind, _BINDING),
     "claim_name": (ClaimName, _CLAIM),
     "release_name": (ReleaseName, _CLAIM),
+    "mark_consumed": (MarkConsumed, {"vhost": text, "name": name}),
     "add_fragment": (AddFragment, {"vhost": text, "queue": text, "node": name}),
     "retire_fragment": (RetireFragment, {"fragment": number, "expected_epoch": number}),
     "set_copies": (

@@ -52,7 +52,16 @@ def encode(state: MapState, remembered: Remembered) -> bytes:
                 for key, e in state.exchanges.items()
             ],
             "queues": [
-                [*key, q.durable, q.auto_delete, q.arguments, q.fragments, q.replicas, q.mode]
+                [
+                    *key,
+                    q.durable,
+                    q.auto_delete,
+                    q.arguments,
+                    q.fragments,
+                    q.replicas,
+                    q.mode,
+                    q.consumed,
+                ]
                 for key, q in state.queues.items()
             ],
             "bindings": [[*binding] for binding in state.bindings],
@@ -158,7 +167,9 @@ def _read(form: dict[str, Any], state: MapState) -> tuple[MapState, Remembered]:
         state.exchanges[_key(vhost, name)] = Exchange(
             _text(kind), _flag(durable), _flag(auto_delete), _flag(internal), _text(arguments)
         )
-    for vhost, name, durable, auto_delete, arguments, fragments, replicas, mode in form["queues"]:
+    for vhost, name, durable, auto_delete, arguments, fragments, replicas, mode, *rest in form[
+        "queues"
+    ]:
         state.queues[_key(vhost, name)] = Queue(
             _flag(durable),
             _flag(auto_delete),
@@ -166,6 +177,8 @@ def _read(form: dict[str, Any], state: MapState) -> tuple[MapState, Remembered]:
             [FragmentId(_number(number)) for number in fragments],
             _number(replicas),
             _text(mode),
+            # Maps of earlier versions do not say.
+            _flag(rest[0]) if rest else False,
         )
     for fields in form["bindings"]:
         state.add_binding(Binding(*(_text(field) for field in fields)))

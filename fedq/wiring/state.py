@@ -67,6 +67,8 @@ class Queue:
     replicas: int
     #: What is copied: "all", "persistent" or "none" of the messages.
     mode: str
+    #: It has had a consumer: if it is auto-delete, it goes with the last one.
+    consumed: bool = False
 
 
 class Binding(NamedTuple):

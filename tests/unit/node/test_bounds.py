@@ -109,11 +109,21 @@ def test_two_channels_that_declare_one_exclusive_name_share_one_queue() -> None:
     assert [m.queue for m in client.heard() if isinstance(m, QueueDeclareOk)] == ["mine", "mine"]
     stranger = cluster.client("n1")
     stranger.send(declare)
-    cluster.pass_ms(200)
+    cluster.pass_ms(700)
     assert stranger.take(ChannelClose).reply_code == 405
+    again = cluster.client("n3")
+    again.send(declare)
     client.hang_up()
     cluster.pass_ms(200)
+    assert again.take(QueueDeclareOk).queue == "mine", "who comes a moment too early waits"
+
+
+def test_a_name_is_free_again_when_its_node_is_known_to_be_dead() -> None:
+    cluster = Cluster(3)
+    declare = QueueDeclare("mine", exclusive=True)
+    cluster.client("n2").ask(declare, QueueDeclareOk)
     again = cluster.client("n3")
+    cluster.kill("n2")
     assert again.ask(declare, QueueDeclareOk).queue == "mine"
 
 
