@@ -174,7 +174,14 @@ def _step(
         found = differing(sides[0].streams, sides[1].streams)
         if not found or time.monotonic() > until or all(map(is_text, found)):
             return found
+        if _is_answered(operation) and operation.place in found:
+            return found
         time.sleep(_PAUSE_S)
+
+
+def _is_answered(operation: Operation) -> bool:
+    """Whether the operation is a method with an answer: that has come, and will not change."""
+    return "." in operation.verb and not operation.arguments.get("no_wait")
 
 
 def _patiently(side: Side, act: Callable[[], None]) -> None:

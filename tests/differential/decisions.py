@@ -211,7 +211,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         "as for arguments",
         _words(
             r'PRECONDITION_FAILED - invalid message: \{unacceptable_type_in_header,"B?CC",\w+\}',
-            r"PRECONDITION_FAILED - the header B?CC must be an array of routing keys",
+            r"PRECONDITION_FAILED - the headers? .*CC must be (?:an array|arrays) of routing keys",
         ),
     ),
     Decision(
@@ -222,7 +222,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         "more help after the same words",
         _words(
             r"COMMAND_INVALID - (?:unknown|invalid) exchange type ('[^']*')",
-            r"COMMAND_INVALID - unknown exchange type {0}; expected .*",
+            r"COMMAND_INVALID - unknown exchange type {0}.*",
         ),
     ),
     Decision(
