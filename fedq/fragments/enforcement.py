@@ -48,8 +48,14 @@ def next_ms(fragment: Fragment) -> int | None:
 
 
 def trim(fragment: Fragment) -> None:
-    """Beyond its length the queue loses from its head (RabbitMQ's drop-head)."""
+    """Beyond its length the queue loses from its head (RabbitMQ's drop-head).
+
+    One that refuses publishes loses nothing: what came back to it, or was published in a
+    transaction, may make it longer.
+    """
     policy = fragment.policy
+    if fragment.refuses:
+        return
     while excess := _excess(fragment):
         head = fragment.line.take(min(excess, _TRIM_STEP), fragment.messages, fragment.unacked)
         fragment.bury_ready(sorted(head), TOO_LONG)
@@ -70,6 +76,12 @@ def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
             if left < 0:
                 return index
     return room
+
+
+def visible_count(fragment: Fragment) -> int:
+    """Ready messages for whoever asks in the midst of a turn: not those that its end drops."""
+    ready, most = fragment.ready_count, fragment.policy.max_length
+    return ready if most is None or fragment.refuses else min(ready, most)
 
 
 def _excess(fragment: Fragment) -> int:

@@ -420,9 +420,13 @@ class Fragment:
         self._record_note(NOTE_DEAD, dict.fromkeys(positions, reason))
 
     def bury_ready(self, positions: list[int], reason: int) -> None:
-        """Ready messages (ascending) die; what the line still says of them it forgets later."""
+        """Messages that are ready, or not due yet, die (ascending).
+
+        What the line and the appointments still say of them is forgotten later.
+        """
         for position in positions:
-            self._hold_back(position, DEAD)
+            if position not in self.unacked:
+                self._hold_back(position, DEAD)
         self.bury(positions, reason)
 
     # --- records -----------------------------------------------------------------------------

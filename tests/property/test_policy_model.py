@@ -177,6 +177,8 @@ class PolicyMachine(RuleBasedStateMachine):
 
     def is_too_long(self, ready: list[Entry]) -> bool:
         length, size = self.policy.max_length, self.policy.max_bytes
+        if self.policy.overflow != DROP_HEAD:
+            return False
         if length is not None and len(ready) > length:
             return True
         return size is not None and sum(entry.size for entry in ready) > size

@@ -1,0 +1,54 @@
+"""What a policy does, and does not, to messages that are in a fragment already."""
+
+import pytest
+
+from fedq.amqp.content import encode_properties, message_flags
+from fedq.amqp.values import TableValue
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.message import FLAG_DELAYED, encode, make_route
+from fedq.core.policy import REJECT_PUBLISH, REJECT_PUBLISH_DLX, TOO_LONG, QueuePolicy
+from fedq.fragments.enforcement import trim, visible_count, wake
+from fedq.fragments.fragment import Fragment
+
+ORIGIN = Origin(NodeId("a"), Incarnation(1))
+ANN = NodeId("ann")
+
+
+def message(flags: int = 0, **properties: TableValue) -> bytes:
+    data = encode_properties(properties)
+    return encode(message_flags(data) | flags, make_route("", "q"), data, b"12345")
+
+
+def fragment(policy: QueuePolicy) -> Fragment:
+    return Fragment(FragmentId(1), 1, durable=False, recording=False, policy=policy)
+
+
+@pytest.mark.parametrize("overflow", [REJECT_PUBLISH, REJECT_PUBLISH_DLX])
+def test_a_queue_that_refuses_publishes_loses_nothing_that_comes_back(overflow: str) -> None:
+    here = fragment(QueuePolicy(max_length=1, overflow=overflow, dead_letter_exchange=""))
+    here.publish(ORIGIN, 1, [message()])
+    taken = here.take(ANN, 1)
+    here.publish(ORIGIN, 2, [message()])
+    here.requeue(ANN, taken.positions)
+    trim(here)
+    assert here.ready_count == 2
+    assert not here.out.dead
+
+
+def test_what_was_refused_before_it_was_due_is_counted_once() -> None:
+    policy = QueuePolicy(max_bytes=8, overflow=REJECT_PUBLISH_DLX, dead_letter_exchange="")
+    here = fragment(policy)
+    here.publish(ORIGIN, 1, [message(FLAG_DELAYED, headers={"x-delay": 50}), message()])
+    here.bury_ready(list(here.messages), TOO_LONG)
+    here.check()
+    wake(here, 100)
+    here.check()
+    assert here.ready_count == 0
+
+
+def test_nobody_counts_what_is_about_to_be_dropped() -> None:
+    here = fragment(QueuePolicy(max_length=2))
+    here.publish(ORIGIN, 1, [message()] * 5)
+    assert visible_count(here) == 2
+    trim(here)
+    assert here.ready_count == 2
