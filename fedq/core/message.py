@@ -75,8 +75,9 @@ def route_of(message: bytes) -> bytes:
 
 
 def make_route(exchange: str, routing_key: str) -> bytes:
-    """The route of an exchange and key; each at most 255 bytes of UTF-8."""
-    name, key = exchange.encode(), routing_key.encode()
+    """The route of an exchange and key, at most 255 bytes each; the inverse of `split_route`."""
+    name = exchange.encode("utf-8", "surrogateescape")
+    key = routing_key.encode("utf-8", "surrogateescape")
     return b"%c%b%c%b" % (len(name), name, len(key), key)
 
 

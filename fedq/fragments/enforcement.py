@@ -2,6 +2,7 @@
 
 Called by the node: `wake` and `expire` before messages are handed out, `expire` once more and
 `trim` afterwards, so that a message that a consumer could take at once is not lost to a limit;
+`sweep` then, so that what is remembered is bounded by what is there;
 `fits` before publishes are let in where they may be refused.
 """
 
@@ -12,6 +13,8 @@ from fedq.core.policy import EXPIRED, TOO_LONG
 from fedq.fragments.fragment import DELAYED, Fragment
 from fedq.journal.records import NOTE_DUE, NOTE_EXPIRES
 
+#: What the line and the appointments may say in vain, besides as much as they say in earnest.
+SLACK = 1_000
 #: How many messages over the limit leave in one step.
 _TRIM_STEP = 1_000
 
@@ -61,6 +64,21 @@ def trim(fragment: Fragment) -> None:
         fragment.bury_ready(sorted(head), TOO_LONG)
         if policy.max_bytes is None and excess <= _TRIM_STEP:
             return
+
+
+def sweep(fragment: Fragment) -> None:
+    """The line and the appointments forget messages that are gone, once those are the most.
+
+    Without it a queue that nobody consumes would remember all that ever expired there, and one with
+    a time to live of a day whatever was acknowledged in that day.
+    """
+    if len(fragment.line) > 2 * fragment.ready_count + SLACK:
+        fragment.line.sweep(fragment.messages, fragment.unacked)
+    if fragment.expiring.next_ms is None:
+        return
+    expires = fragment.notes.get(NOTE_EXPIRES, {})
+    if len(fragment.expiring) > 2 * len(expires) + SLACK:
+        fragment.expiring.renew((when, position) for position, when in expires.items())
 
 
 def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:

@@ -32,6 +32,12 @@ class Line(Protocol):
     def clear(self) -> None:
         """Nothing is ready."""
 
+    def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
+        """Forgets entries that do not live in `messages`, or are `out`."""
+
+    def __len__(self) -> int:
+        """How many entries there are, those of positions that are ready no more among them."""
+
     def positions(self) -> Iterator[int]:
         """All entries, in no order."""
 
@@ -75,6 +81,15 @@ class Fifo:
         self._fresh.clear()
         self._returned.clear()
 
+    def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
+        self._fresh = deque(p for p in self._fresh if p in messages and p not in out)
+        # A sorted list is a heap.
+        returned = dict.fromkeys(p for p in self._returned if p in messages and p not in out)
+        self._returned = sorted(returned)
+
+    def __len__(self) -> int:
+        return len(self._fresh) + len(self._returned)
+
     def positions(self) -> Iterator[int]:
         yield from self._fresh
         yield from self._returned
@@ -110,6 +125,13 @@ class ByPriority:
 
     def clear(self) -> None:
         self._heap.clear()
+
+    def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
+        kept = (entry for entry in self._heap if entry[1] in messages and entry[1] not in out)
+        self._heap = sorted(dict.fromkeys(kept))
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def positions(self) -> Iterator[int]:
         for _, position in self._heap:

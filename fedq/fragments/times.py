@@ -1,10 +1,12 @@
 """When something is due about messages: a time, a position.
 
-Input: appointments; entries are never taken back, so whoever asks what is due looks whether it
-still matters. Times are milliseconds of the wall clock (they outlive a process).
+Input: appointments; a single entry is never taken back, so whoever asks what is due looks whether
+it still matters, and now and then names all that do (`renew`). Times are milliseconds of the wall
+clock (they outlive a process).
 """
 
 import heapq
+from collections.abc import Iterable
 
 
 class Appointments:
@@ -18,6 +20,13 @@ class Appointments:
     def add(self, when_ms: int, position: int) -> None:
         """Something is due about the message then."""
         heapq.heappush(self._heap, (when_ms, position))
+
+    def renew(self, appointments: Iterable[tuple[int, int]]) -> None:
+        """These are all that still matter."""
+        self._heap = sorted(appointments)
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     @property
     def next_ms(self) -> int | None:

@@ -1,0 +1,20 @@
+"""How much a transaction may hold: it waits in memory with its channel until it is committed.
+
+Input: a transaction that has just grown, or is to be committed. Output: nothing, or
+`ChannelViolation` 406, upon which the channel closes and the transaction is forgotten.
+"""
+
+from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
+from fedq.core.limits import transaction_bytes_max, transaction_steps_max
+from fedq.node.state import Transaction
+
+
+def check_room(transaction: Transaction, class_id: int, method_id: int) -> None:
+    """Raises `ChannelViolation` 406, in the method's name, if the transaction is too large."""
+    steps = len(transaction.publishes) + len(transaction.settles)
+    if transaction.size > transaction_bytes_max or steps > transaction_steps_max:
+        text = (
+            f"a transaction holds at most {transaction_steps_max} steps and "
+            f"{transaction_bytes_max} bytes: commit more often"
+        )
+        raise ChannelViolation(PRECONDITION_FAILED, text, class_id, method_id)
