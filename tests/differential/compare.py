@@ -22,7 +22,9 @@ PATIENCE_S: Final = 0.7
 TIMERS_S: Final = 0.09
 _PAUSE_S: Final = 0.01
 #: Values and names in lines that say nothing about the kind of a difference.
-_PARTICULARS: Final = re.compile(r"'[^']*'|\b[a-z]\d+(-\d+)?\b|\d{1,2}\b|amq\.[\w.-]+")
+_PARTICULARS: Final = re.compile(
+    r"'[^']*'|\"[^\"]*\"|\b(True|False|None)\b|\b[a-z]\d+(-\d+)?\b|\d{1,2}\b|amq\.[\w.-]+"
+)
 
 
 #: (operation, RabbitMQ's streams, fedq's streams).
