@@ -140,12 +140,16 @@ def _run_pytest(command: list[str], environment: dict[str, str], work: Path, lim
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _environment(suite: Suite, target: Target, work: Path, redis_port: int) -> dict[str, str]:
+def _environment(
+    suite: Suite, target: Target, python: Path, work: Path, redis_port: int
+) -> dict[str, str]:
     values = {
         "host": LOOPBACK, "port": target.port, "tls_port": target.tls_port,
         "redis_port": redis_port, "engine": work / "engine", "work": work,
     }  # fmt: skip
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    # Some tests start commands of their package.
+    kept["PATH"] = os.pathsep.join([str(python.parent), kept.get("PATH", os.defpath)])
     own = {key: value.format(**values) for key, value in suite.environment.items()}
     return kept | own | {
         "PYTHONPATH": str(HERE / "recorder"),
@@ -181,7 +185,7 @@ def run_suite(
         if "engine" in suite.needs:
             ports = {"5672/tcp": target.port, "5671/tcp": target.tls_port}
             stack.enter_context(Engine(work / "engine", ports))
-        environment = _environment(suite, target, work, redis_port)
+        environment = _environment(suite, target, python, work, redis_port)
         _run_pytest(command, environment, work, suite.run_s)
     found = outcomes(record)
     if not found:
