@@ -117,14 +117,8 @@ def test_a_message_that_comes_back_is_not_delayed_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "arguments"),
-    [
-        (406, {}),
-        (406, {"x-delayed-type": KIND}),
-        (406, {"x-delayed-type": 5}),
-        (503, {"x-delayed-type": "sideways"}),
-    ],
+    "arguments", [{}, {"x-delayed-type": KIND}, {"x-delayed-type": 5}], ids=str
 )
-def test_it_must_say_how_it_routes(stage: Stage, code: int, arguments: dict[str, object]) -> None:
-    with refused(code):
+def test_it_must_say_how_it_routes(stage: Stage, arguments: dict[str, object]) -> None:
+    with refused(406):
         stage.owner.exchange_declare(f"{stage.name}-x", KIND, arguments=arguments)
