@@ -120,6 +120,8 @@ class Ledger:
         self.only_kills = False
         #: Called at each confirm: the best moment for something to go wrong.
         self.on_confirm: Callable[[], None] | None = None
+        #: Hear of every connection that is gone.
+        self.on_gone: list[Callable[[str], None]] = []
         self._alive: dict[str, Callable[[], bool]] = {}
         self._faults: list[tuple[int, int | None]] = []
         self._held: dict[str, dict[tuple[str, int], Copy]] = {}
@@ -156,6 +158,11 @@ class Ledger:
     def faultless(self) -> bool:
         """Nothing has gone wrong in this whole run."""
         return not self._faults
+
+    @property
+    def faults_begun(self) -> int:
+        """How many things have gone wrong so far."""
+        return len(self._faults)
 
     def unanswered(self, label: str, request: str) -> None:
         """A client gave up waiting for an answer."""
@@ -337,6 +344,8 @@ class Ledger:
     def gone(self, holder: str, vanished: bool = True) -> None:
         """The connection is gone: what it held returns to its queues."""
         self._vanished = self._vanished or vanished
+        for on_gone in self.on_gone:
+            on_gone(holder)
         for copy in self._held.pop(holder, {}).values():
             if copy.holder == holder:
                 copy.holder = None

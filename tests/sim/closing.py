@@ -86,6 +86,11 @@ class Drainer(Actor):
         except (LostError, ClosedError) as error:
             self.ledger.broken(f"liveness: draining {self.queue}: {error}")
 
+    def received_one(self) -> None:
+        """The queue has not run dry yet."""
+        self.received += 1
+        self._last_us = self.world.now_us
+
     def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
         if isinstance(method, BasicGetOk):
             self.on_method(1, method)
@@ -93,8 +98,7 @@ class Drainer(Actor):
         if not isinstance(method, BasicDeliver) or self.connection is None:
             super().on_content(method, properties, body)
             return
-        self.received += 1
-        self._last_us = self.world.now_us
+        self.received_one()
         copy = self.ledger.delivered(
             self.queue, self.label, "drain", properties, body, method.redelivered, False
         )

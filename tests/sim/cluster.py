@@ -62,6 +62,8 @@ class Cluster:
 
     def _build_node(self, name: NodeId, incarnation: Incarnation, recovered: Recovered) -> Machine:
         number = self.names.index(name)
+        policies = self.plan.policies
+        skew_ms = policies.skew_ms(number) if policies is not None else 0
         return Node(
             NodeSettings(
                 node=name,
@@ -71,6 +73,7 @@ class Cluster:
                 zone=f"z{number % self.plan.zones}",
                 password_cost=COST_MIN,
                 seed=self.plan.seed,
+                unix_offset_ms=self.hosts[number].unix_offset_ms + skew_ms,
                 replace_backup_ms=self.plan.replace_backup_ms,
                 fragment_threshold=self.plan.fragment_threshold,
             ),

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from fedq.core.ids import FragmentId
 from fedq.core.message import is_persistent
+from fedq.fragments.fragment import Fragment
+from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node
 from fedq.node.state import NodeState
 from tests.sim.node_host import Host
@@ -64,6 +66,15 @@ def has_unserved(host: Host, queue: str) -> bool:
     )
 
 
+def ready_in(host: Host, queue: str) -> int:
+    """Messages of this queue that wait in the fragments that this host serves."""
+    return sum(
+        primary.fragment.ready_count
+        for primary in state_of(host).primaries.values()
+        if primary.queue.name == queue
+    )
+
+
 def deliveries_elsewhere(host: Host) -> int:
     """Messages of this host's fragments that consumers of other nodes hold: losing it matters."""
     state = state_of(host)
@@ -85,6 +96,10 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
         if primary is None:
             problems.append(f"{name}: {info.primary} does not serve it")
             continue
+        primary.fragment.check()
+        dying = len(primary.fragment.notes.get(NOTE_DEAD, {}))
+        if dying:
+            problems.append(f"{name}: {dying} dead letters are on their way yet")
         for node in info.backups:
             backup = states[node].backups.get(info.id)
             if backup is None:
@@ -95,13 +110,32 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
                 primary.fragment.messages,
                 backup.replica.in_order(),
             )
-            if primary.fragment.origins != backup.replica.origins:
+            problems += _notes_differ(
+                f"{name}: the copy on {node}", primary.fragment, backup.replica.notes
+            )
+            # What the primary has refused is no event: other copies would refuse it anew.
+            same = primary.fragment.refuses or primary.fragment.origins == backup.replica.origins
+            if not same:
                 problems.append(
                     f"{name}: {info.primary} has taken {primary.fragment.origins}, "
                     f"{node} knows {backup.replica.origins}"
                 )
     for host in hosts:
         problems += _journal_differs(host, states[host.name])
+    return problems
+
+
+def _notes_differ(
+    what: str, fragment: Fragment, found: Mapping[int, Mapping[int, int]]
+) -> list[str]:
+    """Notes of the messages; when one is due is of no interest once it is."""
+    problems = []
+    for note in NOTES:
+        wanted, known = fragment.notes.get(note, {}), found.get(note, {})
+        if note == NOTE_DUE:
+            known = {position: when for position, when in known.items() if position in wanted}
+        if wanted != known:
+            problems.append(f"{what} has notes {note} {known}, the primary has {wanted}")
     return problems
 
 

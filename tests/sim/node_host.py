@@ -99,6 +99,11 @@ class Host:
         """The process's own monotonic clock."""
         return (self.world.now_us + self._clock_base_us) // MS
 
+    @property
+    def unix_offset_ms(self) -> int:
+        """From the process's clock to that on the wall, which is the world's."""
+        return -self._clock_base_us // MS
+
     # --- the process -----------------------------------------------------------------------------
 
     def start(self) -> None:

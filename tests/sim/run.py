@@ -17,6 +17,7 @@ from tests.sim.clients import Consumer, Getter, Numbers, Publisher, Setup
 from tests.sim.closing import Counter, Drainer
 from tests.sim.cluster import Cluster, segments_of
 from tests.sim.faults import Faults
+from tests.sim.party import Party
 from tests.sim.subscribers import Churn, Subscriber
 from tests.sim.swarm import Plan, draw
 from tests.sim.topology import Topology
@@ -79,11 +80,15 @@ class Run:
             for number, each in enumerate(plan.subscribers)
         ]
         self.churn = Churn(*common, "churn", self.topology, self.numbers, plan.churn_rounds)
+        self.party: Party | None = None
+        if plan.policies is not None:
+            strict = plan.faults.only_kills and calm
+            self.party = Party(*common, plan.policies, self.numbers, strict, calm)
 
     def go(self) -> None:
         """The whole run; problems gather in the ledger."""
         self._start()
-        if not self._wait("set-up", SETUP_LIMIT_US, lambda: self.topology.ready):
+        if not self._wait("set-up", SETUP_LIMIT_US, self._is_set_up):
             return
         self.faults.start()
         self.world.run(self.world.now_us + self.plan.safety_us, self._has_problems)
@@ -91,7 +96,7 @@ class Run:
             return
         self._note("--- liveness ---")
         self.faults.heal()
-        for publisher in [*self.publishers, self.churn]:
+        for publisher in self._publishing():
             publisher.stopping = True
         if not self._wait("the cluster is whole", WHOLE_LIMIT_US, self.is_whole):
             return
@@ -106,15 +111,23 @@ class Run:
         self.topology.declare_to(self.ledger, self.plan.nodes)
         for host in self.cluster.hosts:
             self.world.after(between(generator, 0, 300 * MS), host.start)
-        actors: list[Actor] = [
-            self.setup, *self.publishers, *self.consumers, *self.getters, *self.subscribers,
-            self.churn,
-        ]  # fmt: skip
-        for actor in actors:
+        for actor in self._actors():
             actor.start(between(generator, 0, 500 * MS))
 
+    def _actors(self) -> list[Actor]:
+        return [
+            self.setup, *self.publishers, *self.consumers, *self.getters, *self.subscribers,
+            self.churn, *(self.party.actors if self.party is not None else ()),
+        ]  # fmt: skip
+
+    def _publishing(self) -> list[Actor]:
+        return [*self.publishers, self.churn, *(self.party.senders if self.party else ())]
+
+    def _is_set_up(self) -> bool:
+        return self.topology.ready and (self.party is None or self.party.setup.done)
+
     def _come_to_rest(self) -> bool:
-        finished = [*self.publishers, self.churn]
+        finished = self._publishing()
         if not self._wait(
             "all confirms owed arrive", REST_LIMIT_US, lambda: all(each.done for each in finished)
         ):
@@ -123,7 +136,10 @@ class Run:
         self.world.run(self.world.now_us + 500 * MS, self._has_problems)
         for subscriber in self.subscribers:
             subscriber.check()
-        leaving = [*self.consumers, *self.getters, *self.subscribers]
+        leaving: list[Actor] = [*self.consumers, *self.getters, *self.subscribers]
+        if self.party is not None:
+            self.party.check_served()
+            leaving += self.party.workers
         for actor in leaving:
             actor.stopping = True
             actor.wake()
@@ -135,6 +151,8 @@ class Run:
         world, hosts = self.world, self.cluster.hosts
         # The last watches, credits and settlements cross the network.
         world.run(world.now_us + 500 * MS)
+        if self.party is not None:
+            self.party.rest(self._has_problems)
         if not self._wait("still whole", WHOLE_LIMIT_US, self.is_whole):
             return
         self._wait("copies agree", REST_LIMIT_US, lambda: not self._differences())
@@ -142,15 +160,19 @@ class Run:
             self.ledger.broken(problem)
         queues = [name for name in self.topology.queues if self._still_there(name)]
         queues += self.churn.leftover
+        policed = self.party.queues if self.party is not None else []
         counters = [
-            Counter(world, self.ledger, host, queues, f"count-{host.name}") for host in hosts
+            Counter(world, self.ledger, host, [*queues, *policed], f"count-{host.name}")
+            for host in hosts
         ]
         self._run_all("counting", counters)
         if self.ledger.problems:
             return
-        counts = {name: [each.counts.get(name, -1) for each in counters] for name in queues}
+        counts = {
+            name: [each.counts.get(name, -1) for each in counters] for name in (*queues, *policed)
+        }
         for name, found in counts.items():
-            least, most = self.ledger.remaining(name)
+            least, most = (0, max(found)) if name in policed else self.ledger.remaining(name)
             if len(set(found)) > 1 or not least <= found[0] <= most:
                 self.ledger.broken(
                     f"P5: nodes count {found} messages in {name}, wanted {least} to {most}"
@@ -160,6 +182,8 @@ class Run:
             Drainer(world, self.ledger, generator.choice(hosts), name, f"drain-{name}")
             for name in queues
         ]
+        if self.party is not None:
+            drainers += self.party.drainers(policed, generator)
         self._run_all("draining", drainers)
         if self.ledger.problems:
             return
@@ -170,6 +194,8 @@ class Run:
                     f"{drainer.received} came"
                 )
         self.ledger.finish()
+        if self.party is not None:
+            self.party.finish()
 
     def _still_there(self, name: str) -> bool:
         """A transient queue does not outlive a stop of everything (a new era)."""
@@ -214,14 +240,7 @@ class Run:
             return False
         if not reached:
             why = inspect_node.why_not_whole(self.cluster.hosts)
-            waiting = [
-                each.name
-                for each in [
-                    self.setup, *self.publishers, self.churn, *self.consumers, *self.getters,
-                    *self.subscribers,
-                ]
-                if not each.done
-            ]  # fmt: skip
+            waiting = [each.name for each in self._actors() if not each.done]
             self.ledger.broken(
                 f"liveness: after {limit_us // MS} ms not yet: {what} (cluster: "
                 f"{why or 'whole'}; not finished: {waiting})"

@@ -4,12 +4,13 @@ A run that uses every fault at once finds little, because each hides the others.
 absent from most runs, and the dice that decide come first.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedq.core.seeds import Rng, derive
 from tests.sim.clients import ConsumerPlan, GetterPlan, PublisherPlan
 from tests.sim.disk import DiskOptions
 from tests.sim.net import NetOptions
+from tests.sim.policies import PolicyPlan, draw_policies
 from tests.sim.raft import RaftOptions
 from tests.sim.subscribers import SubscriberPlan
 from tests.sim.topology import ExchangePlan, QueuePlan
@@ -67,6 +68,8 @@ class Plan:
     getters: tuple[GetterPlan, ...]
     subscribers: tuple[SubscriberPlan, ...]
     churn_rounds: int
+    #: Queues with policies, in place of all the plain ones.
+    policies: PolicyPlan | None = None
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -78,12 +81,24 @@ class Plan:
                 *map(str, self.queues), *map(str, self.exchanges), *map(str, self.publishers),
                 *map(str, self.consumers), *map(str, self.getters), *map(str, self.subscribers),
                 f"churn rounds {self.churn_rounds}",
+                *(self.policies.describe() if self.policies is not None else ()),
             )
         )  # fmt: skip
 
 
 def draw(seed: int, lite: bool = False) -> Plan:
     """The plan of a seed. `lite`: no faults at all, and a smaller run."""
+    plan = _draw_plain(seed, lite)
+    policies = draw_policies(seed, plan.nodes, plan.safety_us, lite)
+    if policies is None:
+        return plan
+    return replace(
+        plan, policies=policies, queues=(), exchanges=(), publishers=(), consumers=(), getters=(),
+        subscribers=(), churn_rounds=0,
+    )  # fmt: skip
+
+
+def _draw_plain(seed: int, lite: bool) -> Plan:
     generator = derive(seed, "swarm")
     nodes = generator.choice((1, 2, 3, 3, 3, 3, 3, 5))
     faults = FaultPlan() if lite else _draw_faults(generator, nodes)

@@ -1,0 +1,288 @@
+"""What a run with queue policies is made of, drawn from the seed by dice of its own.
+
+Input: a seed and the plan that its other dice made. Output: queues with policies (time to live,
+length, dead letters, delivery limits, priorities, a single active consumer), whoever publishes to
+them and consumes from them, transactions on one queue, and tenants of queues that expire.
+
+Seeds without policies keep the history that they had before there were any.
+"""
+
+from dataclasses import dataclass, field
+
+from fedq.amqp.values import TableValue
+from fedq.core.seeds import Rng, derive
+from tests.sim.world import MS
+
+#: How many of the seeds are about policies.
+SHARE = 0.4
+#: A time to live that no run outlives: nothing may expire by it.
+FOR_EVER_MS = 3_600_000
+#: The longest time to live, delay and `x-expires` that runs out within a run.
+SHORT_MS_MAX = 1_500
+SINK = "sink"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyQueue:
+    """A shared queue and what its arguments ask; None and 0 stand for what is not asked."""
+
+    name: str
+    durable: bool = True
+    replicas: int = 0
+    fragments: int = 1
+    ttl_ms: int | None = None
+    max_length: int | None = None
+    max_bytes: int | None = None
+    overflow: str = "drop-head"
+    #: The queue that its dead letters go to.
+    target: str | None = None
+    limit: int | None = None
+    max_priority: int = 0
+    single: bool = False
+
+    def arguments(self) -> dict[str, TableValue]:
+        """The declaration's arguments."""
+        wanted: dict[str, TableValue | None] = {
+            "x-fedq-replicas": self.replicas or None,
+            "x-fedq-fragments": self.fragments or None,
+            "x-message-ttl": self.ttl_ms,
+            "x-max-length": self.max_length,
+            "x-max-length-bytes": self.max_bytes,
+            "x-overflow": self.overflow if self.has_length else None,
+            "x-dead-letter-exchange": None if self.target is None else "",
+            "x-dead-letter-routing-key": self.target,
+            "x-delivery-limit": self.limit,
+            "x-max-priority": self.max_priority or None,
+            "x-single-active-consumer": self.single or None,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
+
+    @property
+    def has_length(self) -> bool:
+        """Whether a length limits it."""
+        return self.max_length is not None or self.max_bytes is not None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether publishers may be told that it is full."""
+        return self.has_length and self.overflow != "drop-head"
+
+    @property
+    def one_place(self) -> bool:
+        """Whether it has one fragment, or is to keep one by the rule of docs/SEMANTICS.md."""
+        asks = self.single or self.max_priority > 0 or self.has_length
+        return self.fragments == 1 or (self.fragments == 0 and asks)
+
+    def copies(self, nodes: int) -> int:
+        """Copies of each message in a whole cluster of so many nodes."""
+        return min(self.replicas or 2, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class SenderPlan:
+    """What a publisher sends to queues with policies. Chances are per message."""
+
+    queues: tuple[str, ...]
+    messages: int
+    burst: int
+    gap_us: int
+    persistent: float
+    #: Times to live and delays in milliseconds, priorities: one is drawn for each message.
+    expirations: tuple[int | None, ...] = (None,)
+    delays: tuple[int, ...] = (0,)
+    priorities: tuple[int | None, ...] = (None,)
+    vanish: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """How a consumer of a queue with policies works. Chances are per delivery or per look."""
+
+    queue: str
+    prefetch: int
+    work_us: int
+    priority: int = 0
+    requeue: float = 0.0
+    reject: float = 0.0
+    vanish: float = 0.0
+    cancel: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TransactorPlan:
+    """A client that acknowledges tokens and publishes marks, a few of each in a transaction."""
+
+    pause_us: int
+    rollback: float
+    vanish: float
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPlan:
+    """A client that uses a queue with `x-expires`, then leaves it alone."""
+
+    expires_ms: int
+    fragments: int
+    uses: int
+    #: How it uses the queue: by "declare", "get" or "consume".
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPlan:
+    """Everything about policies in a run."""
+
+    queues: tuple[PolicyQueue, ...]
+    senders: tuple[SenderPlan, ...]
+    workers: tuple[WorkerPlan, ...]
+    #: The queue of tokens and marks, if there are transactors.
+    ledger_queue: PolicyQueue | None = None
+    tokens: int = 0
+    transactors: tuple[TransactorPlan, ...] = ()
+    tenants: tuple[TenantPlan, ...] = ()
+    #: How far each node's wall clock is from the true time.
+    skews_ms: tuple[int, ...] = field(default=())
+
+    def skew_ms(self, number: int) -> int:
+        """That of the node with this number."""
+        return self.skews_ms[number] if number < len(self.skews_ms) else 0
+
+    @property
+    def skew_ms_max(self) -> int:
+        """The most by which two wall clocks differ."""
+        return max(self.skews_ms, default=0) - min(self.skews_ms, default=0)
+
+    def describe(self) -> list[str]:
+        """In a few lines, for a failure's report."""
+        lines = [*map(str, self.queues), *map(str, self.senders), *map(str, self.workers)]
+        if self.ledger_queue is not None:
+            lines += [f"{self.tokens} tokens in {self.ledger_queue}", *map(str, self.transactors)]
+        return [*lines, *map(str, self.tenants), f"clocks off by {self.skews_ms} ms"]
+
+
+def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPlan | None:
+    """The policies of a seed's run; None: it has none."""
+    generator = derive(seed, "queue arguments")
+    if generator.random() >= SHARE:
+        return None
+    if _chance(generator, 0.2):
+        return _draw_transactions(generator, lite)
+    if _chance(generator, 0.1):
+        tenants = tuple(_draw_tenant(generator) for _ in range(generator.choice((1, 2, 3))))
+        return PolicyPlan((), (), (), tenants=tenants)
+    queues = _draw_queues(generator)
+    names = tuple(queue.name for queue in queues if queue.name != SINK)
+    skew_ms = generator.choice((0, 0, 0, 200))
+    return PolicyPlan(
+        queues=queues,
+        senders=tuple(
+            _draw_sender(generator, names, queues, lite, safety_us)
+            for _ in range(generator.choice((1, 2, 3)))
+        ),
+        workers=tuple(
+            _draw_worker(generator, names, lite) for _ in range(generator.choice((0, 1, 2, 3, 4)))
+        ),
+        skews_ms=tuple(generator.randint(0, skew_ms) for _ in range(nodes)),
+    )
+
+
+def _chance(generator: Rng, probability: float) -> bool:
+    return generator.random() < probability
+
+
+def _draw_queues(generator: Rng) -> tuple[PolicyQueue, ...]:
+    names = [f"pq{number}" for number in range(generator.choice((1, 1, 2)))]
+    # Dead letters go to a queue without policies, most often; or round in a circle, or nowhere.
+    targets: list[str | None] = [SINK, SINK, SINK, None, generator.choice(names)]
+    found = [_draw_queue(generator, name, generator.choice(targets)) for name in names]
+    if any(queue.target == SINK for queue in found):
+        found.append(PolicyQueue(SINK, _chance(generator, 0.8), generator.choice((0, 0, 3))))
+    return tuple(found)
+
+
+def _draw_queue(generator: Rng, name: str, target: str | None) -> PolicyQueue:
+    ttl_ms = max_length = max_bytes = limit = None
+    if _chance(generator, 0.4):
+        ttl_ms = generator.choice((generator.randint(20, SHORT_MS_MAX), 0, FOR_EVER_MS))
+    if _chance(generator, 0.35):
+        max_length = generator.choice((0, 1, 3, 10, 40))
+    if _chance(generator, 0.1):
+        max_bytes = generator.choice((100, 1_000))
+    if _chance(generator, 0.35):
+        limit = generator.choice((0, 1, 3))
+    return PolicyQueue(
+        name=name,
+        durable=_chance(generator, 0.8),
+        replicas=generator.choice((0, 0, 0, 1, 3)),
+        fragments=generator.choice((0, 1, 1, 1, 2, 3)),
+        ttl_ms=ttl_ms,
+        max_length=max_length,
+        max_bytes=max_bytes,
+        overflow=generator.choice(("drop-head", "reject-publish", "reject-publish-dlx")),
+        target=target,
+        limit=limit,
+        max_priority=generator.choice((0, 0, 0, 1, 5)),
+        single=_chance(generator, 0.25),
+    )
+
+
+def _draw_sender(
+    generator: Rng,
+    names: tuple[str, ...],
+    queues: tuple[PolicyQueue, ...],
+    lite: bool,
+    safety_us: int,
+) -> SenderPlan:
+    messages = generator.randint(5, 80)
+    burst = generator.choice((1, 1, 5, 20))
+    paced_us = safety_us * burst // messages
+    expirations: tuple[int | None, ...] = (None,)
+    if _chance(generator, 0.3):
+        expirations = (None, 0, FOR_EVER_MS, generator.randint(1, SHORT_MS_MAX))
+    ranked = any(queue.max_priority for queue in queues)
+    return SenderPlan(
+        queues=names if _chance(generator, 0.5) else names[:1],
+        messages=messages,
+        burst=burst,
+        gap_us=generator.choice((2 * MS, 20 * MS, paced_us, paced_us)),
+        persistent=generator.choice((0.5, 1.0, 1.0)),
+        expirations=expirations,
+        delays=(0, generator.randint(1, SHORT_MS_MAX)) if _chance(generator, 0.2) else (0,),
+        priorities=(None, 0, 1, 3, 9) if ranked else (None,),
+        vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
+    )
+
+
+def _draw_worker(generator: Rng, names: tuple[str, ...], lite: bool) -> WorkerPlan:
+    return WorkerPlan(
+        queue=names[0] if _chance(generator, 0.7) else generator.choice(names),
+        prefetch=generator.choice((0, 1, 1, 3, 50)),
+        work_us=generator.choice((1, 5, 30, 200, 800)) * MS,
+        priority=generator.choice((0, 0, 0, 1, 5, -1)),
+        requeue=generator.choice((0.0, 0.2, 0.8)),
+        reject=generator.choice((0.0, 0.1, 0.3)),
+        vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
+        cancel=generator.choice((0.0, 0.1)),
+    )
+
+
+def _draw_transactions(generator: Rng, lite: bool) -> PolicyPlan:
+    queue = PolicyQueue("books", durable=True, replicas=generator.choice((0, 0, 1, 3)))
+    transactors = tuple(
+        TransactorPlan(
+            pause_us=generator.choice((1, 10, 100)) * MS,
+            rollback=generator.choice((0.0, 0.2)),
+            vanish=0.0 if lite else generator.choice((0.0, 0.1)),
+        )
+        for _ in range(generator.choice((1, 2, 3)))
+    )
+    return PolicyPlan((queue,), (), (), queue, generator.randint(20, 80), transactors)
+
+
+def _draw_tenant(generator: Rng) -> TenantPlan:
+    return TenantPlan(
+        expires_ms=generator.randint(300, SHORT_MS_MAX),
+        fragments=generator.choice((1, 1, 3)),
+        uses=generator.randint(1, 12),
+        how=generator.choice(("declare", "get", "consume")),
+    )

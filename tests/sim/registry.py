@@ -1,0 +1,128 @@
+"""Who consumes from which queue, and since when: for the rules about whose turn it is.
+
+Inputs: consumers that ask, are admitted, receive, settle and leave. Output: problems, told to the
+run's `Ledger`: a second consumer of a queue with a single active one, or a better consumer that
+was passed over. Both are judged in calm phases only: after a failover the order is settled anew.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from tests.sim.checkers import Ledger
+from tests.sim.world import MS
+
+#: For so long a better consumer must have been idle: nodes hear of it by a message.
+IDLE_US = 500 * MS
+#: Within this time it must have received something, too: that was on its way already.
+SOON_US = 300 * MS
+
+
+@dataclass(slots=True)
+class Registration:
+    """One consumer, from its basic.consume to its end."""
+
+    queue: str
+    holder: str
+    priority: int
+    prefetch: int
+    asked_us: int
+    since_us: int | None = None
+    ended: bool = False
+    unacked: int = 0
+    #: When it last received something.
+    served_us: int = 0
+    #: When it last had no appetite, or nobody could know that it has.
+    busy_us: int = 0
+
+    def describe(self) -> str:
+        """Who it is."""
+        since = "-" if self.since_us is None else f"{self.since_us / MS:.3f}"
+        return f"{self.holder} (priority {self.priority}, since {since}, {self.unacked} unacked)"
+
+
+class Registry:
+    """See the module's docstring."""
+
+    def __init__(self, ledger: Ledger, good_network: bool) -> None:
+        """On a bad network nodes hear of each other too late for judgements like these."""
+        self.ledger = ledger
+        self.world = ledger.world
+        self.good_network = good_network
+        self.by_queue: dict[str, list[Registration]] = {}
+
+    def ask(self, queue: str, holder: str, priority: int, prefetch: int) -> Registration:
+        """basic.consume is about to be sent."""
+        found = Registration(queue, holder, priority, prefetch, self.world.now_us)
+        self.by_queue.setdefault(queue, []).append(found)
+        return found
+
+    def begin(self, registration: Registration) -> None:
+        """consume-ok."""
+        registration.since_us = registration.busy_us = self.world.now_us
+
+    def end(self, registration: Registration) -> None:
+        """It cancels, or its connection is gone: from here on it is nobody's rival."""
+        registration.ended = True
+
+    def gone(self, holder: str) -> None:
+        """The connection is gone."""
+        for registrations in self.by_queue.values():
+            for registration in registrations:
+                if registration.holder == holder:
+                    registration.ended = True
+
+    def receives(self, mine: Registration, single: bool) -> None:
+        """A delivery reached it: was it its turn?"""
+        now_us = self.world.now_us
+        calm = self.good_network and not self.ledger.fault_between(mine.asked_us, now_us)
+        if calm and not mine.ended:
+            for other in self.by_queue[mine.queue]:
+                if single and self._is_before(other, mine):
+                    self.ledger.broken(f"{mine.describe()} got a message from {mine.queue}, "
+                                       f"whose active consumer is {other.describe()}")  # fmt: skip
+                elif not single and self._is_better(other, mine):
+                    self.world.after(SOON_US, partial(self._check_served, other, mine, now_us))
+        mine.unacked += 1
+        mine.served_us = now_us
+        if mine.prefetch and mine.unacked >= mine.prefetch:
+            mine.busy_us = now_us
+
+    def _check_served(self, better: Registration, mine: Registration, since_us: int) -> None:
+        calm = not self.ledger.fault_between(since_us, self.world.now_us)
+        if calm and not better.ended and better.served_us < since_us:
+            self.ledger.broken(
+                f"{mine.describe()} got a message from {mine.queue} at {since_us / MS:.3f} ms, and "
+                f"{better.describe()} was idle"
+            )
+
+    def settles(self, mine: Registration) -> None:
+        """It acknowledged, rejected or gave back one message."""
+        mine.unacked -= 1
+        if mine.prefetch and mine.unacked + 1 >= mine.prefetch:
+            mine.busy_us = self.world.now_us
+
+    def steady(self, queue: str) -> bool:
+        """Whether nobody has left the queue or was asked for by another rank, so far."""
+        return not any(each.ended or each.priority for each in self.by_queue.get(queue, ()))
+
+    def idle(self, queue: str, single: bool) -> list[Registration]:
+        """Consumers that could take a message now, and have been able to for a while."""
+        living = [
+            each
+            for each in self.by_queue.get(queue, ())
+            if each.since_us is not None and not each.ended
+        ]
+        if single and living:
+            living = [min(living, key=lambda each: each.asked_us)]
+        return [each for each in living if self._is_idle(each)]
+
+    def _is_before(self, other: Registration, mine: Registration) -> bool:
+        return not other.ended and other.since_us is not None and other.since_us < mine.asked_us
+
+    def _is_better(self, other: Registration, mine: Registration) -> bool:
+        living = not other.ended and other.since_us is not None
+        return living and other.priority > mine.priority and self._is_idle(other)
+
+    def _is_idle(self, registration: Registration) -> bool:
+        free = not registration.prefetch or registration.unacked < registration.prefetch
+        return free and registration.busy_us < self.world.now_us - IDLE_US

@@ -1,0 +1,306 @@
+"""Clients with transactions, and the book that knows what is whole.
+
+The queue holds *tokens*, published before. A transactor takes some of them, acknowledges or rejects
+them and publishes *marks*, all in one transaction. Nobody acknowledges a mark before the last
+drain; so at the end a transaction took effect if its marks are there, and then its tokens must be
+gone; if it did not, they must all be there. That must hold through every fault.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fedq.amqp.content import encode_properties
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGetOk,
+    BasicNack,
+    BasicReject,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    Method,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+from tests.sim.actors import Actor, ClosedError, LostError, Script
+from tests.sim.checkers import Ledger
+from tests.sim.client_connection import Content
+from tests.sim.clients import Numbers
+from tests.sim.closing import Drainer
+from tests.sim.letters import number_of
+from tests.sim.node_host import Host
+from tests.sim.policies import PolicyPlan, TransactorPlan
+from tests.sim.world import MS, World, between
+
+
+@dataclass(slots=True)
+class Unit:
+    """One transaction."""
+
+    owner: str
+    #: Tokens that it takes away, and the marks that it leaves.
+    tokens: list[int] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+    #: commit was sent, and answered; otherwise it was rolled back, or never ended.
+    asked_us: int | None = None
+    committed_us: int | None = None
+
+
+class TransactionBook:
+    """What transactions were to do, and what became of it."""
+
+    def __init__(self, ledger: Ledger, plan: PolicyPlan, nodes: int, strict: bool) -> None:
+        """`strict`: no living node can be taken for dead, so nothing is with two clients."""
+        assert plan.ledger_queue is not None
+        self.ledger = ledger
+        self.strict = strict
+        self.copies = plan.ledger_queue.copies(nodes)
+        #: Tokens, and whether they were confirmed.
+        self.tokens: dict[int, bool] = {}
+        self.units: list[Unit] = []
+        #: How often the last drain found each number.
+        self.drained: dict[int, int] = {}
+        #: When each number was seen last, and by whom.
+        self.seen: dict[int, tuple[int, str]] = {}
+
+    def sees(self, number: int, who: str) -> None:
+        """A client received it."""
+        self.seen[number] = (self.ledger.world.now_us, who)
+        for unit in self.units:
+            if unit.asked_us is None and number in unit.marks:
+                self.ledger.broken(f"{who} got mark {number} of a transaction not committed")
+            if self.strict and unit.committed_us is not None and number in unit.tokens:
+                self.ledger.broken(f"{who} got token {number}, which {unit} took away")
+
+    def finish(self) -> None:
+        """All was drained."""
+        takers: dict[int, list[Unit]] = {}
+        for unit in self.units:
+            if self._took_effect(unit):
+                for token in unit.tokens:
+                    takers.setdefault(token, []).append(unit)
+        for token, confirmed in self.tokens.items():
+            units, there = takers.get(token, []), self.drained.get(token, 0)
+            if not units and not there and confirmed:
+                self.ledger.broken(f"token {token} is gone, and no transaction took it "
+                                   f"(seen {self.seen.get(token)})")  # fmt: skip
+            if self.strict and (units and there):
+                self.ledger.broken(f"token {token} is still there, taken away by {units}")
+            if self.strict and len(units) > 1:
+                self.ledger.broken(f"token {token} was taken away twice, by {units}")
+        from_disk = self.ledger.memory_lost or self.ledger.copies_lost or self.copies < 2
+        twice = [number for number, count in self.drained.items() if count > 1]
+        if twice and not from_disk:
+            self.ledger.broken(f"these were there more than once: {twice}")
+
+    def _took_effect(self, unit: Unit) -> bool:
+        there = [mark for mark in unit.marks if self.drained.get(mark)]
+        if unit.committed_us is not None and len(there) < len(unit.marks):
+            self.ledger.broken(f"of {unit} only the marks {there} are there")
+        if unit.asked_us is None and there:
+            self.ledger.broken(f"{unit} was not committed, and its marks {there} are there")
+        if there and len(there) < len(unit.marks):
+            self.ledger.broken(f"{unit} is not whole: only the marks {there} are there")
+        return bool(there)
+
+
+class Minter(Actor):
+    """Publishes the tokens."""
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        hosts: Sequence[Host],
+        book: TransactionBook,
+        queue: str,
+        count: int,
+        numbers: Numbers,
+        setup: Actor,
+    ) -> None:
+        super().__init__(world, ledger, hosts, "minter")
+        self.book = book
+        self.queue = queue
+        self.count = count
+        self.numbers = numbers
+        self.setup = setup
+        self._unconfirmed: dict[int, int] = {}
+
+    def script(self) -> Script[None]:
+        while not self.setup.done:
+            yield 20 * MS
+        while len(self.book.tokens) < self.count and self.goes_on():
+            try:
+                yield from self.connect()
+                yield from self.call(ConfirmSelect(), ConfirmSelectOk)
+                self._unconfirmed = {}
+                yield from self._mint()
+                yield from self.leave()
+            except LostError:
+                yield between(self.random, 1, 50) * MS
+            except ClosedError as error:
+                yield from self.excuse(error)
+
+    def _mint(self) -> Script[None]:
+        assert self.connection is not None
+        for tag in range(1, self.count - len(self.book.tokens) + 1):
+            number = self.numbers.take()
+            self.book.tokens[number] = False
+            self._unconfirmed[tag] = number
+            properties = encode_properties({"delivery_mode": 2})
+            body = b"%d:token" % number
+            data = self.connection.publish(1, "", self.queue, True, properties, body)
+            self.connection.write(data)
+        while self._unconfirmed:
+            yield 1_000 * MS
+
+    def on_other(self, channel: int, method: Method) -> None:
+        if not isinstance(method, BasicAck | BasicNack):
+            super().on_other(channel, method)
+            return
+        for tag in list(self._unconfirmed):
+            if tag == method.delivery_tag or (method.multiple and tag < method.delivery_tag):
+                number = self._unconfirmed.pop(tag)
+                self.book.tokens[number] = isinstance(method, BasicAck)
+        if not self._unconfirmed:
+            self.wake()
+
+
+class Transactor(Actor):
+    """Turns tokens into marks, a few in each transaction."""
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        hosts: Sequence[Host],
+        name: str,
+        book: TransactionBook,
+        queue: str,
+        plan: TransactorPlan,
+        numbers: Numbers,
+        setup: Actor,
+    ) -> None:
+        super().__init__(world, ledger, hosts, name)
+        self.book = book
+        self.queue = queue
+        self.plan = plan
+        self.numbers = numbers
+        self.setup = setup
+        #: Tokens at hand, by tag.
+        self._tokens: dict[int, int] = {}
+
+    def script(self) -> Script[None]:
+        while not self.setup.done:
+            yield 20 * MS
+        while self.goes_on():
+            try:
+                yield from self.connect()
+                self._tokens = {}
+                yield from self.call(TxSelect(), TxSelectOk)
+                yield from self.call(BasicConsume(self.queue, "tx"), BasicConsumeOk)
+                while self.goes_on():
+                    yield max(1, int(self.plan.pause_us * 2 * self.random.random()))
+                    if self._tokens:
+                        yield from self._transact()
+                yield from self.leave()
+            except LostError:
+                yield between(self.random, 1, 50) * MS
+            except ClosedError as error:
+                yield from self.excuse(error)
+
+    def _transact(self) -> Script[None]:
+        unit = Unit(self.label)
+        self.book.units.append(unit)
+        chosen = list(self._tokens)[: between(self.random, 1, 3)]
+        back: dict[int, int] = {}
+        for tag in chosen:
+            back[tag] = self._tokens.pop(tag)
+            self._settle(unit, tag, back[tag])
+            if self.random.random() < 0.5:
+                self._mark(unit)
+        self._mark(unit)
+        if self.plan.vanish and self.random.random() < self.plan.vanish / 2:
+            self.drop()
+            raise LostError("vanished on purpose")
+        if self.random.random() < self.plan.rollback:
+            yield from self.call(TxRollback(), TxRollbackOk)
+            # The deliveries are as before.
+            self._tokens.update(back)
+            return
+        unit.asked_us = self.world.now_us
+        self.note(f"commits {unit}")
+        if self.connection is not None and self.random.random() < self.plan.vanish / 2:
+            self.connection.send(1, TxCommit())
+            yield between(self.random, 0, 2) * MS
+            self.drop()
+            raise LostError("vanished on purpose")
+        yield from self.call(TxCommit(), TxCommitOk)
+        unit.committed_us = self.world.now_us
+        if self.ledger.on_confirm is not None:
+            self.ledger.on_confirm()
+
+    def _settle(self, unit: Unit, tag: int, token: int) -> None:
+        """Most tokens are taken away; some are only given back."""
+        chance = self.random.random()
+        if chance < 0.1:
+            self._send(BasicNack(tag, False, True))
+            return
+        unit.tokens.append(token)
+        self._send(BasicReject(tag, False) if chance < 0.3 else BasicAck(tag, False))
+
+    def _mark(self, unit: Unit) -> None:
+        number = self.numbers.take()
+        unit.marks.append(number)
+        if self.connection is not None:
+            properties = encode_properties({"delivery_mode": 2})
+            body = b"%d:mark" % number
+            data = self.connection.publish(1, "", self.queue, True, properties, body)
+            self.connection.write(data)
+
+    def _send(self, method: Method) -> None:
+        if self.connection is not None:
+            self.connection.send(1, method)
+
+    def on_other(self, channel: int, method: Method) -> None:
+        # It may be answered, in the moment before it is lost.
+        if not isinstance(method, TxCommitOk):
+            super().on_other(channel, method)
+
+    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
+        if not isinstance(method, BasicDeliver):
+            super().on_content(method, properties, body)
+            return
+        number = number_of(body)
+        if self.world.trace.on:
+            self.note(f"receives {body!r} {method}")
+        self.book.sees(number, self.label)
+        if number in self.book.tokens:
+            self._tokens[method.delivery_tag] = number
+
+
+class BookDrainer(Drainer):
+    """The last drain of the queue of tokens and marks."""
+
+    def __init__(
+        self, world: World, ledger: Ledger, host: Host, queue: str, name: str, book: TransactionBook
+    ) -> None:
+        super().__init__(world, ledger, host, queue, name)
+        self.book = book
+
+    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
+        if isinstance(method, BasicGetOk) or not isinstance(method, BasicDeliver):
+            super().on_content(method, properties, body)
+            return
+        self.received_one()
+        number = number_of(body)
+        self.book.sees(number, self.label)
+        self.book.drained[number] = self.book.drained.get(number, 0) + 1
+        if self.connection is not None:
+            self.connection.send(1, BasicAck(method.delivery_tag, False))
