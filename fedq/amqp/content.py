@@ -58,8 +58,8 @@ _PERSISTENT_MODE: Final = 2
 #: The pseudo queue of RabbitMQ's direct reply-to.
 DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO: Final = DIRECT_REPLY_TO.encode()
-#: The most digits of a time to live; in milliseconds, they last for 30,000 years.
-EXPIRATION_DIGITS_MAX: Final = 15
+#: The longest time to live, as in RabbitMQ: ten years.
+EXPIRATION_MS_MAX: Final = 315_360_000_000
 
 _frame_head: Final = struct.Struct(">BHI")
 _header_head: Final = struct.Struct(">BHIIQ")
@@ -122,7 +122,7 @@ def _flag_of_text(bit: int, text: bytes) -> int:
         return FLAG_DIRECT_REPLY if text == _DIRECT_REPLY_TO else 0
     if bit != _EXPIRATION:
         return 0
-    if text.isdigit() and len(text) <= EXPIRATION_DIGITS_MAX:
+    if text.isdigit() and len(text) <= 20 and int(text) <= EXPIRATION_MS_MAX:
         return FLAG_EXPIRES
     return FLAG_BAD_EXPIRATION
 

@@ -28,7 +28,8 @@ FRAME_OVERHEAD: Final = 8
 FRAME_BYTES_MIN: Final = 4_096
 
 SETTLE_ACK: Final = 0
-SETTLE_REJECT: Final = 1
+SETTLE_NACK: Final = 1
+SETTLE_REJECT: Final = 2
 
 #: How many different property lists are remembered as checked, and how long one may be.
 CHECKED_MAX: Final = 64
@@ -208,7 +209,7 @@ def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
         if ids == _ACK:
             append((SETTLE_ACK, tag, bits & 1 != 0, False))
         elif ids == _NACK:
-            append((SETTLE_REJECT, tag, bits & 1 != 0, bits & 2 != 0))
+            append((SETTLE_NACK, tag, bits & 1 != 0, bits & 2 != 0))
         elif ids == _REJECT:
             append((SETTLE_REJECT, tag, False, bits & 1 != 0))
         else:

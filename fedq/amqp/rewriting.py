@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fedq.amqp.content import decode_properties, encode_properties, headers_of, message_flags
-from fedq.amqp.values import FieldTable, TableValue, Timestamp, decode_encoded_table
+from fedq.amqp.values import FieldTable, Long, TableValue, Timestamp, decode_encoded_table
 from fedq.core.message import FLAG_COPIES, encode, make_route, split, split_route
 
 #: The key of the properties' bytes after content-type and content-encoding.
@@ -89,9 +89,9 @@ def _with_death(deaths: list[FieldTable], death: FieldTable) -> list[TableValue]
     before = next((d for d in deaths if _same_death(d, death)), None)
     others: list[TableValue] = [d for d in deaths if d is not before]
     if before is None:
-        return [{"count": 1, **death}, *others]
+        return [{"count": Long(1), **death}, *others]
     count = before.get("count")
-    counted = count + 1 if isinstance(count, int) else 2
+    counted = Long(count + 1 if isinstance(count, int) else 2)
     return [{**before, "count": counted}, *others]
 
 
@@ -121,11 +121,9 @@ def _deaths(headers: FieldTable) -> list[FieldTable]:
 
 
 def copies_of(message: bytes, name: str) -> list[str] | None:
-    """The routing keys in the header `CC` or `BCC`; None if it is no array of strings."""
+    """The routing keys in the header `CC` or `BCC`; None if it is no array."""
     found = headers_of(split(message)[1]).get(name, [])
-    if not isinstance(found, list) or any(not isinstance(key, str) for key in found):
-        return None
-    return _texts(found)
+    return _texts(found) if isinstance(found, list) else None
 
 
 def routing_keys(message: bytes, key: str) -> list[str] | None:

@@ -36,6 +36,12 @@ class Timestamp(int):
         return f"Timestamp({int(self)})"
 
 
+class Long(int):
+    """A number that goes out in 64 bits (type l), however small: as typed clients expect it."""
+
+    __slots__ = ()
+
+
 class Encoded(bytes):
     """A field value as it stands on the wire, with its type letter: goes out as it came in."""
 
@@ -254,7 +260,7 @@ def _encode_int(value: int) -> bytes:
         if not 0 <= value < 1 << 64:
             raise ValueError(f"{value!r} is not a 64-bit number of seconds")
         return struct.pack(">cQ", b"T", value)
-    if -(1 << 31) <= value < 1 << 31:
+    if -(1 << 31) <= value < 1 << 31 and not isinstance(value, Long):
         return struct.pack(">ci", b"I", value)
     if -(1 << 63) <= value < 1 << 63:
         return struct.pack(">cq", b"l", value)

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from fedq.amqp.content import expiration_of
 from fedq.amqp.rewriting import delay_of, with_headers
+from fedq.amqp.values import Long
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
 from fedq.core.message import (
     FLAG_DELAYED,
@@ -39,6 +40,7 @@ from fedq.journal.records import (
     NOTE_DUE,
     NOTE_EXPIRES,
     NOTE_RETURNS,
+    encode_copy,
     encode_enqueue,
     encode_group,
     encode_note,
@@ -177,6 +179,16 @@ class Fragment:
             self._enqueue(origin, first, messages, resent, unix_ms)
         self.out.owed.append(Owed(self.last, origin, through, doubtful))
 
+    def take_number(self, origin: Origin, number: int) -> None:
+        """A transaction without publishes: should it be sent again, it will be known."""
+        self.origins[origin] = number
+        self.last += 1
+        if self.recording:
+            known = {origin: number}
+            data = encode_copy(self.fragment_id, self.reign, [], [], known)
+            self.out.records.append(RecordOut(self.last, 0, data, False, False))
+        self.out.owed.append(Owed(self.last, origin, number, ()))
+
     def refuse(self, origin: Origin, first: int, count: int) -> None:
         """Publishes that the policy turns away; their publisher hears so."""
         through = first + count - 1
@@ -291,7 +303,7 @@ class Fragment:
         if not returns:
             return bodies
         return [
-            with_headers(body, {"x-delivery-count": returns[p]}) if p in returns else body
+            with_headers(body, {"x-delivery-count": Long(returns[p])}) if p in returns else body
             for p, body in zip(positions, bodies, strict=True)
         ]
 
@@ -382,10 +394,17 @@ class Fragment:
         held = set(positions)
         lost = [p for p, holder in self.unacked.items() if holder == taker and p not in held]
         self.requeue(taker, lost)
-        for position in sorted(held):
-            if position in self.messages and position not in self.unacked:
+        for position in sorted(held & self.messages.keys()):
+            holder = self.unacked.get(position)
+            if holder is None:
                 self._hold_back(position, taker)
-                self.redelivered.add(position)
+            elif holder == DELAYED:
+                # It was due by the clock of the earlier primary, which was ahead of this one's.
+                self.unacked[position] = taker
+                del self.notes[NOTE_DUE][position]
+            else:
+                continue
+            self.redelivered.add(position)
 
     def purge(self) -> int:
         """Removes what is ready, not what is with consumers. Returns how many messages."""

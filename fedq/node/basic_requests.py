@@ -69,6 +69,7 @@ class BasicRequests:
         if request.global_:
             channel.prefetch_global = request.prefetch_count
             for consumer in channel.consumers.values():
+                self.consuming.give_back_surplus(self.consuming.hub_of(consumer.queue))
                 self.state.dirty_queues[consumer.queue] = None
         else:
             channel.prefetch = request.prefetch_count
@@ -77,18 +78,19 @@ class BasicRequests:
     def consume(self, channel: Channel, request: BasicConsume) -> None:
         """basic.consume."""
         tag = request.consumer_tag or self._make_tag(channel)
+        if request.queue == DIRECT_REPLY_TO:
+            self.replies.consume(channel, request, tag)
+            return
+        found = self.queues.find(channel, request.queue)
+        if not isinstance(found, Refused):
+            found = _refuse_consumer(channel, request) or found
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
         if tag in channel.consumers:
             raise ConnectionViolation(
                 NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", BASIC, CONSUME
             )
-        refused = _refuse_consumer(channel, request)
-        if refused is None and request.queue == DIRECT_REPLY_TO:
-            self.replies.consume(channel, request, tag)
-            return
-        found = refused or self.queues.find(channel, request.queue)
-        if isinstance(found, Refused):
-            self.answers.refuse(channel, found, request)
-            return
         priority = _priority(request)
         consumer = Consumer(channel, tag, found, request.no_ack, channel.prefetch, priority)
         hub = self.consuming.hub_of(found)

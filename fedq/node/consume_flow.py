@@ -38,7 +38,8 @@ from fedq.proxy.hub import Hub
 from fedq.sessions.unacked import Delivery
 
 BASIC = 60
-ACK, NACK = 80, 120
+#: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.frames`).
+SETTLING_METHODS = (80, 120, 90)
 
 
 class ConsumeFlow:
@@ -83,14 +84,15 @@ class ConsumeFlow:
         del consumer.channel.consumers[consumer.tag]
         hub = self.hub_of(consumer.queue)
         hub.remove(consumer)
-        self._give_back_surplus(hub)
+        self.give_back_surplus(hub)
         private = self.state.private.get(consumer.queue)
         if private is not None:
             private.used_ms = self.state.now_ms
         self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
 
-    def _give_back_surplus(self, hub: Hub[Consumer]) -> None:
+    def give_back_surplus(self, hub: Hub[Consumer]) -> None:
+        """What no consumer here takes soon goes back to its fragments."""
         for parked in hub.surplus():
             self.return_unseen(parked.fragment, [parked.position])
 
@@ -205,7 +207,7 @@ class ConsumeFlow:
         if hub.parked:
             self._deal_parked(hub)
             if hub.single or hub.ranked:
-                self._give_back_surplus(hub)
+                self.give_back_surplus(hub)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
             if primary is not None and not primary.attaching:
@@ -347,7 +349,7 @@ class ConsumeFlow:
                 found = channel.unacked.resolve(each, False)
                 if found is not None:
                     transaction.settles.append((each, found[0], outcome))
-            check_room(transaction, BASIC, NACK if kind else ACK)
+            check_room(transaction, BASIC, SETTLING_METHODS[kind])
 
     def wake(self, channel: Channel) -> None:
         """A global prefetch concerns every consumer of the channel."""
@@ -420,7 +422,7 @@ class ConsumeFlow:
 
 def _unknown_tag(kind: int, tag: int) -> ChannelViolation:
     return ChannelViolation(
-        PRECONDITION_FAILED, f"unknown delivery tag {tag}", BASIC, NACK if kind else ACK
+        PRECONDITION_FAILED, f"unknown delivery tag {tag}", BASIC, SETTLING_METHODS[kind]
     )
 
 

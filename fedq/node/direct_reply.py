@@ -67,8 +67,7 @@ class DirectReply:
             text = f"no queue '{key.name}' in vhost '{key.vhost}'"
             self.answers.refuse(channel, Refused(NOT_FOUND, text), request)
         elif not request.no_wait:
-            consumers = 0 if request.queue == DIRECT_REPLY_TO else 1
-            self.answers.reply(channel, QueueDeclareOk(request.queue, 0, consumers))
+            self.answers.reply(channel, QueueDeclareOk(request.queue, 0, 1))
 
 
 def is_reply_name(name: str) -> bool:

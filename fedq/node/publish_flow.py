@@ -128,6 +128,9 @@ class PublishFlow:
         if not bits & FLAG_COPIES:
             return message, self._route(channel, message, route)
         exchange, key = split_route(route)
+        self._permit(channel, exchange)
+        if exchange and QueueKey(channel.client.vhost, exchange) not in self.state.map.exchanges:
+            raise _no_exchange(channel.client.vhost, exchange)
         keys = routing_keys(message, key)
         if keys is None:
             text = "the headers CC and BCC must be arrays of routing keys"
@@ -135,7 +138,6 @@ class PublishFlow:
         targets = self.state.router.route_keys(
             channel.client.vhost, exchange, keys, properties_of(message)
         )
-        self._permit(channel, exchange)
         if targets is None:
             raise _no_exchange(channel.client.vhost, exchange)
         return message, targets

@@ -114,7 +114,10 @@ class QueueRequests:
         if is_reply_name(request.queue):
             self.replies.declare(channel, request)
             return
-        key = QueueKey(channel.client.vhost, request.queue or self._name_for(request, channel))
+        if request.passive and not request.queue:
+            self.answers.refuse(channel, _missing(QueueKey(channel.client.vhost, "")), request)
+            return
+        key = QueueKey(channel.client.vhost, request.queue or self._make_name())
         claimed = key in self.state.map.claims and not self.registrations.is_ours(key)
         if claimed and patient and not request.passive:
             self.locked.wait(channel, key, lambda: self._declare(channel, request, patient=False))
@@ -142,9 +145,7 @@ class QueueRequests:
         else:
             self._declare_shared(channel, request, key)
 
-    def _name_for(self, request: QueueDeclare, channel: Channel) -> str:
-        if request.passive:
-            return channel.last_queue
+    def _make_name(self) -> str:
         salt = self.state.rng.getrandbits(SALT_BITS)
         return server_name(self.state.me, self.state.private_made + 1, salt)
 
@@ -456,13 +457,9 @@ def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refu
 def _compare_private(private: PrivateQueue, request: QueueDeclare) -> Refused | None:
     if not request.exclusive:
         return _locked(private.key)
-    pairs = (
-        ("durable", request.durable, private.durable),
-        ("auto_delete", request.auto_delete, private.auto_delete),
-    )
-    for name, received, current in pairs:
-        if received != current:
-            return _difference(private.key, name, received, current)
+    # What ends with its connection is durable in name only: that is not compared.
+    if request.auto_delete != private.auto_delete:
+        return _difference(private.key, "auto_delete", request.auto_delete, private.auto_delete)
     return arguments_differ(private.key, request.arguments, arguments_of(private.arguments))
 
 

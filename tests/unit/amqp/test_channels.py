@@ -118,7 +118,7 @@ def test_settlements_are_one_command() -> None:
         1,
         [
             (0, 1, False, False), (0, 5, True, False), (1, 9, True, True), (1, 10, False, False),
-            (1, 11, False, True), (1, 12, False, False),
+            (2, 11, False, True), (2, 12, False, False),
         ],
     )  # fmt: skip
 

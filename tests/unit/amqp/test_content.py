@@ -67,7 +67,7 @@ def test_only_delivery_mode_2_is_persistent(mode: int) -> None:
         ({"correlation_id": "amq.rabbitmq.reply-to"}, 0),
         ({"expiration": "0"}, FLAG_EXPIRES),
         ({"expiration": "4294967296"}, FLAG_EXPIRES),
-        ({"expiration": "9" * 15}, FLAG_EXPIRES),
+        ({"expiration": "315360000000"}, FLAG_EXPIRES),
         ({"expiration": "1" + "0" * 15}, FLAG_BAD_EXPIRATION),
         ({"expiration": "-1"}, FLAG_BAD_EXPIRATION),
         ({"expiration": ""}, FLAG_BAD_EXPIRATION),
