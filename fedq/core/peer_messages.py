@@ -306,8 +306,6 @@ CALL_CONSUME = 3
 CALL_CONSUME_ALONE = 4
 #: As CALL_COUNT, by a client that declares the queue: it is in use.
 CALL_DECLARE = 5
-#: Answered when everything that the fragment has heard so far is committed.
-CALL_SYNC = 6
 
 PeerMessage: TypeAlias = (
     PublishBatch

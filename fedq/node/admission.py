@@ -12,6 +12,7 @@ from fedq.core.ids import NodeId, Origin, QueueKey
 from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
 from fedq.fragments.enforcement import fits
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.outbox import Owed
 from fedq.node.state import NodeState, Primary, PrivateQueue
 from fedq.proxy.publisher import Settled
 
@@ -66,11 +67,20 @@ class Admission:
     ) -> None:  # fmt: skip
         """A transaction: all of it becomes one event for journal and backups.
 
-        It is not refused for the queue's length, which a transaction may exceed.
+        It is not refused for the queue's length, which a transaction may exceed. One that is known
+        is sent again for its answer alone: what it settled may be with a consumer again.
         """
         fragment = primary.fragment
+        self.state.dirty_primaries[fragment.fragment_id] = None
+        last = first + max(1, len(messages)) - 1
+        if fragment.origins.get(origin, 0) >= last:
+            fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
+            return
         mark = fragment.begin_atomic()
-        fragment.publish(origin, first, messages, resent, self.state.unix_ms)
+        if messages:
+            fragment.publish(origin, first, messages, resent, self.state.unix_ms)
+        else:
+            fragment.take_number(origin, first)
         fragment.settle(taker, settled.acknowledged)
         fragment.requeue(taker, settled.requeued)
         fragment.reject(taker, settled.rejected)
@@ -78,7 +88,6 @@ class Admission:
         # What is owed waits for the whole.
         owed = fragment.out.owed.pop()
         fragment.out.owed.append(owed._replace(event=fragment.last, refused=()))
-        self.state.dirty_primaries[fragment.fragment_id] = None
         self.state.dirty_queues[primary.queue] = None
 
     def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:

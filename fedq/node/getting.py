@@ -8,15 +8,19 @@ Changes channels' unacked windows; sends `Get` to peers.
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from fedq.amqp.deliveries import append_get_ok
 from fedq.amqp.method_types import BasicGetEmpty
 from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.peer_messages import CALL_DECLARE, Call, Got
 from fedq.core.peer_messages import Get as GetMessage
-from fedq.core.peer_messages import Got
 from fedq.fragments.fragment import Fragment
 from fedq.node.queue_timers import QueueTimers
 from fedq.node.state import Channel, NodeState, PrivateQueue, Settlements
+
+#: A question whose answer nobody waits for.
+NO_REQUEST: Final = 0
 
 Settle = Callable[[FragmentId, Settlements], None]
 
@@ -58,7 +62,10 @@ class Getting:
         """Answers at once (true), or later: then the channel waits."""
         state = self.state
         to_ask: deque[FragmentId] = deque()
-        for fragment in state.map.queues[queue].fragments:
+        info = state.map.queues[queue]
+        if '"x-expires"' in info.arguments:
+            self._tell_first(info.fragments[0])
+        for fragment in info.fragments:
             if not self._serves(fragment):
                 to_ask.append(fragment)
                 continue
@@ -72,6 +79,12 @@ class Getting:
             return True
         self._ask_next(Get(channel, queue, no_ack, to_ask))
         return False
+
+    def _tell_first(self, fragment: FragmentId) -> None:
+        """The queue is in use: its first fragment has to know, whichever one has a message."""
+        info = self.state.map.fragments[fragment]
+        if info.primary != self.state.me:
+            self.state.send(info.primary, Call(NO_REQUEST, fragment, CALL_DECLARE))
 
     def _serves(self, fragment: FragmentId) -> bool:
         primary = self.state.primaries.get(fragment)

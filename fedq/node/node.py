@@ -96,7 +96,7 @@ class Node:
         basic = BasicRequests(
             state, self.answers, queues, self.consuming, self.getting, self.asking, replies
         )
-        transactions = Transactions(state, self.answers, self.asking, self.consuming, self.outlets)
+        transactions = Transactions(state, self.answers, self.consuming, self.outlets)
         access = self.access = Access(state, self.proposals)
         connections = ConnectionSettings(
             node=settings.node,

@@ -100,7 +100,7 @@ class Consumer:
             return NO_LIMIT
         free = self.limit - self.unacked if self.limit else NO_LIMIT
         if channel.prefetch_global:
-            free = min(free, channel.prefetch_global - len(channel.unacked))
+            free = min(free, channel.prefetch_global - channel.held)
         return free
 
 
@@ -138,6 +138,12 @@ class Channel:
         #: A request waits for the cluster; what comes after it waits in `backlog`.
         self.waiting = False
         self.backlog: deque[Publishes | Settles | Request] = deque()
+
+    @property
+    def held(self) -> int:
+        """Deliveries that count against a global prefetch; a transaction's until its commit."""
+        held = len(self.unacked)
+        return held + len(self.transaction.settles) if self.transaction is not None else held
 
 
 class Transaction:

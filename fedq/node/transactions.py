@@ -20,9 +20,7 @@ from fedq.amqp.methods import ids_of
 from fedq.amqp.rewriting import as_stored
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId
-from fedq.core.peer_messages import CALL_SYNC
 from fedq.node.answers import Answers
-from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.outlets import Outlets, Reach
 from fedq.node.relay_flow import give_back
@@ -49,15 +47,13 @@ class Committing:
 class Transactions:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "asking", "consuming", "outlets", "state")
+    __slots__ = ("answers", "consuming", "outlets", "state")
 
     def __init__(
-        self, state: NodeState, answers: Answers, asking: Asking, consuming: ConsumeFlow,
-        outlets: Outlets,
-    ) -> None:  # fmt: skip
+        self, state: NodeState, answers: Answers, consuming: ConsumeFlow, outlets: Outlets
+    ) -> None:
         self.state = state
         self.answers = answers
-        self.asking = asking
         self.consuming = consuming
         self.outlets = outlets
 
@@ -92,18 +88,12 @@ class Transactions:
             self.answers.reply(channel, TxCommitOk())
             return
         self.answers.wait(channel)
-        if messages:
-            publisher = self.outlets.publisher_of(fragment)
-            self.outlets.flush(fragment)
-            committing = Committing(self.answers, channel)
-            group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
-            settled = Settled(*map(sorted, settlements[:3]))
-            batch = publisher.add_atomic(messages, settled, group)
-            self.outlets.commit(publisher, batch)
-            return
-        self.consuming.settle(fragment, settlements)
-        self.consuming.flush_settlements()
-        self.asking.ask(CALL_SYNC, [fragment], lambda _: self.answers.finish(channel, TxCommitOk()))
+        publisher = self.outlets.publisher_of(fragment)
+        self.outlets.flush(fragment)
+        committing = Committing(self.answers, channel)
+        group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
+        settled = Settled(*map(sorted, settlements[:3]))
+        self.outlets.commit(publisher, publisher.add_atomic(messages, settled, group))
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:
         if channel.transaction is None:

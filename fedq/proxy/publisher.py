@@ -41,6 +41,11 @@ class Numbered(NamedTuple):
     size: int
     settled: Settled | None
 
+    @property
+    def last(self) -> int:
+        """The last of its numbers; a transaction without publishes has one, too."""
+        return self.first + max(1, len(self.messages)) - 1
+
 
 class FragmentPublisher(Generic[Owner]):
     """See the module's docstring."""
@@ -99,13 +104,13 @@ class FragmentPublisher(Generic[Owner]):
     def add_atomic(
         self, messages: list[bytes], settled: Settled, group: ConfirmGroup[Owner]
     ) -> Numbered:
-        """Numbers a transaction's publishes (at least one); call `take` before.
+        """Numbers a transaction's publishes, or itself if it has none; call `take` before.
 
         `group` hears when it is committed. Kept until then, as what `take` gives.
         """
         assert not self._pending, "what was added before goes before"
         batch = Numbered(self.last + 1, messages, sum(map(len, messages)), settled)
-        self.last += len(messages)
+        self.last = batch.last
         self.bytes_unconfirmed += batch.size
         self._waiting.append((self.last, group))
         self._unconfirmed.append(batch)
@@ -118,7 +123,7 @@ class FragmentPublisher(Generic[Owner]):
     def on_done(self, through: int, refused: Sequence[int] = ()) -> list[ConfirmGroup[Owner]]:
         """Publishes up to `through` are committed, but for `refused`; the groups that end there."""
         unconfirmed, waiting = self._unconfirmed, self._waiting
-        while unconfirmed and unconfirmed[0].first + len(unconfirmed[0].messages) - 1 <= through:
+        while unconfirmed and unconfirmed[0].last <= through:
             self.bytes_unconfirmed -= unconfirmed.popleft().size
         groups: list[ConfirmGroup[Owner]] = []
         if refused:

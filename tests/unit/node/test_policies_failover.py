@@ -1,0 +1,170 @@
+"""What policies and transactions keep when nodes die, and what they forget with them."""
+
+import pytest
+
+from fedq.amqp.content import encode_properties
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetOk,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+    encode_method,
+)
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
+from fedq.core.message import FLAG_DELAYED, encode, make_route
+from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE
+from fedq.fragments.enforcement import wake
+from fedq.fragments.fragment import Fragment
+from fedq.node.state import Primary
+from tests.unit.node.harness import Client, Cluster
+
+ANN = NodeId("ann")
+
+
+def other_than(cluster: Cluster, *nodes: str) -> str:
+    return next(name for name in cluster.hosts if name not in nodes)
+
+
+def the_primary(cluster: Cluster, queue: str) -> Primary:
+    node = cluster.node(cluster.primary_of(queue))
+    return next(p for p in node.state.primaries.values() if p.queue.name == queue)
+
+
+def settling(cluster: Cluster, home: str) -> Client:
+    """A client that has three messages of "orders" and takes no more, in a transaction."""
+    client = cluster.client(home)
+    client.publish("orders", "a", "b", "c")
+    client.ask(BasicQos(0, 3), BasicQosOk)
+    client.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    cluster.wait_for(lambda: client.has(BasicConsumeOk) or len(client.said) >= 3)
+    assert client.deliveries() == ["a", "b", "c"]
+    client.ask(TxSelect(), TxSelectOk)
+    return client
+
+
+@pytest.mark.parametrize("turns_before", [0, 1, 2, 3])
+def test_a_commit_of_settlements_alone_outlives_the_primary(turns_before: int) -> None:
+    """All of it counts once it is answered, however far it had come."""
+    cluster = Cluster(3)
+    cluster.client().ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    primary = cluster.primary_of("orders")
+    home = other_than(cluster, primary)
+    client = settling(cluster, home)
+    client.send(BasicAck(1), BasicNack(3, False, True))
+    client.write(encode_method(1, TxCommit()))
+    cluster._turn(cluster.hosts[NodeId(home)])
+    for _ in range(turns_before):
+        for host in cluster.hosts.values():
+            cluster._turn(host)
+    cluster.kill(primary)
+    cluster.wait_for(lambda: client.has(TxCommitOk))
+    cluster.pass_ms(2_000)
+    assert set(client.deliveries()) <= {"again: c"}
+    counted = client.ask(QueueDeclare("orders", passive=True), QueueDeclareOk)
+    assert counted.message_count == 0, "b and c are with the consumer"
+    client.hang_up()
+    cluster.pass_ms(100)
+    last = cluster.client(home)
+    last.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    cluster.pass_ms(100)
+    assert last.deliveries() == ["again: b", "again: c"]
+
+
+def test_a_commit_of_settlements_alone_is_one_record() -> None:
+    cluster = Cluster(1)
+    client = cluster.client()
+    client.ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    client = settling(cluster, "n1")
+    client.send(BasicAck(1), BasicNack(3, False, True))
+    cluster.disk_waits("n1", True)
+    client.send(TxCommit())
+    assert not client.has(TxCommitOk), "it is not on the disk yet"
+    cluster.disk_waits("n1", False)
+    cluster.pass_ms(50)
+    assert client.has(TxCommitOk)
+
+
+def test_a_global_prefetch_counts_deliveries_until_their_commit() -> None:
+    cluster = Cluster(1)
+    client = cluster.client(channels=2)
+    client.ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    client.ask(BasicQos(0, 1, True), BasicQosOk)
+    client.ask(TxSelect(), TxSelectOk)
+    client.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    client.publish("orders", "a", "b", channel=2)
+    assert client.deliveries() == ["a"]
+    client.send(BasicAck(1))
+    client.publish("orders", "c", channel=2)
+    assert client.deliveries() == []
+    client.ask(TxRollback(), TxRollbackOk)
+    assert client.deliveries() == []
+    client.send(BasicAck(1))
+    client.ask(TxCommit(), TxCommitOk)
+    assert client.deliveries() == ["b"]
+
+
+@pytest.mark.parametrize("verb", [CALL_CONSUME, CALL_CONSUME_ALONE])
+def test_a_consumer_is_not_admitted_after_its_node_died(verb: int) -> None:
+    """Nobody would take it back: the queue would be in use, or locked, for ever."""
+    cluster = Cluster(3)
+    cluster.client().ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    home = cluster.primary_of("orders")
+    asking, silent = (name for name in cluster.hosts if name != home)
+    primary = the_primary(cluster, "orders")
+    # A reign has just begun, and one node has not said yet what its consumers hold.
+    primary.attaching[NodeId(silent)] = MapVersion(1 << 40)
+    cluster.node(home).fragments.ask(NodeId(asking), 5, primary.fragment.fragment_id, verb)
+    cluster.kill(asking)
+    cluster.pass_ms(4_000)
+    primary.attaching.clear()
+    client = cluster.client(home)
+    client.ask(BasicConsume("orders", "c", exclusive=True), BasicConsumeOk)
+    assert dict(primary.takers.consumers) == {home: 1}
+
+
+def test_a_queue_is_in_use_whichever_fragment_answers() -> None:
+    """x-expires: its first fragment decides, and another one may have all the messages."""
+    cluster = Cluster(2)
+    arguments = {"x-expires": 5_000, "x-fedq-fragments": 2}
+    cluster.client().ask(
+        QueueDeclare("orders", durable=True, arguments={**arguments}), QueueDeclareOk
+    )
+    client = cluster.client(other_than(cluster, cluster.primary_of("orders")))
+    client.publish("orders", *["m"] * 10)
+    for _ in range(8):
+        cluster.pass_ms(1_000)
+        client.ask(BasicGet("orders", True), BasicGetOk)
+
+
+def test_a_delayed_message_that_a_consumer_holds_stays_its_own() -> None:
+    """It was due by the clock of the primary that died, and is not by the next one's."""
+    data = encode_properties({"headers": {"x-delay": 1_000}})
+    message = encode(FLAG_DELAYED, make_route("", "orders"), data, b"x")
+    origin = Origin(ANN, Incarnation(1))
+    first = Fragment(FragmentId(1), 1, durable=False, recording=False)
+    first.publish(origin, 1, [message], unix_ms=0)
+    notes = {what: dict(table) for what, table in first.notes.items()}
+    wake(first, 1_000)
+    held = first.take(ANN, 1).positions
+    then = Fragment(
+        FragmentId(1), 2, durable=False, recording=False, messages=first.messages, notes=notes,
+        unix_ms=900,
+    )  # fmt: skip
+    then.attach(ANN, held)
+    then.check()
+    wake(then, 1_001)
+    assert then.ready_count == 0
+    then.settle(ANN, held)
+    assert then.messages == {}
