@@ -31,7 +31,8 @@ def wake(fragment: Fragment, unix_ms: int) -> None:
 def expire(fragment: Fragment, before_ms: int) -> None:
     """Ready messages whose time was over before that moment die, wherever in the line they are.
 
-    One that is with a consumer lives on; when it comes back its time is looked at again.
+    One that is with a consumer lives on; when it comes back its time is looked at again. Of very
+    many that are due at once only some die; the rest are due still (`next_ms`).
     """
     appointments = fragment.expiring.due(before_ms)
     if not appointments:

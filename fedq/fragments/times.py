@@ -8,6 +8,8 @@ clock (they outlive a process).
 import heapq
 from collections.abc import Iterable
 
+from fedq.core.limits import due_per_look_max
+
 
 class Appointments:
     """A queue of (when, position)."""
@@ -33,10 +35,10 @@ class Appointments:
         """The earliest time; None if nothing will be due."""
         return self._heap[0][0] if self._heap else None
 
-    def due(self, before_ms: int) -> list[tuple[int, int]]:
-        """What is due before that time, in order of time; it leaves."""
+    def due(self, before_ms: int, most: int = due_per_look_max) -> list[tuple[int, int]]:
+        """What is due before that time, up to so many in order of time; it leaves."""
         heap = self._heap
         found: list[tuple[int, int]] = []
-        while heap and heap[0][0] < before_ms:
+        while heap and heap[0][0] < before_ms and len(found) < most:
             found.append(heapq.heappop(heap))
         return found

@@ -5,14 +5,15 @@
 
 A dead message stays in its fragment, out of reach, until its successor is committed wherever it
 goes; so a failover in between repeats the dead-lettering and loses nothing. At most
-`limits.dead_letters_max` of a fragment are on their way at once.
+`limits.dead_letters_max` of a fragment are on their way at once, and a turn sends only so many
+(`fedq.node.queue_timers` comes back for the rest).
 
 Changes fragments of this node; publishes through `fedq.node.outlets`.
 """
 
 from fedq.amqp.rewriting import copies_of, dead_letter, has_cycled
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import dead_letters_max
+from fedq.core.limits import dead_letters_max, dead_letters_per_turn_max
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split_route, with_flag
 from fedq.core.policy import DEATHS, QueuePolicy
 from fedq.fragments.fragment import DEAD, Fragment
@@ -45,27 +46,40 @@ class Dying:
 class DeadLetters:
     """See the module's docstring."""
 
-    __slots__ = ("_sticky", "outlets", "state")
+    __slots__ = ("_sent", "_sticky", "_turn_ms", "outlets", "state")
 
     def __init__(self, state: NodeState, outlets: Outlets) -> None:
         self.state = state
         self.outlets = outlets
         #: Which fragments the dead letters of this node keep to.
         self._sticky: dict[QueueKey, FragmentId] = {}
+        #: How many have set out at that time.
+        self._sent = 0
+        self._turn_ms = 0
+
+    def _may_send(self) -> bool:
+        """Whether one more may set out in this turn; counts it."""
+        if self._turn_ms != self.state.now_ms:
+            self._turn_ms = self.state.now_ms
+            self._sent = 0
+        self._sent += 1
+        return self._sent <= dead_letters_per_turn_max
 
     def send_private(self, private: PrivateQueue) -> None:
         """Those of a queue of this node alone go at once: it holds nothing beyond a crash."""
         fragment = private.fragment
-        dead, fragment.out.dead = list(fragment.out.dead), type(fragment.out.dead)()
-        for position in dead:
-            self._publish(private.key, private.policy, fragment, position, None)
-        fragment.settle(DEAD, dead)
+        dead = fragment.out.dead
+        sent: list[int] = []
+        while dead and self._may_send():
+            sent.append(dead.popleft())
+            self._publish(private.key, private.policy, fragment, sent[-1], None)
+        fragment.settle(DEAD, sent)
 
     def send(self, primary: Primary) -> None:
         """The next ones of a shared fragment set out."""
         fragment = primary.fragment
         dead = fragment.out.dead
-        while dead and primary.dying < dead_letters_max:
+        while dead and primary.dying < dead_letters_max and self._may_send():
             position = dead.popleft()
             if position not in fragment.notes.get(NOTE_DEAD, {}):
                 continue

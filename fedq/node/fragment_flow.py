@@ -219,7 +219,8 @@ class FragmentFlow:
             return
         if primary.calls:
             self._answer_calls(primary)
-        self.timers.before(fragment)
+        if not self.timers.before(fragment):
+            return
         ids = (fragment.fragment_id, fragment.reign)
         while primary.gets:
             node, request = primary.gets.popleft()

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable
 
 from fedq.core.ids import FragmentId
+from fedq.core.limits import dead_letters_max
 from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
 from fedq.node.dead_letters import DeadLetters
@@ -31,15 +32,21 @@ class QueueTimers:
 
     # --- around the dispatch of a turn -------------------------------------------------------
 
-    def before(self, fragment: Fragment) -> None:
+    def before(self, fragment: Fragment) -> bool:
         """What is due changes what can be handed out.
 
         A message that came in this very turn, with no time to live, is still to be offered.
+        False: so much is over that it takes several turns; nothing is to be handed out before.
         """
         if fragment.delayed.next_ms is not None:
             enforcement.wake(fragment, self.state.unix_ms)
         if fragment.expiring.next_ms is not None:
             enforcement.expire(fragment, self.state.unix_ms)
+        due_ms = fragment.expiring.next_ms
+        if due_ms is None or due_ms >= self.state.unix_ms:
+            return True
+        self._arm(fragment.fragment_id, due_ms)
+        return False
 
     def after(self, primary: Primary) -> None:
         """What nobody took is subject to the queue's limits; the dead set out."""
@@ -49,12 +56,16 @@ class QueueTimers:
         self._enforce(fragment)
         if fragment.out.dead:
             self.letters.send(primary)
+            if fragment.out.dead and primary.dying < dead_letters_max:
+                self._arm(fragment.fragment_id, self.state.unix_ms + 1)
 
     def after_private(self, private: PrivateQueue) -> None:
         """The same for a queue of this node alone."""
         self._enforce(private.fragment)
         if private.fragment.out.dead:
             self.letters.send_private(private)
+            if private.fragment.out.dead:
+                self._arm(private.fragment.fragment_id, self.state.unix_ms + 1)
 
     def _enforce(self, fragment: Fragment) -> None:
         if fragment.expiring.next_ms is not None:

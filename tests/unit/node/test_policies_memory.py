@@ -24,6 +24,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.limits import dead_letters_per_turn_max, due_per_look_max
 from fedq.core.message import encode, make_route
 from fedq.core.policy import QueuePolicy
 from fedq.fragments.enforcement import SLACK, expire, sweep
@@ -104,6 +105,7 @@ def test_a_full_queue_does_not_remember_what_it_refused(cluster: Cluster, client
     client.ask(QueueDeclare("small", arguments=arguments), QueueDeclareOk)
     for _ in range(60):
         client.publish("small", *["x"] * 50)
+    cluster.pass_ms(100)
     primaries = cluster.node("n1").state.primaries.values()
     small = next(p.fragment for p in primaries if p.queue.name == "small")
     assert len(small.messages) == 1
@@ -165,3 +167,27 @@ def test_dead_letters_leave_although_memory_is_full() -> None:
     cluster.wait_for(lambda: not state.memory_full)
     assert client.is_read
     assert len(consumer.deliveries()) == 40
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_turn_does_not_take_longer_because_all_dies_at_once(
+    cluster: Cluster, client: Client, exclusive: bool
+) -> None:
+    """As after a long stop: each turn does its part, and nobody gets what is over."""
+    arguments: FieldTable = {
+        "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders", "x-message-ttl": 3_000
+    }  # fmt: skip
+    declare = QueueDeclare("mortal", exclusive=exclusive, arguments=arguments)
+    client.ask(declare, QueueDeclareOk)
+    count = 2 * due_per_look_max
+    for _ in range(count // 1_000):
+        client.publish("mortal", *["x"] * 1_000, persistent=False)
+    cluster.now_ms += 4_000
+    client.ask(BasicConsume("mortal", no_ack=True), BasicConsumeOk)
+    orders = next(iter(cluster.node("n1").state.primaries.values())).fragment
+    sent = 0
+    while orders.ready_count < count:
+        cluster.pass_ms(50)
+        assert 0 < orders.ready_count - sent <= 2 * dead_letters_per_turn_max
+        sent = orders.ready_count
+    assert client.deliveries() == []
