@@ -114,7 +114,12 @@ def has_cycled(message: bytes, queue: str) -> bool:
 
 def _deaths(headers: FieldTable) -> list[FieldTable]:
     found = headers.get("x-death")
-    return [death for death in found if isinstance(death, dict)] if isinstance(found, list) else []
+    deaths = [d for d in found if isinstance(d, dict)] if isinstance(found, list) else []
+    for death in deaths:
+        count = death.get("count")
+        if isinstance(count, int):
+            death["count"] = Long(count)
+    return deaths
 
 
 # --- copies --------------------------------------------------------------------------------------

@@ -28,11 +28,6 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str] | None:
     return None
 
 
-def plain_response(user: str, password: bytes) -> bytes:
-    """What a client sends for PLAIN."""
-    return b"\0%b\0%b" % (user.encode(), password)
-
-
 def _plain(response: bytes) -> tuple[str, str] | None:
     """authorization identity NUL user NUL password; the first one is not used."""
     fields = response.split(b"\0")

@@ -39,6 +39,8 @@ from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import Channel, Consumer, NodeState
 from fedq.proxy.calls import Totals
 from fedq.sessions.confirms import ConfirmWindow
+from fedq.wiring.arguments import type_name
+from fedq.wiring.queue_arguments import name_of
 
 BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
 
@@ -69,8 +71,7 @@ class BasicRequests:
         if request.global_:
             channel.prefetch_global = request.prefetch_count
             for consumer in channel.consumers.values():
-                self.consuming.give_back_surplus(self.consuming.hub_of(consumer.queue))
-                self.state.dirty_queues[consumer.queue] = None
+                self.consuming.grant_anew(consumer.queue)
         else:
             channel.prefetch = request.prefetch_count
         self.answers.reply(channel, BasicQosOk())
@@ -81,22 +82,22 @@ class BasicRequests:
         if request.queue == DIRECT_REPLY_TO:
             self.replies.consume(channel, request, tag)
             return
-        found = self.queues.find(channel, request.queue)
-        if not isinstance(found, Refused):
-            found = _refuse_consumer(channel, request) or found
-        if isinstance(found, Refused):
-            self.answers.refuse(channel, found, request)
-            return
         if tag in channel.consumers:
             raise ConnectionViolation(
                 NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", BASIC, CONSUME
             )
+        found = self.queues.find(channel, request.queue)
+        if not isinstance(found, Refused):
+            found = _refuse_consumer(channel, request, found) or found
+        if isinstance(found, Refused):
+            self.answers.refuse(channel, found, request)
+            return
         priority = _priority(request)
         consumer = Consumer(channel, tag, found, request.no_ack, channel.prefetch, priority)
         hub = self.consuming.hub_of(found)
         if request.exclusive and hub.single:
-            text = f"queue '{found.name}' in vhost '{found.vhost}' has a single active consumer"
-            self.answers.refuse(channel, Refused(ACCESS_REFUSED, text), request)
+            # Whoever is to be alone cannot share, not even one after the other.
+            self.answers.refuse(channel, _in_exclusive_use(found), request)
         elif found not in self.state.private:
             self._ask_admission(consumer, request)
         elif hub.consumers and (request.exclusive or hub.alone):
@@ -229,18 +230,20 @@ class BasicRequests:
             self.answers.reply(channel, ConfirmSelectOk())
 
 
-def _refuse_consumer(channel: Channel, request: BasicConsume) -> Refused | None:
-    """Why the channel may have no such consumer, whatever the queue."""
+def _refuse_consumer(channel: Channel, request: BasicConsume, queue: QueueKey) -> Refused | None:
+    """Why the channel may have no such consumer of the queue."""
     if len(channel.consumers) >= consumers_per_channel_max:
         text = f"a channel has at most {consumers_per_channel_max} consumers: use another one"
         return Refused(RESOURCE_ERROR, text)
     priority = request.arguments.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int):
-        text = f"invalid arg 'x-priority' for a consumer: {priority!r} is not a number"
-        return Refused(PRECONDITION_FAILED, text)
-    if abs(priority) >= 1 << 31:
-        return Refused(PRECONDITION_FAILED, "invalid arg 'x-priority': it has at most 32 bits")
-    return None
+        problem = f'"expected integer, got {type_name(priority)}"'
+    elif abs(priority) >= 1 << 31:
+        problem = "it has at most 32 bits"
+    else:
+        return None
+    text = f"invalid arg 'x-priority' for {name_of(queue)}: {problem}"
+    return Refused(PRECONDITION_FAILED, text)
 
 
 def _priority(request: BasicConsume) -> int:

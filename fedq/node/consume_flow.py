@@ -84,14 +84,22 @@ class ConsumeFlow:
         del consumer.channel.consumers[consumer.tag]
         hub = self.hub_of(consumer.queue)
         hub.remove(consumer)
-        self.give_back_surplus(hub)
+        self._give_back_surplus(hub)
         private = self.state.private.get(consumer.queue)
         if private is not None:
             private.used_ms = self.state.now_ms
         self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
 
-    def give_back_surplus(self, hub: Hub[Consumer]) -> None:
+    def grant_anew(self, queue: QueueKey) -> None:
+        """Consumers take more or less than before: credit given to fragments elsewhere is void."""
+        hub = self.hub_of(queue)
+        self._give_back_surplus(hub)
+        hub.void_credit()
+        self.tell_consumers(queue)
+        self.state.dirty_queues[queue] = None
+
+    def _give_back_surplus(self, hub: Hub[Consumer]) -> None:
         """What no consumer here takes soon goes back to its fragments."""
         for parked in hub.surplus():
             self.return_unseen(parked.fragment, [parked.position])
@@ -197,8 +205,8 @@ class ConsumeFlow:
         state = self.state
         private = state.private.get(queue)
         if private is not None:
-            self.timers.before(private.fragment)
-            self._deal_from(private.hub, private.fragment)
+            if self.timers.before(private.fragment):
+                self._deal_from(private.hub, private.fragment)
             self.timers.after_private(private)
             return
         hub, info = state.hubs.get(queue), state.map.queues.get(queue)
@@ -207,7 +215,7 @@ class ConsumeFlow:
         if hub.parked:
             self._deal_parked(hub)
             if hub.single or hub.ranked:
-                self.give_back_surplus(hub)
+                self._give_back_surplus(hub)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
             if primary is not None and not primary.attaching:
@@ -221,7 +229,8 @@ class ConsumeFlow:
 
     def _deal_from_primary(self, hub: Hub[Consumer], primary: Primary) -> None:
         """From a shared fragment here, unless consumers elsewhere come first."""
-        self.timers.before(primary.fragment)
+        if not self.timers.before(primary.fragment):
+            return
         takers = primary.takers
         if not primary.fragment.ready_count or not takers.may_take(self.state.me):
             return

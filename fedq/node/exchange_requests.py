@@ -46,6 +46,11 @@ class ExchangeRequests:
     def declare(self, channel: Channel, request: ExchangeDeclare) -> None:
         """exchange.declare."""
         key = QueueKey(channel.client.vhost, request.exchange)
+        if not request.passive and request.type not in EXCHANGE_TYPES:
+            word = "unknown" if request.type else "invalid"
+            raise ConnectionViolation(
+                COMMAND_INVALID, f"{word} exchange type '{request.type}'", *ids_of(request)
+            )
         if not key.name:
             text = "operation not permitted on the default exchange"
             self.answers.refuse(channel, Refused(ACCESS_REFUSED, text), request)
@@ -58,11 +63,6 @@ class ExchangeRequests:
             elif not request.no_wait:
                 self.answers.reply(channel, ExchangeDeclareOk())
             return
-        if request.type not in EXCHANGE_TYPES:
-            word = "unknown" if request.type else "invalid"
-            raise ConnectionViolation(
-                COMMAND_INVALID, f"{word} exchange type '{request.type}'", *ids_of(request)
-            )
         operation = DeclareExchange(
             key.vhost, key.name, request.type, request.durable, request.auto_delete,
             request.internal, arguments_text(request.arguments),

@@ -477,7 +477,5 @@ def _in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | No
     if request.if_unused and totals.consumers:
         return Refused(PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' in use")
     if request.if_empty and totals.ready:
-        return Refused(
-            PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' is not empty"
-        )
+        return Refused(PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' not empty")
     return None

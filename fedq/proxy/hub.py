@@ -129,17 +129,18 @@ class Hub(Generic[C]):
         """A consumer joins the turn; all credit is void (the node says so to the sources)."""
         self.consumers.append(consumer)
         self.ranked = self.ranked or consumer.priority != 0
-        self._void_credit()
+        self.void_credit()
 
     def remove(self, consumer: C) -> None:
         """A consumer leaves; all credit is void (the node says so to the sources)."""
         self.consumers.remove(consumer)
         self.ranked = any(other.priority for other in self.consumers)
-        self._void_credit()
+        self.void_credit()
         if not self.consumers:
             self.alone = self.alone and self.asked > 0
 
-    def _void_credit(self) -> None:
+    def void_credit(self) -> None:
+        """All credit is void; the node says so to the sources."""
         for source in self.sources.values():
             source.granted = source.level = 0
             source.once = False

@@ -21,9 +21,11 @@ from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import (
     CopyChunk,
     Deliver,
+    Got,
     Heartbeat,
     PeerFrame,
     PeerMessage,
+    PublishAtomic,
     PublishBatch,
     Relay,
     Replicate,
@@ -38,7 +40,7 @@ FIXED_BYTES = 64
 
 def size_of(message: PeerMessage) -> int:
     """Roughly what a message costs on the wire; exact for what is large."""
-    if isinstance(message, PublishBatch | Deliver | Relay):
+    if isinstance(message, PublishBatch | PublishAtomic | Deliver | Relay | Got):
         return FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
     if isinstance(message, CopyChunk | Replicate):
         return FIXED_BYTES + len(message.records)

@@ -10,6 +10,7 @@ publish once. A fragment whose primary is this very node is served the same way:
 deposed while it lives, its own publishers lose nothing either.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -134,10 +135,14 @@ class FragmentPublisher(Generic[Owner]):
 
     def _refuse(self, numbers: Sequence[int]) -> None:
         """Tells the groups of their refused publishes; publishes without a group have none."""
+        numbers = sorted(numbers)
         for last, group in self._waiting:
-            mine = [last - number for number in numbers if last - group.size < number <= last]
+            first = last - group.size + 1
+            if first > numbers[-1]:
+                return
+            mine = numbers[bisect_left(numbers, first) : bisect_right(numbers, last)]
             if mine:
-                group.refuse(mine)
+                group.refuse(last - number for number in mine)
 
     def abandon(self) -> list[ConfirmGroup[Owner]]:
         """The fragment is deleted: nothing is owed any more."""

@@ -22,7 +22,6 @@ from fedq.amqp.methods import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
-    ConnectionUpdateSecret,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -98,9 +97,6 @@ def test_the_client_closes() -> None:
         pytest.param(HEADER, 505, (60, 40), id="header without publish"),
         pytest.param(BODY, 505, (60, 40), id="body without publish"),
         pytest.param(b"\x03\x00\x00\x00\x00\x00\x01x\xce", 505, (0, 0), id="body on channel 0"),
-        pytest.param(
-            encode_method(0, ConnectionUpdateSecret(b"x", "")), 530, (10, 70), id="update-secret"
-        ),
         pytest.param(encode_method(3, ChannelClose(200, "", 0, 0)), 504, (20, 40), id="not open"),
         pytest.param(
             b"\x01\x00\x01\x00\x00\x00\x04\x00\x3c\x00\x63\xce", 540, (60, 99), id="unknown method"

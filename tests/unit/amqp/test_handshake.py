@@ -152,15 +152,11 @@ def test_external_is_for_who_has_shown_a_certificate() -> None:
     assert receive(server, 0, ConnectionOpen("/")) == [Opened("/", "CN=robot")]
 
 
-def test_a_fresh_secret_is_compared_with_the_password() -> None:
+@pytest.mark.parametrize("secret", [b"guest", b"another", b"", b"\xff"])
+def test_a_fresh_secret_renews_nothing_and_hurts_nobody(secret: bytes) -> None:
     server = opened()
-    assert receive(server, 0, ConnectionUpdateSecret(b"guest", "the old one expires")) == []
+    assert receive(server, 0, ConnectionUpdateSecret(secret, "the old one expires")) == []
     assert methods(server) == [(0, ConnectionUpdateSecretOk())]
-    for wrong in (b"wrong", b"", b"guest\0", b"\xff"):
-        server = opened()
-        (command,) = receive(server, 0, ConnectionUpdateSecret(wrong, ""))
-        assert isinstance(command, Closed)
-        assert closing(server).reply_code == 530
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ NO_EXCHANGE = "NOT_FOUND - no exchange 'nowhere' in vhost '/'"
          "PRECONDITION_FAILED - invalid arg 'x-fedq-fragments' for queue 'new' in vhost '/': "
          "{value_zero,0}"),
         (QueueDelete("orders", if_empty=True), 406,
-         "PRECONDITION_FAILED - queue 'orders' in vhost '/' is not empty"),
+         "PRECONDITION_FAILED - queue 'orders' in vhost '/' not empty"),
         (BasicAck(7), 406, "PRECONDITION_FAILED - unknown delivery tag 7"),
     ],
 )  # fmt: skip
