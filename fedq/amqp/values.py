@@ -5,8 +5,8 @@ The types of field values are RabbitMQ's. What a decoded value is in Python:
     t bool · b B s u I i l L int · f d float · D Decimal · T Timestamp · S str · x bytes
     A list · F dict · V None
 
-`S` that is not UTF-8 becomes `bytes`. Back from Python, an int travels as I or l (a `Long` always as
-l), a float as d, bytes as x. `L` is read as signed, which is what clients that send it mean.
+`S` that is not UTF-8 becomes `bytes`. Back from Python, an int travels as I or l (a `Long` always
+as l), a float as d, bytes as x. `L` is read as signed, which is what clients that send it mean.
 
 Decoders take bytes and an offset, return (value, offset behind it), and raise
 `ConnectionViolation` 502 for everything malformed; they recurse at most `limits.table_depth_max`
