@@ -1,0 +1,83 @@
+"""What publishers hear when a queue refuses: each tag once, in order, whatever the way was."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicNack,
+    BasicReturn,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from fedq.amqp.values import FieldTable
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
+from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.peer_messages import PublishAtomic
+from fedq.proxy.links import Link
+from fedq.proxy.publisher import FragmentPublisher
+from fedq.sessions.confirms import ConfirmGroup
+from tests.unit.node.harness import Cluster
+
+
+def test_what_one_of_several_queues_refuses_is_nacked_once() -> None:
+    cluster = Cluster(1)
+    client = cluster.client()
+    for name, most in (("one", 1), ("two", 2), ("all", 9)):
+        arguments: FieldTable = {"x-max-length": most, "x-overflow": "reject-publish"}
+        declare = QueueDeclare(name, exclusive=name == "two", arguments=arguments)
+        client.ask(declare, QueueDeclareOk)
+        client.ask(QueueBind(name, "amq.fanout"), QueueBindOk)
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    client.publish("", "a", "b", "c", exchange="amq.fanout", mandatory=True)
+    assert client.heard() == [BasicAck(1), BasicNack(2, False, False), BasicNack(3, False, False)]
+    client.publish("nowhere", "d", mandatory=True)
+    client.publish("all", "e")
+    returned, *confirmed = client.heard()
+    assert isinstance(returned, BasicReturn)
+    assert confirmed == [BasicAck(4), BasicAck(5)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=12),
+    st.data(),
+)
+def test_each_group_hears_of_its_own_refused_publishes(
+    sizes: list[tuple[int, bool]], data: st.DataObject
+) -> None:
+    """Also when a primary says it in pieces, and some publishes wait for no confirm."""
+    publisher: FragmentPublisher[int] = FragmentPublisher(FragmentId(1))
+    groups: list[ConfirmGroup[int]] = []
+    numbers: dict[int, int] = {}
+    tag = 0
+    for size, confirmed in sizes:
+        group = None
+        if confirmed:
+            numbers.update((publisher.last + n, tag + n) for n in range(1, size + 1))
+            tag += size
+            group = ConfirmGroup(0, tag, size, 1)
+            groups.append(group)
+        publisher.add([b"x"] * size, group)
+    publisher.take()
+    refused = data.draw(st.lists(st.integers(1, publisher.last), unique=True))
+    middle = data.draw(st.integers(1, publisher.last))
+    done = publisher.on_done(middle, [n for n in refused if n <= middle])
+    done += publisher.on_done(publisher.last, [n for n in refused if n > middle])
+    assert done == groups
+    told = {tag for group in groups for tag in group.refused or ()}
+    assert told == {numbers[n] for n in refused if n in numbers}
+
+
+def test_a_large_transaction_fills_a_frame() -> None:
+    """Otherwise several of them would be one frame, longer than the stream takes."""
+    link = Link(NodeId("a"), Incarnation(1), NodeId("b"))
+    link.set_session(1, 2)
+    link.on_connected()
+    origin, body = Origin(NodeId("a"), Incarnation(1)), bytes(peer_frame_bytes_max)
+    for number in (1, 2):
+        link.send(PublishAtomic(FragmentId(1), 1, origin, number, False, [body], [], [], []))
+    assert len(link.take_frames(MapVersion(1), 0, None)) == 2
