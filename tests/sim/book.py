@@ -202,7 +202,7 @@ class Book:
             self.broken(f"{sight.holder} got it with x-delivery-count {sight.returns}, after "
                         f"{before} deliveries, limit {limit}: {letter.describe()}")  # fmt: skip
         # Each failover may lose one return that was not committed.
-        if before > limit + self.ledger.faults_begun and not sight.deaths:
+        if before > limit + self.ledger.faults_since(letter.sent_us) and not sight.deaths:
             self.broken(f"{sight.holder} got it for the {before + 1}th time, limit {limit}: "
                         f"{letter.describe()}")  # fmt: skip
 

@@ -159,10 +159,11 @@ class Ledger:
         """Nothing has gone wrong in this whole run."""
         return not self._faults
 
-    @property
-    def faults_begun(self) -> int:
-        """How many things have gone wrong so far."""
-        return len(self._faults)
+    def faults_since(self, since_us: int) -> int:
+        """How many things have been wrong, or left to be settled, since then."""
+        return sum(
+            ended_us is None or ended_us + SETTLE_US >= since_us for _, ended_us in self._faults
+        )
 
     def unanswered(self, label: str, request: str) -> None:
         """A client gave up waiting for an answer."""

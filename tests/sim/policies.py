@@ -20,6 +20,8 @@ FOR_EVER_MS = 3_600_000
 #: The longest time to live, delay and `x-expires` that runs out within a run.
 SHORT_MS_MAX = 1_500
 SINK = "sink"
+#: How many consumers there may be.
+WORKERS = (0, 1, 2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,8 @@ class PolicyPlan:
     tenants: tuple[TenantPlan, ...] = ()
     #: How far each node's wall clock is from the true time.
     skews_ms: tuple[int, ...] = field(default=())
+    #: The run's faults are total stops with power cuts, and nothing else.
+    cut_off: bool = False
 
     def skew_ms(self, number: int) -> int:
         """That of the node with this number."""
@@ -165,13 +169,17 @@ def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPl
     generator = derive(seed, "queue arguments")
     if generator.random() >= SHARE:
         return None
-    if _chance(generator, 0.2):
+    if _chance(generator, 0.25):
         return _draw_transactions(generator, lite)
-    if _chance(generator, 0.1):
-        tenants = tuple(_draw_tenant(generator) for _ in range(generator.choice((1, 2, 3))))
+    if _chance(generator, 0.12):
+        tenants = tuple(_draw_tenant(generator) for _ in range(generator.choice((2, 3, 4))))
         return PolicyPlan((), (), (), tenants=tenants)
     queues = _draw_queues(generator)
     names = tuple(queue.name for queue in queues if queue.name != SINK)
+    workers = [_draw_worker(generator, names, lite) for _ in range(generator.choice(WORKERS))]
+    if len(names) < len(queues) and _chance(generator, 0.4):
+        # Somebody reads dead letters as they come, and sees whether they died too early.
+        workers.append(WorkerPlan(SINK, generator.choice((0, 3)), 1 * MS))
     skew_ms = generator.choice((0, 0, 0, 200))
     return PolicyPlan(
         queues=queues,
@@ -179,9 +187,7 @@ def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPl
             _draw_sender(generator, names, queues, lite, safety_us)
             for _ in range(generator.choice((1, 2, 3)))
         ),
-        workers=tuple(
-            _draw_worker(generator, names, lite) for _ in range(generator.choice((0, 1, 2, 3, 4)))
-        ),
+        workers=tuple(workers),
         skews_ms=tuple(generator.randint(0, skew_ms) for _ in range(nodes)),
     )
 
@@ -209,7 +215,7 @@ def _draw_queue(generator: Rng, name: str, target: str | None) -> PolicyQueue:
     if _chance(generator, 0.1):
         max_bytes = generator.choice((100, 1_000))
     if _chance(generator, 0.35):
-        limit = generator.choice((0, 1, 3))
+        limit = generator.choice((0, 1, 3, 6))
     return PolicyQueue(
         name=name,
         durable=_chance(generator, 0.8),
@@ -259,8 +265,8 @@ def _draw_worker(generator: Rng, names: tuple[str, ...], lite: bool) -> WorkerPl
         prefetch=generator.choice((0, 1, 1, 3, 50)),
         work_us=generator.choice((1, 5, 30, 200, 800)) * MS,
         priority=generator.choice((0, 0, 0, 1, 5, -1)),
-        requeue=generator.choice((0.0, 0.2, 0.8)),
-        reject=generator.choice((0.0, 0.1, 0.3)),
+        requeue=generator.choice((0.0, 0.2, 0.7, 0.9)),
+        reject=generator.choice((0.0, 0.05, 0.3)),
         vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
         cancel=generator.choice((0.0, 0.1)),
     )
@@ -270,13 +276,16 @@ def _draw_transactions(generator: Rng, lite: bool) -> PolicyPlan:
     queue = PolicyQueue("books", durable=True, replicas=generator.choice((0, 0, 1, 3)))
     transactors = tuple(
         TransactorPlan(
-            pause_us=generator.choice((1, 10, 100)) * MS,
+            pause_us=generator.choice((1, 10, 30)) * MS,
             rollback=generator.choice((0.0, 0.2)),
             vanish=0.0 if lite else generator.choice((0.0, 0.1)),
         )
         for _ in range(generator.choice((1, 2, 3)))
     )
-    return PolicyPlan((queue,), (), (), queue, generator.randint(20, 80), transactors)
+    tokens = generator.randint(40, 150)
+    # That a transaction is whole shows best where all processes die, and the disks with them.
+    cut_off = not lite and _chance(generator, 0.5)
+    return PolicyPlan((queue,), (), (), queue, tokens, transactors, cut_off=cut_off)
 
 
 def _draw_tenant(generator: Rng) -> TenantPlan:

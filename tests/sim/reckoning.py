@@ -84,17 +84,18 @@ class Reckoning:
 
     def _check_heads(self) -> None:
         """A length drops the oldest: what is left of one publisher is what it sent last."""
-        if not self.ledger.faultless:
-            return
         for queue in self.book.queues.values():
             if not queue.has_length or queue.overflow != "drop-head" or not queue.one_place:
+                continue
+            if self.book.registry.by_queue.get(queue.name):
+                # What came back from a consumer is older than what was dropped meanwhile.
                 continue
             newest: dict[tuple[str, int], Letter] = {}
             for letter in self.book.letters.values():
                 if letter.queue is not queue or not _plain(letter):
                     continue
                 key = (letter.source, letter.priority)
-                gone = not letter.drained and not letter.sights
+                gone = bool(letter.sights[0].deaths) if letter.sights else self._is_kept(letter)
                 if letter.drained and not letter.sights[-1].deaths:
                     newest.setdefault(key, letter)
                 elif gone and key in newest and queue.max_bytes is None:
