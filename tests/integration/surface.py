@@ -280,9 +280,12 @@ class Stage:
             wire.call(1, pika.spec.Confirm.Select(), pika.spec.Confirm.SelectOk)
             for text in texts:
                 wire.publish(1, exchange, key or text.decode(), text)
-            confirmed = 0
-            while confirmed < len(texts):
-                confirmed = wire.expect(1, pika.spec.Basic.Ack).delivery_tag
+            # Messages to several queues may be confirmed out of their order.
+            missing = set(range(1, len(texts) + 1))
+            while missing:
+                ack = wire.expect(1, pika.spec.Basic.Ack)
+                last = ack.delivery_tag
+                missing -= set(range(1, last + 1)) if ack.multiple else {last}
 
     def depth(self, queue: str) -> int:
         """Ready messages of the whole queue."""
