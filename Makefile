@@ -10,12 +10,14 @@ SETUP_DONE := $(VENV)/.setup-done
 SEEDS ?= 1000
 #: How long `make fuzz` looks, all targets together.
 MINUTES ?= 10
+#: How many random scripts `make differential` plays.
+SCRIPTS ?= 1000
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
 CODE := fedq tests demo loadtests scripts conformance
 
-.PHONY: help setup check test unit integration sim conformance bench micro demo demo-celery protos format clean
+.PHONY: help setup check test unit integration differential sim conformance fuzz bench micro demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -41,10 +43,14 @@ check: setup ## Style, types, floors, generated files, tidiness.
 test: check unit sim integration ## Everything the CI runs.
 
 unit: setup ## Tests that start no processes.
-	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration $(ARGS)
+	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
+	    --ignore=tests/differential $(ARGS)
 
-integration: setup ## Real nodes as processes, stock clients.
-	$(BIN)/python -m pytest -q tests/integration $(ARGS)
+integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
+	$(BIN)/python -m pytest -q tests/integration tests/differential $(ARGS)
+
+differential: setup ## Random scripts against fedq and a RabbitMQ, frame by frame.
+	$(BIN)/python -m tests.differential --scripts $(SCRIPTS) $(ARGS)
 
 sim: setup ## SEEDS histories of a whole simulated cluster.
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
