@@ -59,6 +59,7 @@ conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
 	$(BIN)/python -m conformance --write $(ARGS)
 
 fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary atheris --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 bench: setup ## Throughput next to RabbitMQ; writes loadtests/results.

@@ -119,27 +119,26 @@ class PublishFlow:
         """A publish with something unusual: perhaps changed, and its targets."""
         if bits & IMMEDIATE:
             raise ConnectionViolation(NOT_IMPLEMENTED, "immediate=true", BASIC, PUBLISH)
-        if bits & FLAG_BAD_EXPIRATION:
-            raise _bad_expiration(message)
+        vhost = channel.client.vhost
+        exchange, key = split_route(route)
+        self._permit(channel, exchange)
+        if exchange and QueueKey(vhost, exchange) not in self.state.map.exchanges:
+            raise _no_exchange(vhost, exchange)
         if bits & FLAG_USER:
             _check_user(channel, message)
+        if bits & FLAG_BAD_EXPIRATION:
+            raise _bad_expiration(message)
         if bits & FLAG_DIRECT_REPLY:
             message = _with_reply_queue(channel, message)
         if not bits & FLAG_COPIES:
             return message, self._route(channel, message, route)
-        exchange, key = split_route(route)
-        self._permit(channel, exchange)
-        if exchange and QueueKey(channel.client.vhost, exchange) not in self.state.map.exchanges:
-            raise _no_exchange(channel.client.vhost, exchange)
         keys = routing_keys(message, key)
         if keys is None:
             text = "the headers CC and BCC must be arrays of routing keys"
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, PUBLISH)
-        targets = self.state.router.route_keys(
-            channel.client.vhost, exchange, keys, properties_of(message)
-        )
+        targets = self.state.router.route_keys(vhost, exchange, keys, properties_of(message))
         if targets is None:
-            raise _no_exchange(channel.client.vhost, exchange)
+            raise _no_exchange(vhost, exchange)
         return message, targets
 
     # --- on their way ------------------------------------------------------------------------
