@@ -38,6 +38,7 @@ from fedq.node.getting import Getting
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import Channel, Consumer, NodeState
 from fedq.proxy.calls import Totals
+from fedq.proxy.hub import Hub
 from fedq.sessions.confirms import ConfirmWindow
 from fedq.wiring.arguments import type_name
 from fedq.wiring.queue_arguments import name_of
@@ -183,11 +184,24 @@ class BasicRequests:
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer ends; an auto-delete queue of this node goes with its last one."""
         self.consuming.remove(consumer)
+        hub = self.state.hubs.get(consumer.queue)
+        if hub is not None and hub.single and hub.sources:
+            self._hand_over(hub, consumer.queue)
         if consumer.queue == consumer.channel.reply_queue:
             consumer.channel.reply_queue = None
         private = self.state.private.get(consumer.queue)
         if private is not None and private.auto_delete and not private.hub.consumers:
             self.queues.drop_private([private])
+
+    def _hand_over(self, hub: Hub[Consumer], queue: QueueKey) -> None:
+        """Once the fragments elsewhere answer, what they had sent to the one that left has come."""
+
+        def heard(_: Totals) -> None:
+            hub.changing -= 1
+            self.state.dirty_queues[queue] = None
+
+        hub.changing += 1
+        self.asking.ask(CALL_COUNT, list(hub.sources), heard)
 
     def get(self, channel: Channel, request: BasicGet) -> None:
         """basic.get: empty only when every fragment is (P5)."""

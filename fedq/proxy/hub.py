@@ -14,7 +14,9 @@ Priorities: only the consumers of the highest priority with appetite are ready, 
 what priority it is for. Among consumers of several priorities all credit stands, however scarce:
 a fragment must know at once that a better consumer is idle here. So it does when the queue is in
 one place, elsewhere: there is no other fragment that could want the same consumer. A *single*
-active consumer is the one with the lowest ticket (`fedq.fragments.takers`).
+active consumer is the one with the lowest ticket (`fedq.fragments.takers`). When one has left,
+nobody here is ready before the fragments elsewhere have heard of it (`changing`): what they had
+sent was for that consumer, and the next one may be on another node.
 """
 
 from collections import deque
@@ -95,8 +97,8 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
     __slots__ = (
-        "_next", "alone", "asked", "consumers", "one_place", "parked", "ranked", "single",
-        "sources",
+        "_next", "alone", "asked", "changing", "consumers", "one_place", "parked", "ranked",
+        "single", "sources",
     )  # fmt: skip
 
     def __init__(self, single: bool = False) -> None:
@@ -107,6 +109,8 @@ class Hub(Generic[C]):
         self.parked: deque[Parked] = deque()
         #: Consumers that the queue's first fragment has been asked to admit.
         self.asked = 0
+        #: How often fragments elsewhere are being told that a single active consumer has left.
+        self.changing = 0
         #: Whether the one consumer here, or asked for, is exclusive.
         self.alone = False
         #: Whether all of the queue is in one fragment of another node.
@@ -163,6 +167,8 @@ class Hub(Generic[C]):
     def ready(self) -> list[C]:
         """Consumers with appetite, in turn; of several priorities only the highest."""
         consumers = self.consumers
+        if self.changing:
+            return []
         if self.single and len(consumers) > 1:
             consumers = [min(consumers, key=_ticket_of)]
         if len(consumers) == 1:
