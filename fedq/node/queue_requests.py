@@ -316,6 +316,8 @@ class QueueRequests:
         self, channel: Channel, queue: str, exchange: str
     ) -> tuple[QueueKey, QueueKey] | Refused:
         found = self.find(channel, queue)
+        if isinstance(found, Refused) and not queue and not channel.last_queue:
+            return found
         source = QueueKey(channel.client.vhost, exchange)
         if not exchange:
             return Refused(ACCESS_REFUSED, "operation not permitted on the default exchange")
