@@ -113,7 +113,7 @@ class DeadLetters:
         targets = self._targets(queue, message)
         messages = delayed([message]) if targets.delayed else [message]
         spread = int(fragment.fragment_id)
-        reach = self.outlets.reach(queue.vhost, targets, self._sticky, spread, messages)
+        reach = self.outlets.reach(targets, self._sticky, spread)
         group: ConfirmGroup[Owner] | None = None
         if dying is not None:
             group = ConfirmGroup(dying, 1, 1, reach.waiting)

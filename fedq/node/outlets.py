@@ -35,6 +35,8 @@ class Reach(NamedTuple):
     publishers: list[FragmentPublisher[Owner]]
     nodes: list[NodeId]
     private: tuple[int, ...]
+    #: Nodes that count as down, and may be back with their private queues.
+    absent: tuple[NodeId, ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -60,15 +62,13 @@ class Outlets:
     # --- one run of publishes ----------------------------------------------------------------
 
     def reach(
-        self, vhost: str, targets: Route, sticky: dict[QueueKey, FragmentId], spread: int,
-        messages: list[bytes],
-    ) -> Reach:  # fmt: skip
+        self, targets: Route, sticky: dict[QueueKey, FragmentId], spread: int
+    ) -> Reach:
         """The targets of a route; `sticky`: which fragments the sender keeps to (P4)."""
         publishers = [self.publisher(queue, sticky, spread) for queue in targets.queues]
         nodes = [node for node in targets.nodes if self.relays.is_linked(node)]
-        if len(nodes) < len(targets.nodes):
-            self.relays.keep_for_absent(vhost, targets.nodes, messages)
-        return Reach(publishers, nodes, targets.private)
+        absent = targets.nodes if len(nodes) < len(targets.nodes) else ()
+        return Reach(publishers, nodes, targets.private, absent)
 
     def deliver(
         self, vhost: str, messages: list[bytes], reach: Reach, group: ConfirmGroup[Owner] | None,
@@ -89,6 +89,8 @@ class Outlets:
             refused = self.admission.publish_private(self.state.private_by_id[number], stored)
             if refused and group is not None:
                 group.refuse([group.size - 1 - index for index in refused])
+        if reach.absent:
+            self.relays.keep_for_absent(vhost, reach.absent, messages)
         reached = bool(reach.publishers or reach.private)
         if reach.nodes:
             unmatched = dict(enumerate(messages)) if mandatory and not reached else {}

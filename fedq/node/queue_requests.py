@@ -43,7 +43,7 @@ from fedq.node.tables import arguments_text
 from fedq.proxy.calls import Finish, Totals
 from fedq.wiring import declarations
 from fedq.wiring.exchange_arguments import refuse_binding
-from fedq.wiring.names import server_name
+from fedq.wiring.names import node_of, server_name
 from fedq.wiring.operations import (
     Bind,
     DeclareQueue,
@@ -101,6 +101,10 @@ class QueueRequests:
         if key in self.state.map.queues:
             return key
         if key in self.state.map.claims and not self.registrations.is_ours(key):
+            return _locked(key)
+        # Whether a queue that another node named is still there, only that node knows. If it is,
+        # it is another connection's: so it is, while the node lives, for who asks from here.
+        if node_of(key.name) in self.state.live_peers():
             return _locked(key)
         return _missing(key)
 
