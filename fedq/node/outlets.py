@@ -61,9 +61,7 @@ class Outlets:
 
     # --- one run of publishes ----------------------------------------------------------------
 
-    def reach(
-        self, targets: Route, sticky: dict[QueueKey, FragmentId], spread: int
-    ) -> Reach:
+    def reach(self, targets: Route, sticky: dict[QueueKey, FragmentId], spread: int) -> Reach:
         """The targets of a route; `sticky`: which fragments the sender keeps to (P4)."""
         publishers = [self.publisher(queue, sticky, spread) for queue in targets.queues]
         nodes = [node for node in targets.nodes if self.relays.is_linked(node)]

@@ -155,9 +155,7 @@ class PublishFlow:
             check_room(transaction, BASIC, PUBLISH)
             return
         vhost = channel.client.vhost
-        reach = self.outlets.reach(
-            vhost, targets, channel.sticky, channel.client.connection, messages
-        )
+        reach = self.outlets.reach(targets, channel.sticky, channel.client.connection)
         group = None
         if channel.confirms is not None:
             group = channel.confirms.open(len(messages), reach.waiting)

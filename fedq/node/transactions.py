@@ -102,12 +102,9 @@ class Transactions:
 
     def _reaches(self, channel: Channel, transaction: Transaction) -> list[Reach]:
         return [
-            self.outlets.reach(
-                channel.client.vhost, self._left_of(targets), channel.sticky,
-                channel.client.connection, [message],
-            )
-            for message, targets, _ in transaction.publishes
-        ]  # fmt: skip
+            self.outlets.reach(self._left_of(targets), channel.sticky, channel.client.connection)
+            for _, targets, _ in transaction.publishes
+        ]
 
     def _left_of(self, targets: Route) -> Route:
         """The targets of a publish without queues that were deleted since."""

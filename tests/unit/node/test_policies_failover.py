@@ -12,6 +12,9 @@ from fedq.amqp.methods import (
     BasicNack,
     BasicQos,
     BasicQosOk,
+    ChannelClose,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
@@ -168,3 +171,25 @@ def test_a_delayed_message_that_a_consumer_holds_stays_its_own() -> None:
     assert then.ready_count == 0
     then.settle(ANN, held)
     assert then.messages == {}
+
+
+def test_a_refused_transaction_reaches_nobody_who_is_away() -> None:
+    cluster = Cluster(3)
+    client, away = cluster.client("n1"), cluster.client("n3")
+    for name in ("orders", "bills"):
+        client.ask(QueueDeclare(name, durable=True), QueueDeclareOk)
+        client.ask(QueueBind(name, "amq.fanout"), QueueBindOk)
+    away.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    away.ask(QueueBind("mine", "amq.fanout"), QueueBindOk)
+    away.ask(BasicConsume("mine", no_ack=True), BasicConsumeOk)
+    cluster.cut("n3")
+    cluster.pass_ms(4_000)
+    client.ask(TxSelect(), TxSelectOk)
+    client.publish("", "a", exchange="amq.fanout")
+    assert client.ask(TxCommit(), ChannelClose).reply_code == 406
+    cluster.mend("n3")
+    cluster.pass_ms(5_000)
+    assert away.deliveries() == []
+    assert (
+        cluster.client().ask(QueueDeclare("bills", passive=True), QueueDeclareOk).message_count == 0
+    )
