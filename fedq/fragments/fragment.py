@@ -31,21 +31,15 @@ from fedq.core.message import (
     body_size,
 )
 from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
-from fedq.core.ranges import to_ranges
-from fedq.fragments.outbox import FragmentOut, Owed, RecordOut
+from fedq.fragments.outbox import FragmentOut, Owed
 from fedq.fragments.ready import ByPriority, Fifo, Line
+from fedq.fragments.recorder import Recorder
 from fedq.fragments.times import Appointments
 from fedq.journal.records import (
     NOTE_DEAD,
     NOTE_DUE,
     NOTE_EXPIRES,
     NOTE_RETURNS,
-    encode_copy,
-    encode_enqueue,
-    encode_group,
-    encode_note,
-    encode_settle,
-    encode_with_notes,
 )
 
 #: Who holds messages that wait for their dead-lettering to be committed.
@@ -70,9 +64,8 @@ class Fragment:
     """The primary's copy of one fragment. See the module's docstring."""
 
     __slots__ = (
-        "_timed", "atomic", "bytes_held", "delayed", "dropped", "durable", "expiring",
-        "fragment_id", "last",
-        "line", "messages", "notes", "origins", "out", "policy", "ready_bytes", "recording",
+        "_timed", "bytes_held", "delayed", "dropped", "expiring", "fragment_id", "last", "line",
+        "messages", "notes", "origins", "out", "policy", "ready_bytes", "recorder",
         "redelivered", "refuses", "reign", "seen_through", "unacked",
     )  # fmt: skip
 
@@ -97,8 +90,6 @@ class Fragment:
         """
         self.fragment_id = fragment_id
         self.reign = reign
-        self.durable = durable
-        self.recording = recording
         self.policy = policy
         #: Publishes may have to be refused: they come in by way of `fits`.
         self.refuses = policy.overflow != DROP_HEAD and (
@@ -122,8 +113,7 @@ class Fragment:
         #: How many messages the policy dropped that had no dead-letter exchange to go to.
         self.dropped = 0
         self.out = FragmentOut()
-        #: Between `begin_atomic` and `end_atomic`.
-        self.atomic = False
+        self.recorder = Recorder(fragment_id, reign, self.out, active=recording, durable=durable)
         self.notes: Notes = {what: dict(values) for what, values in (notes or {}).items()}
         self.expiring = Appointments()
         self.delayed = Appointments()
@@ -183,10 +173,7 @@ class Fragment:
         """A transaction without publishes: should it be sent again, it will be known."""
         self.origins[origin] = number
         self.last += 1
-        if self.recording:
-            known = {origin: number}
-            data = encode_copy(self.fragment_id, self.reign, [], [], known)
-            self.out.records.append(RecordOut(self.last, 0, data, False, False))
+        self.recorder.origin(self.last, origin, number)
         self.out.owed.append(Owed(self.last, origin, number, ()))
 
     def refuse(self, origin: Origin, first: int, count: int) -> None:
@@ -201,16 +188,11 @@ class Fragment:
     ) -> None:
         first = self.last + 1
         flags = self._add(messages, unix_ms)
-        last = self.last
         if resent:
-            self.redelivered.update(range(first, last + 1))
-        if not self.recording:
-            return
-        persistent = self.durable and flags & FLAG_PERSISTENT != 0
-        data = encode_enqueue(self.fragment_id, self.reign, first, origin, number, messages, resent)
-        if self._timed or flags & _TIMED:
-            data = self._with_times(data, first)
-        self.out.records.append(RecordOut(last, last, data, persistent, persistent))
+            self.redelivered.update(range(first, self.last + 1))
+        notes = self._times_since(first) if self._timed or flags & _TIMED else {}
+        persistent = flags & FLAG_PERSISTENT != 0
+        self.recorder.enqueue(self.last, origin, number, messages, resent, persistent, notes)
 
     def publish_private(self, messages: Sequence[bytes], unix_ms: int = 0) -> None:
         """Enqueues into a private queue: no origin, no record, no confirm to wait for."""
@@ -257,21 +239,14 @@ class Fragment:
         if self.policy.max_bytes is not None:
             self.ready_bytes -= body_size(self.messages[position])
 
-    def _with_times(self, data: bytes, first: int) -> bytes:
-        """An enqueue record with the notes on when its messages expire and are due."""
+    def _times_since(self, first: int) -> Notes:
+        """When the messages from this position on expire and are due."""
         positions = range(first, self.last + 1)
-        notes = {
+        return {
             what: {p: table[p] for p in positions if p in table}
             for what in (NOTE_EXPIRES, NOTE_DUE)
             if (table := self.notes.get(what))
         }
-        if self.atomic:
-            return data + b"".join(
-                encode_note(self.fragment_id, self.reign, self.last, what, values)
-                for what, values in notes.items()
-                if values
-            )
-        return encode_with_notes(self.fragment_id, self.reign, data, self.last, notes)
 
     # --- takers ------------------------------------------------------------------------------
 
@@ -452,44 +427,12 @@ class Fragment:
 
     def _record_note(self, what: int, values: Mapping[int, int], keep: bool = True) -> None:
         self.last += 1
-        if not self.recording:
-            return
-        journal = (
-            keep
-            and self.durable
-            and any(self.messages[position][0] & FLAG_PERSISTENT for position in values)
-        )
-        data = encode_note(self.fragment_id, self.reign, self.last, what, values)
-        self.out.records.append(RecordOut(self.last, 0, data, journal, False))
-
-    def begin_atomic(self) -> int:
-        """What follows takes effect as a whole, or not at all; returns a mark for `end_atomic`."""
-        self.atomic = True
-        return len(self.out.records)
-
-    def end_atomic(self, mark: int) -> None:
-        """The events since then become one record, and wait for the disk if one of them must."""
-        self.atomic = False
-        records = self.out.records[mark:]
-        if not records:
-            return
-        journal = any(record.journal for record in records)
-        data = b"".join([record.data for record in records])
-        self.out.records[mark:] = [
-            RecordOut(
-                records[-1].last,
-                max(record.max_position for record in records),
-                encode_group(self.fragment_id, self.reign, data),
-                journal,
-                journal,
-            )
-        ]
+        persistent = any(self.messages[p][0] & FLAG_PERSISTENT for p in values)
+        self.recorder.note(self.last, what, values, keep and persistent)
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""
-        if not self.durable:
-            return None
-        return oldest_persistent(self.messages)
+        return oldest_persistent(self.messages) if self.recorder.durable else None
 
     def _remove(self, positions: list[int]) -> None:
         """Forgets live messages (ascending, with no taker) and records that they are gone."""
@@ -508,10 +451,7 @@ class Fragment:
             for position in positions:
                 table.pop(position, None)
         self.last += 1
-        if self.recording:
-            data = encode_settle(self.fragment_id, self.reign, self.last, to_ranges(positions))
-            journal = persistent and self.durable
-            self.out.records.append(RecordOut(self.last, 0, data, journal, False))
+        self.recorder.settle(self.last, positions, persistent)
 
     def check(self) -> None:
         """Asserts the invariants; costs a walk over everything."""

@@ -76,7 +76,7 @@ class Admission:
         if fragment.origins.get(origin, 0) >= last:
             fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
             return
-        mark = fragment.begin_atomic()
+        mark = fragment.recorder.begin_atomic()
         if messages:
             fragment.publish(origin, first, messages, resent, self.state.unix_ms)
         else:
@@ -84,7 +84,7 @@ class Admission:
         fragment.settle(taker, settled.acknowledged)
         fragment.requeue(taker, settled.requeued)
         fragment.reject(taker, settled.rejected)
-        fragment.end_atomic(mark)
+        fragment.recorder.end_atomic(mark)
         # What is owed waits for the whole.
         owed = fragment.out.owed.pop()
         fragment.out.owed.append(owed._replace(event=fragment.last, refused=()))

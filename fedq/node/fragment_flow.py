@@ -260,7 +260,7 @@ class FragmentFlow:
         state, fragment = self.state, primary.fragment
         records = fragment.out.records
         if not records:
-            if not fragment.recording:
+            if not fragment.recorder.active:
                 primary.mark.advance(fragment.last, 0)
             return
         fragment.out.records = []

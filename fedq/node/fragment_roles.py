@@ -118,7 +118,8 @@ class FragmentRoles:
             primary = self._enthrone(info)
         others = [node for node in info.in_sync if node != state.me]
         self.fragments.drain_records(primary)
-        primary.fragment.recording = primary.fragment.durable or bool(info.backups)
+        recorder = primary.fragment.recorder
+        recorder.active = recorder.durable or bool(info.backups)
         primary.replication.set_copies(
             info.backups, others, info.epoch, primary.fragment.last, begins and created,
             state.now_ms,

@@ -145,7 +145,7 @@ def _journal_differs(host: Host, state: NodeState) -> list[str]:
     live: dict[FragmentId, Mapping[int, bytes]] = {
         fragment: primary.fragment.messages
         for fragment, primary in state.primaries.items()
-        if primary.fragment.durable
+        if primary.fragment.recorder.durable
     }
     for fragment, backup in state.backups.items():
         if backup.replica.durable:

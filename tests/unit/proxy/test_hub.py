@@ -69,7 +69,8 @@ def test_scarce_credit_is_given_to_one_offer_at_a_time() -> None:
 def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() -> None:
     made = hub(4 * PLENTIFUL)
     share = 2 * PLENTIFUL
-    assert made.orders() == [CreditOrder(ONE, 1, share, False, 0), CreditOrder(TWO, 1, share, False, 0)]
+    orders = [CreditOrder(ONE, 1, share, False, 0), CreditOrder(TWO, 1, share, False, 0)]
+    assert made.orders() == orders
     made.on_deliver(ONE, 1, [1], [], [b"a"])
     made.take_parked(1)
     assert made.orders() == []

@@ -1,0 +1,94 @@
+"""A fragment's events as records: the same bytes for its journal and for its backups.
+
+Inputs: what happened, and the number of its last event. Output: `RecordOut`s in the fragment's
+lane. A fragment with neither journal nor backups (a private queue) records nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from fedq.core.ids import FragmentId, Origin
+from fedq.core.ranges import to_ranges
+from fedq.fragments.outbox import FragmentOut, RecordOut
+from fedq.journal.records import (
+    encode_copy,
+    encode_enqueue,
+    encode_group,
+    encode_note,
+    encode_settle,
+    encode_with_notes,
+)
+
+
+class Recorder:
+    """See the module's docstring."""
+
+    __slots__ = ("_fragment_id", "_out", "_reign", "active", "durable")
+
+    def __init__(
+        self, fragment_id: FragmentId, reign: int, out: FragmentOut, *, active: bool, durable: bool
+    ) -> None:
+        """`active`: somebody wants the records; `durable`: the journal does."""
+        self._fragment_id = fragment_id
+        self._reign = reign
+        self._out = out
+        self.active = active
+        self.durable = durable
+
+    def enqueue(
+        self, last: int, origin: Origin, number: int, messages: Sequence[bytes], resent: bool,
+        persistent: bool, notes: Mapping[int, Mapping[int, int]],
+    ) -> None:  # fmt: skip
+        """Messages that end at position `last`, with the notes about them, as one."""
+        if not self.active:
+            return
+        first = last - len(messages) + 1
+        data = encode_enqueue(
+            self._fragment_id, self._reign, first, origin, number, messages, resent
+        )
+        if notes:
+            data = encode_with_notes(self._fragment_id, self._reign, data, last, notes)
+        journal = persistent and self.durable
+        self._out.records.append(RecordOut(last, last, data, journal, journal))
+
+    def settle(self, last: int, positions: Sequence[int], persistent: bool) -> None:
+        """Messages (ascending) that are gone."""
+        if self.active:
+            ranges = to_ranges(positions)
+            data = encode_settle(self._fragment_id, self._reign, last, ranges)
+            self._append(last, data, persistent)
+
+    def note(self, last: int, what: int, values: Mapping[int, int], keep: bool) -> None:
+        """Notes about messages; `keep`: they are worth a place on disk."""
+        if self.active:
+            data = encode_note(self._fragment_id, self._reign, last, what, values)
+            self._append(last, data, keep)
+
+    def origin(self, last: int, origin: Origin, number: int) -> None:
+        """An origin's publishes are known up to a number, though none of them is here."""
+        if self.active:
+            data = encode_copy(self._fragment_id, self._reign, [], [], {origin: number})
+            self._append(last, data, False)
+
+    def _append(self, last: int, data: bytes, journal: bool) -> None:
+        self._out.records.append(RecordOut(last, 0, data, journal and self.durable, False))
+
+    def begin_atomic(self) -> int:
+        """What follows takes effect as a whole, or not at all; returns a mark for `end_atomic`."""
+        return len(self._out.records)
+
+    def end_atomic(self, mark: int) -> None:
+        """The events since then become one record, and wait for the disk if one of them must."""
+        records = self._out.records[mark:]
+        if not records:
+            return
+        journal = any(record.journal for record in records)
+        data = b"".join([record.data for record in records])
+        self._out.records[mark:] = [
+            RecordOut(
+                records[-1].last,
+                max(record.max_position for record in records),
+                encode_group(self._fragment_id, self._reign, data),
+                journal,
+                journal,
+            )
+        ]
