@@ -10,6 +10,7 @@ import argparse
 import fcntl
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -36,6 +37,9 @@ def main() -> int:
     """What the command line asks for."""
     options = _options()
     chosen = [suite_named(name) for name in options.suites] or list(SUITES)
+    for suite in chosen:
+        if suite.checkout and not options.checkout:
+            _say(f"{suite.name} is not run: its tests need a checkout (--checkout)")
     chosen = [suite for suite in chosen if not suite.checkout or options.checkout]
     if os.environ.get(_INSIDE) is None:
         try:
@@ -46,10 +50,13 @@ def main() -> int:
             sys.stderr.write(f"{error}\n")
             return 2
         if inside := _namespace_command():
-            return subprocess.call([*inside, sys.executable, "-m", "conformance", *sys.argv[1:]],
-                                   env=os.environ | {_INSIDE: "1"})  # fmt: skip
+            # In place of this process, so that whoever ends it ends what it started.
+            command = [*inside, sys.executable, "-m", "conformance", *sys.argv[1:]]
+            os.execve(inside[0], command, os.environ | {_INSIDE: "1"})
     else:
         _bring_up_loopback()
+    # Brokers and suites end with this process, also when it is asked to end.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     failed = 0
     for suite in [] if options.page else chosen:
         for name in options.against:

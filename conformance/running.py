@@ -141,7 +141,7 @@ def _run_pytest(command: list[str], environment: dict[str, str], work: Path, lim
 
 
 def _environment(
-    suite: Suite, target: Target, python: Path, work: Path, redis_port: int
+    suite: Suite, source: Path, target: Target, python: Path, work: Path, redis_port: int
 ) -> dict[str, str]:
     values = {
         "host": LOOPBACK, "port": target.port, "tls_port": target.tls_port,
@@ -152,7 +152,8 @@ def _environment(
     kept["PATH"] = os.pathsep.join([str(python.parent), kept.get("PATH", os.defpath)])
     own = {key: value.format(**values) for key, value in suite.environment.items()}
     return kept | own | {
-        "PYTHONPATH": str(HERE / "recorder"),
+        # Commands that tests start find the tests' own modules, as from the source's directory.
+        "PYTHONPATH": os.pathsep.join([str(HERE / "recorder"), str(source)]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "CONFORMANCE_RECORD": str(work / "record.jsonl"),
         "CONFORMANCE_DESELECTED": str(work / "deselected.json"),
@@ -185,7 +186,7 @@ def run_suite(
         if "engine" in suite.needs:
             ports = {"5672/tcp": target.port, "5671/tcp": target.tls_port}
             stack.enter_context(Engine(work / "engine", ports))
-        environment = _environment(suite, target, python, work, redis_port)
+        environment = _environment(suite, source, target, python, work, redis_port)
         _run_pytest(command, environment, work, suite.run_s)
     found = outcomes(record)
     if not found:
