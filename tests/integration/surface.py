@@ -149,6 +149,12 @@ class Inbox:
         """Returns one of its messages to the queue."""
         self.channel.basic_nack(self.messages[index].method.delivery_tag, requeue=True)
 
+    def forget(self) -> None:
+        """Acknowledges what it has and begins with an empty list."""
+        if self.messages and not self._acks:
+            self.ack(multiple=True)
+        self.messages.clear()
+
     def cancel(self) -> None:
         """Ends the consumer; it keeps what it holds."""
         self.channel.basic_cancel(self.tag)
