@@ -19,7 +19,6 @@ from fedq.amqp.method_types import (
 )
 from fedq.core.errors import (
     ACCESS_REFUSED,
-    NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
@@ -33,7 +32,7 @@ from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, CALL_COUNT
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
-from fedq.node.direct_reply import DirectReply
+from fedq.node.direct_reply import DirectReply, refuse_reused
 from fedq.node.getting import Getting
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import Channel, Consumer, NodeState
@@ -43,7 +42,7 @@ from fedq.sessions.confirms import ConfirmWindow
 from fedq.wiring.arguments import type_name
 from fedq.wiring.queue_arguments import name_of
 
-BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
+BASIC, QOS, RECOVER = 60, 10, 110
 
 
 class BasicRequests:
@@ -83,10 +82,7 @@ class BasicRequests:
         if request.queue == DIRECT_REPLY_TO:
             self.replies.consume(channel, request, tag)
             return
-        if tag in channel.consumers:
-            raise ConnectionViolation(
-                NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", BASIC, CONSUME
-            )
+        refuse_reused(channel, tag)
         found = self.queues.find(channel, request.queue)
         if not isinstance(found, Refused):
             found = _refuse_consumer(channel, request, found) or found

@@ -9,7 +9,13 @@ Changes `private` and the channel's `reply_queue`.
 
 from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.method_types import BasicConsume, BasicConsumeOk, QueueDeclare, QueueDeclareOk
-from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, Refused
+from fedq.core.errors import (
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    ConnectionViolation,
+    Refused,
+)
 from fedq.core.ids import QueueKey
 from fedq.node.answers import Answers
 from fedq.node.consume_flow import ConsumeFlow
@@ -18,6 +24,7 @@ from fedq.node.state import Channel, Consumer, NodeState
 from fedq.wiring.names import REPLY_PREFIX, node_of, reply_name
 
 SALT_BITS = 64
+_CONSUME = (60, 20)
 
 
 class DirectReply:
@@ -43,6 +50,7 @@ class DirectReply:
             refused = Refused(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
             self.answers.refuse(channel, refused, request)
             return
+        refuse_reused(channel, tag)
         state, client = self.state, channel.client
         name = reply_name(state.me, state.private_made + 1, state.rng.getrandbits(SALT_BITS))
         queue = QueueKey(client.vhost, name)
@@ -68,6 +76,12 @@ class DirectReply:
             self.answers.refuse(channel, Refused(NOT_FOUND, text), request)
         elif not request.no_wait:
             self.answers.reply(channel, QueueDeclareOk(request.queue, 0, 1))
+
+
+def refuse_reused(channel: Channel, tag: str) -> None:
+    """Raises 530 for a consumer tag that the channel has already (AMQP 0-9-1 1.8.3.3)."""
+    if tag in channel.consumers:
+        raise ConnectionViolation(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", *_CONSUME)
 
 
 def is_reply_name(name: str) -> bool:

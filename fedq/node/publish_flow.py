@@ -92,11 +92,12 @@ class PublishFlow:
             exchange, _ = split_route(route)
             self._permit(channel, exchange)
             raise _no_exchange(client.vhost, exchange)
-        if client.permitted.get(route) != self.state.map.version:
+        exchange = route[: 1 + route[0]]
+        if client.permitted.get(exchange) != self.state.map.version:
             self._permit(channel, split_route(route)[0])
             if len(client.permitted) >= PERMITTED_MAX:
                 client.permitted.clear()
-            client.permitted[route] = self.state.map.version
+            client.permitted[exchange] = self.state.map.version
         return targets
 
     def _permit(self, channel: Channel, exchange: str) -> None:

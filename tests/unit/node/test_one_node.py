@@ -392,3 +392,10 @@ def test_an_exclusive_queue_can_be_declared_again_once_deleted(client: Client) -
     client.send(QueueDeclare("mine", exclusive=True))
     client.cluster.pass_ms(1_000)
     assert client.heard() == [QueueDeclareOk("mine", 0, 0)]
+
+
+def test_a_consumer_of_direct_replies_shares_no_tag(client: Client) -> None:
+    client.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    client.send(BasicConsume("amq.rabbitmq.reply-to", "c", no_ack=True))
+    client.cluster.pass_ms(100)
+    assert client.close_reason == (530, "NOT_ALLOWED - attempt to reuse consumer tag 'c'")
