@@ -42,12 +42,12 @@ class DirectReply:
 
     def consume(self, channel: Channel, request: BasicConsume, tag: str) -> None:
         """basic.consume of the pseudo queue: only without acknowledgements, once per channel."""
-        if channel.reply_queue is not None:
-            refused = Refused(PRECONDITION_FAILED, "reply consumer already set")
-            self.answers.refuse(channel, refused, request)
-            return
         if not request.no_ack:
             refused = Refused(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
+            self.answers.refuse(channel, refused, request)
+            return
+        if channel.reply_queue is not None:
+            refused = Refused(PRECONDITION_FAILED, "reply consumer already set")
             self.answers.refuse(channel, refused, request)
             return
         refuse_reused(channel, tag)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from fedq.amqp.content import DIRECT_REPLY_TO
 from tests.differential.compare import Difference
 from tests.differential.script import BRIEF_MS
 
@@ -128,6 +129,16 @@ def _quorum_get(difference: Difference) -> bool:
     return True
 
 
+def _reply_tag(difference: Difference) -> bool:
+    """A consumer of direct replies and another one with the same tag, on one channel."""
+    if difference.operation.verb != "basic.consume" or DIRECT_REPLY_TO not in str(
+        difference.script
+    ):
+        return False
+    words = [line for _, subject in difference.streams.values() for line in subject]
+    return any(re.match(r"NOT_ALLOWED - attempt to reuse consumer tag '", line) for line in words)
+
+
 _INEQUIVALENT: Final = r"PRECONDITION_FAILED - inequivalent arg '[\w-]+' for "
 
 DECISIONS: Final[tuple[Decision, ...]] = (
@@ -138,6 +149,14 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         "stops the channel's deliveries, as clause 1.5.2.3 says",
         "the specification's method is there; no client that works with RabbitMQ sends it",
         _flow,
+    ),
+    Decision(
+        "reply-tag",
+        "two consumers with one tag, one of them of direct replies",
+        "both begin, and deliveries do not say which one they are for",
+        "530 for the second, as for any tag that is used again",
+        "a tag names one consumer of its channel (clause 1.8.3.3)",
+        _reply_tag,
     ),
     Decision(
         "dealing",
