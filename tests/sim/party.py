@@ -61,9 +61,10 @@ class Party:
         if plan.ledger_queue is not None:
             name = plan.ledger_queue.name
             book = self.transactions = TransactionBook(ledger, plan, len(hosts), strict)
-            self.senders.append(Minter(*common, book, name, plan.tokens, numbers, self.setup))
+            minter = Minter(*common, book, name, plan.tokens, numbers, self.setup)
+            self.senders.append(minter)
             self.workers += [
-                Transactor(*common, f"tx{number}", book, name, each, numbers, self.setup)
+                Transactor(*common, f"tx{number}", book, name, each, numbers, minter)
                 for number, each in enumerate(plan.transactors)
             ]
 

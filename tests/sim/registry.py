@@ -3,6 +3,10 @@
 Inputs: consumers that ask, are admitted, receive, settle and leave. Output: problems, told to the
 run's `Ledger`: a second consumer of a queue with a single active one, or a better consumer that
 was passed over. Both are judged in calm phases only: after a failover the order is settled anew.
+
+Two things are as they are (docs/TESTING.md): what is on its way when the single active consumer
+leaves may reach the next one of its node; and a node whose consumers have no priority asks for
+messages when it hears of some, so those with a negative priority elsewhere may come first.
 """
 
 from dataclasses import dataclass
@@ -27,12 +31,17 @@ class Registration:
     prefetch: int
     asked_us: int
     since_us: int | None = None
-    ended: bool = False
+    ended_us: int | None = None
     unacked: int = 0
     #: When it last received something.
     served_us: int = 0
     #: When it last had no appetite, or nobody could know that it has.
     busy_us: int = 0
+
+    @property
+    def living(self) -> bool:
+        """It has neither cancelled nor gone."""
+        return self.ended_us is None
 
     def describe(self) -> str:
         """Who it is."""
@@ -62,22 +71,23 @@ class Registry:
 
     def end(self, registration: Registration) -> None:
         """It cancels, or its connection is gone: from here on it is nobody's rival."""
-        registration.ended = True
+        registration.ended_us = self.world.now_us
 
     def gone(self, holder: str) -> None:
         """The connection is gone."""
         for registrations in self.by_queue.values():
             for registration in registrations:
-                if registration.holder == holder:
-                    registration.ended = True
+                if registration.holder == holder and registration.ended_us is None:
+                    registration.ended_us = self.world.now_us
 
     def receives(self, mine: Registration, single: bool) -> None:
         """A delivery reached it: was it its turn?"""
         now_us = self.world.now_us
         calm = self.good_network and not self.ledger.fault_between(mine.asked_us, now_us)
-        if calm and not mine.ended:
+        if calm and mine.living:
+            handed_over = self._handed_over(mine.queue)
             for other in self.by_queue[mine.queue]:
-                if single and self._is_before(other, mine):
+                if single and not handed_over and self._is_before(other, mine):
                     self.ledger.broken(f"{mine.describe()} got a message from {mine.queue}, "
                                        f"whose active consumer is {other.describe()}")  # fmt: skip
                 elif not single and self._is_better(other, mine):
@@ -89,7 +99,9 @@ class Registry:
 
     def _check_served(self, better: Registration, mine: Registration, since_us: int) -> None:
         calm = not self.ledger.fault_between(since_us, self.world.now_us)
-        if calm and not better.ended and better.served_us < since_us:
+        # One without prefetch takes everything; of others it is not seen what is on its way.
+        passed_over = not better.prefetch or better.served_us < since_us
+        if calm and better.living and passed_over:
             self.ledger.broken(
                 f"{mine.describe()} got a message from {mine.queue} at {since_us / MS:.3f} ms, and "
                 f"{better.describe()} was idle"
@@ -103,25 +115,33 @@ class Registry:
 
     def steady(self, queue: str) -> bool:
         """Whether nobody has left the queue or was asked for by another rank, so far."""
-        return not any(each.ended or each.priority for each in self.by_queue.get(queue, ()))
+        return not any(not each.living or each.priority for each in self.by_queue.get(queue, ()))
 
     def idle(self, queue: str, single: bool) -> list[Registration]:
         """Consumers that could take a message now, and have been able to for a while."""
         living = [
             each
             for each in self.by_queue.get(queue, ())
-            if each.since_us is not None and not each.ended
+            if each.since_us is not None and each.living
         ]
         if single and living:
             living = [min(living, key=lambda each: each.asked_us)]
         return [each for each in living if self._is_idle(each)]
 
     def _is_before(self, other: Registration, mine: Registration) -> bool:
-        return not other.ended and other.since_us is not None and other.since_us < mine.asked_us
+        return other.living and other.since_us is not None and other.since_us < mine.asked_us
 
     def _is_better(self, other: Registration, mine: Registration) -> bool:
-        living = not other.ended and other.since_us is not None
-        return living and other.priority > mine.priority and self._is_idle(other)
+        here = other.living and other.since_us is not None
+        return here and other.priority > max(0, mine.priority) and self._is_idle(other)
+
+    def _handed_over(self, queue: str) -> bool:
+        """Whether a consumer left a moment ago: what was on its way to it may go to the next."""
+        recent_us = self.world.now_us - SOON_US
+        return any(
+            each.ended_us is not None and each.ended_us >= recent_us
+            for each in self.by_queue[queue]
+        )
 
     def _is_idle(self, registration: Registration) -> bool:
         free = not registration.prefetch or registration.unacked < registration.prefetch

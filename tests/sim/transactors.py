@@ -185,19 +185,20 @@ class Transactor(Actor):
         queue: str,
         plan: TransactorPlan,
         numbers: Numbers,
-        setup: Actor,
+        minter: Actor,
     ) -> None:
         super().__init__(world, ledger, hosts, name)
         self.book = book
         self.queue = queue
         self.plan = plan
         self.numbers = numbers
-        self.setup = setup
+        self.minter = minter
         #: Tokens at hand, by tag.
         self._tokens: dict[int, int] = {}
 
     def script(self) -> Script[None]:
-        while not self.setup.done:
+        # A token that is not confirmed may come twice, once from before a failover.
+        while not self.minter.done:
             yield 20 * MS
         while self.goes_on():
             try:
