@@ -37,7 +37,7 @@ from fedq.wiring.routes import Route
 
 MANDATORY, IMMEDIATE = 1, 2
 BASIC, PUBLISH = 60, 40
-#: Routes for which a client's permission is remembered, as long as the map stays as it is.
+#: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 
 Batch: TypeAlias = list[Publish]
@@ -71,11 +71,14 @@ class PublishFlow:
                 targets = self._route(channel, message, route)
             stop = start + 1
             if (
-                not bits & FLAGS_OF_NOTE
-                and stop < end
+                stop < end
+                and batch[stop][1] == route
+                and not bits & FLAGS_OF_NOTE
+                and any(targets[:3])
                 and router.route(client.vhost, route, properties_of(message)) is targets
             ):
-                # The answer is kept, so it depends on the route alone.
+                # The answer is kept, so it depends on the route alone. (That a message goes nowhere
+                # may be for its headers: all such answers are one.)
                 while stop < end and batch[stop][1] == route and batch[stop][2] == bits:
                     stop += 1
             messages = [message]
@@ -92,12 +95,12 @@ class PublishFlow:
             exchange, _ = split_route(route)
             self._permit(channel, exchange)
             raise _no_exchange(client.vhost, exchange)
-        exchange = route[: 1 + route[0]]
-        if client.permitted.get(exchange) != self.state.map.version:
+        named = route[: 1 + route[0]]
+        if client.permitted.get(named) != self.state.map.version:
             self._permit(channel, split_route(route)[0])
             if len(client.permitted) >= PERMITTED_MAX:
                 client.permitted.clear()
-            client.permitted[exchange] = self.state.map.version
+            client.permitted[named] = self.state.map.version
         return targets
 
     def _permit(self, channel: Channel, exchange: str) -> None:

@@ -7,6 +7,7 @@ Changes the peers' relays and private fragments; sends to peers.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from fedq.amqp.content import decode_properties
 from fedq.amqp.deliveries import return_frames
@@ -19,6 +20,8 @@ from fedq.node.admission import Admission
 from fedq.node.publishing import settle_groups
 from fedq.node.state import Channel, NodeState, RelayWaiter
 from fedq.proxy.links import NO_SESSION
+
+_UNUSUAL: Final = FLAG_COPIES | FLAG_DIED
 
 
 class RelayFlow:
@@ -92,16 +95,19 @@ class RelayFlow:
             )
         unmatched: list[int] = []
         refused: list[int] = []
+        publish, queues = self.admission.publish_private, self.state.private_by_id
+        route_private = self.state.router.route_private
         for number, body in enumerate(message.messages, message.first):
-            private = self._private_queues(message.vhost, body)
-            if body[0] & FLAG_DIED:
-                private = self._without_circles(body, private)
+            if body[0] & _UNUSUAL:
+                private = self._look_at(message.vhost, body)
+                body = as_stored(body)
+            else:
+                private = route_private(message.vhost, route_of(body), properties_of(body))
             if not private:
                 unmatched.append(number)
-            turned_away = 0
+            turned_away = False
             for queue in private:
-                here = self.state.private_by_id[queue]
-                turned_away += len(self.admission.publish_private(here, [as_stored(body)]))
+                turned_away |= bool(publish(queues[queue], [body]))
             if turned_away:
                 refused.append(number)
         done = RelayDone(through, unmatched, refused)
@@ -110,15 +116,16 @@ class RelayFlow:
         else:
             self.state.send(sender, done)
 
-    def _private_queues(self, vhost: str, message: bytes) -> tuple[int, ...]:
-        """Where a relayed publish goes here."""
+    def _look_at(self, vhost: str, message: bytes) -> tuple[int, ...]:
+        """Where a relayed publish with copies, or a dead letter, goes here."""
         router, route, properties = self.state.router, route_of(message), properties_of(message)
-        if message[0] & FLAG_COPIES:
-            exchange, key = split_route(route)
-            keys = routing_keys(message, key)
-            targets = router.route_keys(vhost, exchange, keys or [key], properties)
-            return targets.private if targets is not None else ()
-        return router.route_private(vhost, route, properties)
+        if not message[0] & FLAG_COPIES:
+            return self._without_circles(message, router.route_private(vhost, route, properties))
+        exchange, key = split_route(route)
+        keys = routing_keys(message, key)
+        targets = router.route_keys(vhost, exchange, keys or [key], properties)
+        private = targets.private if targets is not None else ()
+        return self._without_circles(message, private) if message[0] & FLAG_DIED else private
 
     def _without_circles(self, message: bytes, private: tuple[int, ...]) -> tuple[int, ...]:
         """A dead letter comes back to no queue that it died in, unless somebody rejected it."""

@@ -193,7 +193,8 @@ class Client:
         self.channels: dict[int, Channel] = {}
         #: Exclusive queues that die with the connection.
         self.private: dict[QueueKey, None] = {}
-        #: Routes that its user may publish to, each with the map version that said so.
+        #: Exchanges that its user may publish to, as routes begin with them, each with the map
+        #: version that said so.
         self.permitted: dict[bytes, MapVersion] = {}
         self.writable = True
         self.gone = False

@@ -3,8 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedq.amqp.content import encode_properties
 from fedq.amqp.methods import (
     BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
     BasicNack,
     BasicReturn,
     ConfirmSelect,
@@ -21,6 +24,7 @@ from fedq.core.peer_messages import PublishAtomic
 from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.sessions.confirms import ConfirmGroup
+from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Cluster
 
 
@@ -81,3 +85,20 @@ def test_a_large_transaction_fills_a_frame() -> None:
     for number in (1, 2):
         link.send(PublishAtomic(FragmentId(1), 1, origin, number, False, [body], [], [], []))
     assert len(link.take_frames(MapVersion(1), 0, None)) == 2
+
+
+def test_a_message_that_matches_by_its_headers_follows_one_that_does_not() -> None:
+    cluster = Cluster(1)
+    client = cluster.client()
+    client.ask(QueueDeclare("orders"), QueueDeclareOk)
+    arguments: FieldTable = {"x-match": "all", "a": 1}
+    client.ask(QueueBind("orders", "amq.headers", arguments=arguments), QueueBindOk)
+    client.ask(BasicConsume("orders", no_ack=True), BasicConsumeOk)
+    client.write(
+        b"".join(
+            publish(1, "amq.headers", "", str(a).encode(), encode_properties({"headers": {"a": a}}))
+            for a in (2, 1, 3, 1)
+        )
+    )
+    cluster.settle()
+    assert client.deliveries() == ["1", "1"]
