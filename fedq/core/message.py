@@ -22,14 +22,17 @@ FLAG_PRIORITY = 0x04
 FLAG_COPIES = 0x08
 #: It has a `user_id`.
 FLAG_USER = 0x10
-#: Its `reply_to` is the direct reply-to pseudo queue.
-FLAG_DIRECT_REPLY = 0x20
+#: Consumers may have seen it already, by another way: it is delivered as such. Set by the broker.
+FLAG_SEEN = 0x20
 #: It came through a delaying exchange: `x-delay` says when it becomes visible. Set by the broker.
 FLAG_DELAYED = 0x40
 #: A dead letter that no consumer rejected: it must not go round. Set by the broker.
 FLAG_DIED = 0x80
-#: Its `expiration` means nothing: it is refused. No message is ever stored with it.
+# Flags of publishes only, which no message is stored with: beyond what a byte holds.
+#: Its `expiration` means nothing: it is refused.
 FLAG_BAD_EXPIRATION = 0x100
+#: Its `reply_to` is the direct reply-to pseudo queue, which is replaced.
+FLAG_DIRECT_REPLY = 0x200
 
 #: Flags of publishes that need a look of their own before they are routed.
 FLAGS_OF_NOTE = FLAG_COPIES | FLAG_USER | FLAG_DIRECT_REPLY | FLAG_BAD_EXPIRATION

@@ -28,6 +28,7 @@ from fedq.core.message import (
     FLAG_DELAYED,
     FLAG_EXPIRES,
     FLAG_PERSISTENT,
+    FLAG_SEEN,
     body_size,
 )
 from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
@@ -211,6 +212,9 @@ class Fragment:
         flags = 0
         for message in messages:
             flags |= message[0]
+        if flags & FLAG_SEEN:
+            seen = (p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
+            self.redelivered.update(seen)
         if self._timed or flags & _TIMED:
             self._make_appointments(first, messages, unix_ms)
         return flags

@@ -14,7 +14,7 @@ Changes fragments of this node; publishes through `fedq.node.outlets`.
 from fedq.amqp.rewriting import copies_of, dead_letter, has_cycled
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import dead_letters_max, dead_letters_per_turn_max
-from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split_route, with_flag
+from fedq.core.message import FLAG_COPIES, FLAG_DIED, FLAG_SEEN, route_of, split_route, with_flag
 from fedq.core.policy import DEATHS, QueuePolicy
 from fedq.fragments.fragment import DEAD, Fragment
 from fedq.journal.records import NOTE_DEAD
@@ -110,6 +110,9 @@ class DeadLetters:
         )  # fmt: skip
         if reason != "rejected":
             message = with_flag(message, FLAG_DIED)
+        if position <= fragment.seen_through:
+            # An earlier primary may have sent it on already, and somebody have consumed it.
+            message = with_flag(message, FLAG_SEEN)
         targets = self._targets(queue, message)
         messages = delayed([message]) if targets.delayed else [message]
         spread = int(fragment.fragment_id)

@@ -1,6 +1,7 @@
 """A fragment and its takers, in the words of what consumers and publishers notice."""
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
+from fedq.core.message import FLAG_SEEN, with_flag
 from fedq.fragments.fragment import Fragment, Taken
 from fedq.fragments.replica import Replica
 from fedq.journal.records import encode_copy
@@ -175,3 +176,9 @@ def test_a_copy_that_comes_back_to_front_is_in_order_when_asked() -> None:
     copy.apply(encode_copy(ONE, 1, at(1, 2), bodies("a", "b"), {}))
     assert list(copy.in_order()) == at(1, 2, 3, 4)
     assert copy.oldest_persistent() == at(1)[0]
+
+
+def test_a_message_that_may_have_been_seen_elsewhere_is_marked() -> None:
+    made = fragment("a")
+    made.publish(CLIENT, 2, [with_flag(message, FLAG_SEEN) for message in bodies("b")])
+    assert made.take(NodeId("n1"), 2).redelivered == at(2)
