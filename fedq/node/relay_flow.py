@@ -197,8 +197,9 @@ def give_back(state: NodeState, channel: Channel, message: bytes) -> None:
     """basic.return of a mandatory message that found no queue."""
     machine = channel.client.machine
     return_frames(
-        machine.parts, channel.number, NO_ROUTE, "NO_ROUTE", message, machine.frame_bytes_max
-    )
+        machine.parts, channel.number, NO_ROUTE, "NO_ROUTE", as_stored(message),
+        machine.frame_bytes_max,
+    )  # fmt: skip
     state.dirty_clients[channel.client] = None
 
 
