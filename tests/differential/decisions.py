@@ -129,6 +129,15 @@ def _quorum_get(difference: Difference) -> bool:
     return True
 
 
+def _gone_elsewhere(difference: Difference) -> bool:
+    """A name that the broker made, of a queue that is gone, asked for on another node."""
+    place = difference.operation.place
+    theirs, ours = difference.streams.get(f"{place} text", ([], []))
+    missing = re.fullmatch(r"NOT_FOUND - no queue '(n\d+)' in vhost '/'", "".join(theirs))
+    locked = re.match(r"RESOURCE_LOCKED - .* locked queue '(n\d+)' in vhost '/'", "".join(ours))
+    return missing is not None and locked is not None and missing[1] == locked[1]
+
+
 def _reply_tag(difference: Difference) -> bool:
     """A consumer of direct replies and another one with the same tag, on one channel."""
     if difference.operation.verb != "basic.consume" or DIRECT_REPLY_TO not in str(
@@ -149,6 +158,14 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         "stops the channel's deliveries, as clause 1.5.2.3 says",
         "the specification's method is there; no client that works with RabbitMQ sends it",
         _flow,
+    ),
+    Decision(
+        "gone-elsewhere",
+        "an exclusive queue that the broker named, and that is gone, asked for on another node",
+        "404",
+        "405, as if it were still another connection's, as long as its node lives",
+        "only its node knows; a client that asks whether its peer is there errs on the safe side",
+        _gone_elsewhere,
     ),
     Decision(
         "reply-tag",
