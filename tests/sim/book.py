@@ -198,11 +198,12 @@ class Book:
             return
         before = sum(s.queue == sight.queue and s.deaths == sight.deaths for s in letter.sights)
         exact = self.ledger.faultless and not self.vanished
-        if sight.returns > limit or (exact and sight.returns != before):
+        # Each failover may lose one return, or the burial that followed it, if not committed.
+        patience = limit + self.ledger.faults_since(letter.sent_us)
+        if sight.returns > patience or (exact and sight.returns != before):
             self.broken(f"{sight.holder} got it with x-delivery-count {sight.returns}, after "
                         f"{before} deliveries, limit {limit}: {letter.describe()}")  # fmt: skip
-        # Each failover may lose one return that was not committed.
-        if before > limit + self.ledger.faults_since(letter.sent_us) and not sight.deaths:
+        if before > patience and not sight.deaths:
             self.broken(f"{sight.holder} got it for the {before + 1}th time, limit {limit}: "
                         f"{letter.describe()}")  # fmt: skip
 
