@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fedq.amqp import method_types as m
+from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.methods import ids_of
 from fedq.core.errors import ACCESS_REFUSED, ChannelViolation
 from fedq.core.ids import MapVersion, QueueKey
@@ -150,6 +151,8 @@ class Permissions:
     def _queue_read(
         self, channel: Channel, method: m.QueuePurge | m.BasicConsume | m.BasicGet
     ) -> None:
+        if isinstance(method, m.BasicConsume) and method.queue == DIRECT_REPLY_TO:
+            return  # Whoever may ask may hear the answer.
         self._need_queue(channel, "read", method.queue, method)
 
     # --- names and rights --------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.amqp.content import encode_properties
+from fedq.amqp.content import DIRECT_REPLY_TO, encode_properties
 from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
     BasicNack,
     BasicReturn,
+    ChannelClose,
     ConfirmSelect,
     ConfirmSelectOk,
     QueueBind,
@@ -21,9 +22,11 @@ from fedq.amqp.values import FieldTable
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
 from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import PublishAtomic
+from fedq.node.proposals import Result
 from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.sessions.confirms import ConfirmGroup
+from fedq.wiring.operations_access import SetPermissions
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Cluster
 
@@ -102,3 +105,17 @@ def test_a_message_that_matches_by_its_headers_follows_one_that_does_not() -> No
     )
     cluster.settle()
     assert client.deliveries() == ["1", "1"]
+
+
+def test_whoever_may_ask_may_hear_the_answer() -> None:
+    """Direct replies need no permission to read, as in RabbitMQ."""
+    cluster = Cluster(1)
+    answers: list[Result] = []
+    operation = SetPermissions("guest", "/", "^$", ".*", "^$")
+    cluster.hosts[NodeId("n1")].inbox.append(
+        lambda node: node.on_change_asked(operation, answers.append)
+    )
+    cluster.wait_for(lambda: bool(answers))
+    client = cluster.client()
+    client.ask(BasicConsume(DIRECT_REPLY_TO, no_ack=True), BasicConsumeOk)
+    assert client.ask(BasicConsume("orders"), ChannelClose).reply_code == 403
