@@ -358,7 +358,7 @@ class ConsumeFlow:
                 found = channel.unacked.resolve(each, False)
                 if found is not None:
                     transaction.settles.append((each, found[0], outcome))
-            check_room(transaction, BASIC, SETTLING_METHODS[kind])
+            check_room(channel, transaction, BASIC, SETTLING_METHODS[kind])
 
     def wake(self, channel: Channel) -> None:
         """A global prefetch concerns every consumer of the channel."""

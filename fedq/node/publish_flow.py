@@ -156,7 +156,7 @@ class PublishFlow:
         if transaction is not None:
             transaction.publishes += [(message, targets, mandatory) for message in messages]
             transaction.size += sum(map(len, messages))
-            check_room(transaction, BASIC, PUBLISH)
+            check_room(channel, transaction, BASIC, PUBLISH)
             return
         vhost = channel.client.vhost
         reach = self.outlets.reach(targets, channel.sticky, channel.client.connection)

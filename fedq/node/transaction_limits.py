@@ -1,20 +1,23 @@
 """How much a transaction may hold: it waits in memory with its channel until it is committed.
 
-Input: a transaction that has just grown, or is to be committed. Output: nothing, or
-`ChannelViolation` 406, upon which the channel closes and the transaction is forgotten.
+Input: a channel whose transaction has just grown. Output: nothing, or `ChannelViolation` 406, upon
+which the channel closes and the transaction is forgotten. The bytes are those of all channels of
+the connection together.
 """
 
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.limits import transaction_bytes_max, transaction_steps_max
-from fedq.node.state import Transaction
+from fedq.node.state import Channel, Transaction
 
 
-def check_room(transaction: Transaction, class_id: int, method_id: int) -> None:
+def check_room(channel: Channel, transaction: Transaction, class_id: int, method_id: int) -> None:
     """Raises `ChannelViolation` 406, in the method's name, if the transaction is too large."""
     steps = len(transaction.publishes) + len(transaction.settles)
-    if transaction.size > transaction_bytes_max or steps > transaction_steps_max:
+    others = [each.transaction for each in channel.client.channels.values()]
+    size = sum(each.size for each in others if each is not None)
+    if size > transaction_bytes_max or steps > transaction_steps_max:
         text = (
-            f"a transaction holds at most {transaction_steps_max} steps and "
+            f"a transaction holds at most {transaction_steps_max} steps, and those of one connection "
             f"{transaction_bytes_max} bytes: commit more often"
         )
         raise ChannelViolation(PRECONDITION_FAILED, text, class_id, method_id)

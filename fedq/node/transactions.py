@@ -125,7 +125,7 @@ class Transactions:
             if delivery.fragment in self.state.map.fragments:
                 fragments[delivery.fragment] = None
         elsewhere = any(reach.nodes for reach in reaches)
-        if len(fragments) + elsewhere > 1:
+        if len(fragments) > 1 or elsewhere:
             queues = {self.state.map.fragments[f].queue.name: None for f in fragments}
             names = ", ".join(sorted(queues)) + (" and queues of other nodes" if elsewhere else "")
             raise _refusal(
