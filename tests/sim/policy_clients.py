@@ -261,7 +261,7 @@ class Worker(Actor):
         letter = self.book.delivered(plan.queue, self.label, properties, body, method.redelivered)
         if letter is None:
             return
-        self.book.registry.receives(self._registration, self.queue.single)
+        self.book.registry.receives(self._registration, self.queue)
         self._working[tag] = letter
         if plan.prefetch and len(self._working) > plan.prefetch:
             self.ledger.broken(f"{self.label}: {len(self._working)} unacknowledged, prefetch "

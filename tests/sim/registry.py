@@ -4,15 +4,15 @@ Inputs: consumers that ask, are admitted, receive, settle and leave. Output: pro
 run's `Ledger`: a second consumer of a queue with a single active one, or a better consumer that
 was passed over. Both are judged in calm phases only: after a failover the order is settled anew.
 
-Two things are as they are (docs/TESTING.md): what is on its way when the single active consumer
-leaves may reach the next one of its node; and a node whose consumers have no priority asks for
-messages when it hears of some, so those with a negative priority elsewhere may come first.
+One thing is as it is (docs/TESTING.md): of several fragments, a node whose consumers have no
+priority asks for messages when it hears of some; those with a negative priority may come first.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
 from tests.sim.checkers import Ledger
+from tests.sim.policies import PolicyQueue
 from tests.sim.world import MS
 
 #: For so long a better consumer must have been idle: nodes hear of it by a message.
@@ -31,7 +31,7 @@ class Registration:
     prefetch: int
     asked_us: int
     since_us: int | None = None
-    ended_us: int | None = None
+    ended: bool = False
     unacked: int = 0
     #: When it last received something.
     served_us: int = 0
@@ -41,7 +41,7 @@ class Registration:
     @property
     def living(self) -> bool:
         """It has neither cancelled nor gone."""
-        return self.ended_us is None
+        return not self.ended
 
     def describe(self) -> str:
         """Who it is."""
@@ -71,26 +71,25 @@ class Registry:
 
     def end(self, registration: Registration) -> None:
         """It cancels, or its connection is gone: from here on it is nobody's rival."""
-        registration.ended_us = self.world.now_us
+        registration.ended = True
 
     def gone(self, holder: str) -> None:
         """The connection is gone."""
         for registrations in self.by_queue.values():
             for registration in registrations:
-                if registration.holder == holder and registration.ended_us is None:
-                    registration.ended_us = self.world.now_us
+                if registration.holder == holder:
+                    registration.ended = True
 
-    def receives(self, mine: Registration, single: bool) -> None:
+    def receives(self, mine: Registration, queue: PolicyQueue) -> None:
         """A delivery reached it: was it its turn?"""
         now_us = self.world.now_us
         calm = self.good_network and not self.ledger.fault_between(mine.asked_us, now_us)
         if calm and mine.living:
-            handed_over = self._handed_over(mine.queue)
             for other in self.by_queue[mine.queue]:
-                if single and not handed_over and self._is_before(other, mine):
+                if queue.single and self._is_before(other, mine):
                     self.ledger.broken(f"{mine.describe()} got a message from {mine.queue}, "
                                        f"whose active consumer is {other.describe()}")  # fmt: skip
-                elif not single and self._is_better(other, mine):
+                elif not queue.single and self._is_better(other, mine, queue):
                     self.world.after(SOON_US, partial(self._check_served, other, mine, now_us))
         mine.unacked += 1
         mine.served_us = now_us
@@ -131,17 +130,10 @@ class Registry:
     def _is_before(self, other: Registration, mine: Registration) -> bool:
         return other.living and other.since_us is not None and other.since_us < mine.asked_us
 
-    def _is_better(self, other: Registration, mine: Registration) -> bool:
+    def _is_better(self, other: Registration, mine: Registration, queue: PolicyQueue) -> bool:
         here = other.living and other.since_us is not None
-        return here and other.priority > max(0, mine.priority) and self._is_idle(other)
-
-    def _handed_over(self, queue: str) -> bool:
-        """Whether a consumer left a moment ago: what was on its way to it may go to the next."""
-        recent_us = self.world.now_us - SOON_US
-        return any(
-            each.ended_us is not None and each.ended_us >= recent_us
-            for each in self.by_queue[queue]
-        )
+        least = mine.priority if queue.one_place else max(0, mine.priority)
+        return here and other.priority > least and self._is_idle(other)
 
     def _is_idle(self, registration: Registration) -> bool:
         free = not registration.prefetch or registration.unacked < registration.prefetch

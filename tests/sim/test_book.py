@@ -247,7 +247,7 @@ def test_a_single_active_consumer_is_alone(pause_us: int, found: int) -> None:
     if pause_us:
         here.gone("c#1")
         live(here, pause_us)
-    here.registry.receives(second, single=True)
+    here.registry.receives(second, replace(PLAIN, single=True))
     assert len(problems(here)) == found
 
 
@@ -258,7 +258,7 @@ def test_a_better_consumer_that_is_idle_is_not_passed_over() -> None:
     for each in (better, worse):
         here.registry.begin(each)
     live(here, IDLE_US + 1 * MS)
-    here.registry.receives(worse, single=False)
+    here.registry.receives(worse, PLAIN)
     live(here, SOON_US)
     assert "was idle" in problems(here)[0]
 
