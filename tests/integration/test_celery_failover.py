@@ -5,9 +5,11 @@ runs at least once; one that runs twice says so by its `redelivered` flag.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pika.exceptions import AMQPError
 
 from tests.integration.celery_app import Setting, read_events
 from tests.integration.celery_worker import ALONE, Worker, client, urls
@@ -19,16 +21,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.patience(150)]
 
 QUEUE = "work"
 TASKS = 60
-
-#: A task's results wait in this queue of the client, which Celery declares auto-delete.
-DELETED_UNUSED = pytest.mark.xfail(
-    reason="a failover deletes an auto-delete queue that nobody has consumed from yet",
-    strict=False,
-)
-FREED_LATE = pytest.mark.xfail(
-    reason="a name is taken (405) until its node counts as down, or until its release is committed",
-    strict=False,
-)
 
 
 @pytest.fixture
@@ -144,7 +136,6 @@ def worker_logs(directory: Path) -> str:
     return "".join(path.read_text(errors="replace") for path in directory.glob("*.log"))
 
 
-@DELETED_UNUSED
 def test_results_wait_for_a_client_that_asks_later(three: Cluster, tmp_path: Path) -> None:
     """The node that serves the queue of results is killed before anybody consumes from it."""
     records = tmp_path / "records"
@@ -162,7 +153,6 @@ def test_results_wait_for_a_client_that_asks_later(three: Cluster, tmp_path: Pat
         assert [result.get(timeout=10) for result in results] == [f"{n}" for n in range(20)]
 
 
-@FREED_LATE
 def test_every_node_is_killed_in_turn(three: Cluster, tmp_path: Path) -> None:
     """Two workers, one client, each node once: as a rolling restart that nobody prepared."""
     records = tmp_path / "records"
@@ -185,7 +175,6 @@ def test_every_node_is_killed_in_turn(three: Cluster, tmp_path: Path) -> None:
     check_once_or_marked(records)
 
 
-@FREED_LATE
 @pytest.mark.parametrize("end", ["close", "kill"])
 def test_the_name_of_an_exclusive_queue_is_free_again_elsewhere(three: Cluster, end: str) -> None:
     """A worker's mailbox has a fixed name and is exclusive: 405 would end the worker for good.
@@ -205,4 +194,6 @@ def test_the_name_of_an_exclusive_queue_is_free_again_elsewhere(three: Cluster, 
         after.channel().queue_declare("mailbox", exclusive=True)
         after.close()
         if end == "kill":
+            with suppress(AMQPError):
+                before.close()
             three.restart(first)
