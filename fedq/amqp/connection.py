@@ -418,8 +418,12 @@ class Connection:
     def _open_channel(self, channel: int, payload: bytes, commands: list[Command]) -> None:
         method = decode_method(payload)
         channels_max = self._opening.channels_max
-        if channel > channels_max:
-            text = f"channel {channel} is beyond the agreed channel_max {channels_max}"
+        if len(self._channels) >= channels_max:
+            # Their number counts, as in RabbitMQ, not the numbers they have.
+            text = (
+                f"number of channels opened ({len(self._channels)}) has reached the negotiated "
+                f"channel_max ({channels_max})"
+            )
             raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
         self._channels[channel] = Channel()
         self.send(channel, ChannelOpenOk())

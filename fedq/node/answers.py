@@ -40,6 +40,9 @@ class Answers:
             return
         if method is not None:
             self.reply(channel, method)
+        notices, channel.notices = channel.notices, []
+        for notice in notices:
+            self.reply(channel, notice)
         self.state.answered[channel] = None
 
     def refuse(self, channel: Channel, refused: Refused, request: Method) -> None:

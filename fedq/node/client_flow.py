@@ -251,6 +251,8 @@ class ClientFlow:
     def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
         if channel.leaving and isinstance(method, _FOR_PRESENT_CLIENTS):
             return
+        if self.state.dirty_publishers:
+            self.publishing.outlets.flush_all()
         handler = self._handlers.get(type(method))
         if handler is None:
             if isinstance(method, m.ChannelFlowOk):

@@ -424,7 +424,12 @@ class ConsumeFlow:
             channel = consumer.channel
             del channel.consumers[consumer.tag]
             hub.remove(consumer)
-            if capability(channel.client, "consumer_cancel_notify"):
+            if not capability(channel.client, "consumer_cancel_notify"):
+                continue
+            if channel.waiting:
+                # Who deletes a queue hears first that it is deleted, and then what went with it.
+                channel.notices.append(BasicCancel(consumer.tag, True))
+            else:
                 channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
                 self.state.dirty_clients[channel.client] = None
 

@@ -201,10 +201,8 @@ class Node:
         self.map.release_waiting()
         self.private.release_waiting()
         resumed = self.clients.resume_answered()
-        publishers, state.dirty_publishers = state.dirty_publishers, {}
-        for fragment in publishers:
-            if fragment in state.publishers:
-                self.outlets.flush(fragment)
+        publishers = bool(state.dirty_publishers)
+        self.outlets.flush_all()
         for node in state.peers:
             self.relays.flush(node)
         queues, state.dirty_queues = state.dirty_queues, {}

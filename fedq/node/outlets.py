@@ -134,6 +134,13 @@ class Outlets:
 
     # --- the end of a turn -------------------------------------------------------------------
 
+    def flush_all(self) -> None:
+        """What was published in this turn sets out: what is asked now comes behind it."""
+        publishers, self.state.dirty_publishers = self.state.dirty_publishers, {}
+        for fragment in publishers:
+            if fragment in self.state.publishers:
+                self.flush(fragment)
+
     def flush(self, fragment: FragmentId) -> None:
         """What was added to a publisher in this turn goes to the fragment's primary."""
         state, publisher = self.state, self.state.publishers[fragment]

@@ -404,13 +404,12 @@ class QueueRequests:
         if refused is not None:
             self.answers.refuse(channel, refused, request)
             return
+        self.answers.wait(channel)
         self.drop_private([private])
         answer = None if request.no_wait else QueueDeleteOk(totals.ready)
         if not private.claimed:
-            if answer is not None:
-                self.answers.reply(channel, answer)
+            self.answers.finish(channel, answer)
             return
-        self.answers.wait(channel)
         self.registrations.when_released(
             private.key,
             lambda: self.answers.when_everywhere(lambda: self.answers.finish(channel, answer)),

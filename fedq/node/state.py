@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
+from fedq.amqp.method_types import Method
 from fedq.core.ids import (
     ConnectionId,
     FragmentId,
@@ -109,6 +110,7 @@ class Channel:
 
     __slots__ = (
         "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "leaving",
+        "notices",
         "number", "prefetch", "prefetch_global", "reply_queue", "sticky", "tags_made",
         "transaction", "unacked", "waiting",
     )  # fmt: skip
@@ -135,6 +137,8 @@ class Channel:
         #: The name an empty queue name stands for (specification: last declared on the channel).
         self.last_queue = ""
         self.tags_made = 0
+        #: What the client is told once its request is answered.
+        self.notices: list[Method] = []
         #: A request waits for the cluster; what comes after it waits in `backlog`.
         self.waiting = False
         self.backlog: deque[Publishes | Settles | Request] = deque()

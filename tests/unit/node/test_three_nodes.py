@@ -28,8 +28,10 @@ from fedq.amqp.methods import (
     QueueDeleteOk,
     QueuePurge,
     QueuePurgeOk,
+    encode_method,
 )
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.amqp.wire import publish
+from tests.unit.node.harness import PERSISTENT, Client, Cluster
 
 
 @pytest.fixture
@@ -281,3 +283,24 @@ def test_a_deleted_exclusive_queue_is_gone_everywhere(cluster: Cluster) -> None:
     one.ask(QueueDelete("mine"), QueueDeleteOk)
     for client in (one, two):
         assert client.ask(QueueDeclare("mine", passive=True), ChannelClose).reply_code == 404
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_what_a_client_asks_comes_behind_what_it_published(cluster: Cluster, where: int) -> None:
+    client = declared(cluster)[where]
+    message = publish(1, "", "orders", b"a", PERSISTENT, 0)
+    client.write(message + encode_method(1, BasicGet("orders", no_ack=True)))
+    client.cluster.wait_for(lambda: client.has(BasicGetOk))
+    client.write(message + encode_method(1, QueuePurge("orders")))
+    client.cluster.wait_for(lambda: client.has(QueuePurgeOk))
+    assert client.take(QueuePurgeOk).message_count == 1
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_who_deletes_a_queue_hears_that_first(cluster: Cluster, exclusive: bool) -> None:
+    client = cluster.client("n2")
+    client.ask(QueueDeclare("brief", exclusive=exclusive), QueueDeclareOk)
+    client.ask(BasicConsume("brief", "c"), BasicConsumeOk)
+    client.send(QueueDelete("brief"))
+    client.cluster.wait_for(lambda: client.has(BasicCancel))
+    assert [type(method) for method in client.heard()] == [QueueDeleteOk, BasicCancel]
