@@ -17,7 +17,7 @@ def check_room(channel: Channel, transaction: Transaction, class_id: int, method
     size = sum(each.size for each in others if each is not None)
     if size > transaction_bytes_max or steps > transaction_steps_max:
         text = (
-            f"a transaction holds at most {transaction_steps_max} steps, and those of one connection "
+            f"a transaction holds at most {transaction_steps_max} steps, and all of one connection "
             f"{transaction_bytes_max} bytes: commit more often"
         )
         raise ChannelViolation(PRECONDITION_FAILED, text, class_id, method_id)

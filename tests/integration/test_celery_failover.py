@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pika.exceptions  # type: ignore[import-untyped]
 import pytest
-from pika.exceptions import AMQPError
 
 from tests.integration.celery_app import Setting, read_events
 from tests.integration.celery_worker import ALONE, Worker, client, urls
@@ -194,6 +194,6 @@ def test_the_name_of_an_exclusive_queue_is_free_again_elsewhere(three: Cluster, 
         after.channel().queue_declare("mailbox", exclusive=True)
         after.close()
         if end == "kill":
-            with suppress(AMQPError):
+            with suppress(pika.exceptions.AMQPError):
                 before.close()
             three.restart(first)
