@@ -17,7 +17,7 @@ ARGS ?=
 
 CODE := fedq tests demo loadtests scripts conformance
 
-.PHONY: help setup check test unit integration differential sim conformance fuzz bench micro demo demo-celery protos format clean
+.PHONY: help setup check test unit integration celery differential sim conformance fuzz bench micro demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -40,14 +40,20 @@ check: setup ## Style, types, floors, generated files, tidiness.
 	$(BIN)/python scripts/draw_pictures.py --check
 	$(BIN)/python -m pytest -q tests/tidy
 
-test: check unit sim integration ## Everything the CI runs.
+test: check unit sim ## Everything the CI runs.
+	@# Celery's workers mostly wait: beside the others they cost no time of their own.
+	$(MAKE) --no-print-directory --output-sync --jobs 2 integration celery
 
 unit: setup ## Tests that start no processes.
 	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
 	    --ignore=tests/differential $(ARGS)
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
-	$(BIN)/python -m pytest -q tests/integration tests/differential $(ARGS)
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration tests/differential \
+	    --ignore-glob='*test_celery*' $(ARGS)
+
+celery: setup ## Celery's workers and clients on one node and on three.
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration/test_celery*.py $(ARGS)
 
 differential: setup ## Random scripts against fedq and a RabbitMQ, frame by frame.
 	$(BIN)/python -m tests.differential --scripts $(SCRIPTS) $(ARGS)
