@@ -159,11 +159,9 @@ class Ledger:
         """Nothing has gone wrong in this whole run."""
         return not self._faults
 
-    def faults_since(self, since_us: int) -> int:
-        """How many things have been wrong, or left to be settled, since then."""
-        return sum(
-            ended_us is None or ended_us + SETTLE_US >= since_us for _, ended_us in self._faults
-        )
+    def faults_begun(self, first_us: int, last_us: int) -> int:
+        """How many things went wrong in that time."""
+        return sum(first_us <= begun_us <= last_us for begun_us, _ in self._faults)
 
     def unanswered(self, label: str, request: str) -> None:
         """A client gave up waiting for an answer."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from fedq.core.seeds import Rng
 from tests.sim import inspect_node
 from tests.sim.actors import Actor
-from tests.sim.book import Book
+from tests.sim.book import SLOWLY_COMMITTED_US, Book
 from tests.sim.checkers import Ledger
 from tests.sim.clients import Numbers
 from tests.sim.closing import Drainer
@@ -34,6 +34,7 @@ class Party:
         numbers: Numbers,
         strict: bool,
         good_network: bool,
+        slow_disks: bool,
     ) -> None:
         """`strict`: no living node can be taken for dead in this run."""
         self.world = world
@@ -43,6 +44,8 @@ class Party:
         common = (world, ledger, hosts)
         self.book = Book(ledger, plan, len(hosts), good_network)
         ledger.on_gone.append(self.book.gone)
+        if slow_disks:
+            self.book.committed_us = SLOWLY_COMMITTED_US
         self.setup = PolicySetup(*common, plan.queues)
         #: Those whose work the run waits for, and those who leave when all that came is seen.
         self.senders: list[Actor] = [

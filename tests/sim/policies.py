@@ -144,8 +144,9 @@ class PolicyPlan:
     tenants: tuple[TenantPlan, ...] = ()
     #: How far each node's wall clock is from the true time.
     skews_ms: tuple[int, ...] = field(default=())
-    #: The run's faults are total stops with power cuts, and nothing else.
-    cut_off: bool = False
+    #: Processes die in this way, and nothing else goes wrong ("none": nothing at all does, since
+    #: much is judged in calm phases only); None: faults are as the other dice say.
+    kills: str | None = None
 
     def skew_ms(self, number: int) -> int:
         """That of the node with this number."""
@@ -189,6 +190,7 @@ def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPl
         ),
         workers=tuple(workers),
         skews_ms=tuple(generator.randint(0, skew_ms) for _ in range(nodes)),
+        kills=generator.choice((None, None, None, "none", "single")),
     )
 
 
@@ -215,7 +217,7 @@ def _draw_queue(generator: Rng, name: str, target: str | None) -> PolicyQueue:
     if _chance(generator, 0.1):
         max_bytes = generator.choice((100, 1_000))
     if _chance(generator, 0.35):
-        limit = generator.choice((0, 1, 3, 6))
+        limit = generator.choice((0, 1, 4, 20))
     return PolicyQueue(
         name=name,
         durable=_chance(generator, 0.8),
@@ -260,12 +262,14 @@ def _draw_sender(
 
 
 def _draw_worker(generator: Rng, names: tuple[str, ...], lite: bool) -> WorkerPlan:
+    priority = generator.choice((0, 0, 0, 1, 5, -1))
     return WorkerPlan(
         queue=names[0] if _chance(generator, 0.7) else generator.choice(names),
-        prefetch=generator.choice((0, 1, 1, 3, 50)),
+        # Whoever is better and always idle must get everything.
+        prefetch=generator.choice((0, 0, 3, 50) if priority > 0 else (0, 1, 1, 3, 50)),
         work_us=generator.choice((1, 5, 30, 200, 800)) * MS,
-        priority=generator.choice((0, 0, 0, 1, 5, -1)),
-        requeue=generator.choice((0.0, 0.2, 0.7, 0.9)),
+        priority=priority,
+        requeue=generator.choice((0.0, 0.2, 0.7, 0.95)),
         reject=generator.choice((0.0, 0.05, 0.3)),
         vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
         cancel=generator.choice((0.0, 0.1)),
@@ -284,8 +288,8 @@ def _draw_transactions(generator: Rng, lite: bool) -> PolicyPlan:
     )
     tokens = generator.randint(40, 150)
     # That a transaction is whole shows best where all processes die, and the disks with them.
-    cut_off = not lite and _chance(generator, 0.5)
-    return PolicyPlan((queue,), (), (), queue, tokens, transactors, cut_off=cut_off)
+    kills = "all_stop" if _chance(generator, 0.5) else None
+    return PolicyPlan((queue,), (), (), queue, tokens, transactors, kills=kills)
 
 
 def _draw_tenant(generator: Rng) -> TenantPlan:

@@ -83,7 +83,8 @@ class Run:
         self.party: Party | None = None
         if plan.policies is not None:
             strict = plan.faults.only_kills and calm
-            self.party = Party(*common, plan.policies, self.numbers, strict, calm)
+            slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
+            self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
 
     def go(self) -> None:
         """The whole run; problems gather in the ledger."""

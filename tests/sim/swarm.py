@@ -92,8 +92,8 @@ def draw(seed: int, lite: bool = False) -> Plan:
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite)
     if policies is None:
         return plan
-    if policies.cut_off:
-        faults = FaultPlan("all_stop", 700 * MS)
+    if policies.kills is not None and not lite:
+        faults = FaultPlan(policies.kills, 1_000 * MS)
         net = replace(plan.net, loss=0.0, duplicate=0.0, reorder=0.0)
         plan = replace(plan, faults=faults, net=net, disk=replace(plan.disk, power_cut=1.0))
     return replace(
