@@ -175,6 +175,8 @@ def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPl
     if _chance(generator, 0.12):
         tenants = tuple(_draw_tenant(generator) for _ in range(generator.choice((2, 3, 4))))
         return PolicyPlan((), (), (), tenants=tenants)
+    if _chance(generator, 0.15):
+        return _draw_stubborn(generator) if _chance(generator, 0.5) else _draw_ranked(generator)
     queues = _draw_queues(generator)
     names = tuple(queue.name for queue in queues if queue.name != SINK)
     workers = [_draw_worker(generator, names, lite) for _ in range(generator.choice(WORKERS))]
@@ -290,6 +292,28 @@ def _draw_transactions(generator: Rng, lite: bool) -> PolicyPlan:
     # That a transaction is whole shows best where all processes die, and the disks with them.
     kills = "all_stop" if _chance(generator, 0.5) else None
     return PolicyPlan((queue,), (), (), queue, tokens, transactors, kills=kills)
+
+
+def _draw_stubborn(generator: Rng) -> PolicyPlan:
+    """Messages come back for a long time, while their fragment's node dies."""
+    queue = PolicyQueue("pq0", replicas=generator.choice((0, 3)), target=SINK, limit=20)
+    sender = SenderPlan(("pq0",), generator.randint(5, 20), 5, 20 * MS, 1.0)
+    workers = [
+        WorkerPlan("pq0", 3, generator.choice((10, 30, 60)) * MS, requeue=0.95)
+        for _ in range(generator.choice((2, 3)))
+    ]
+    return PolicyPlan((queue, PolicyQueue(SINK)), (sender,), tuple(workers), kills="single")
+
+
+def _draw_ranked(generator: Rng) -> PolicyPlan:
+    """A few messages, and consumers of all ranks that are idle, mostly."""
+    queue = PolicyQueue("pq0", fragments=generator.choice((1, 1, 2)))
+    sender = SenderPlan(("pq0",), generator.randint(20, 60), 1, 40 * MS, 1.0)
+    workers = [
+        WorkerPlan("pq0", 0, 1 * MS, priority=priority)
+        for priority in generator.sample((-1, 0, 1, 5), generator.choice((3, 4)))
+    ]
+    return PolicyPlan((queue,), (sender,), tuple(workers), kills="none")
 
 
 def _draw_tenant(generator: Rng) -> TenantPlan:
