@@ -128,6 +128,7 @@ def _plain(text: str) -> str:
     """One line that breaks no table."""
     # Addresses in memory and directories differ from machine to machine and say nothing.
     text = re.sub(r"0x[0-9a-f]{6,}", "0x…", " ".join(text.split()))
+    text = re.sub(r"https?://\S+", "…", text)
     text = re.sub(r"(?<![\w:/])(/[\w.@+-]+)+/(?=[\w.@+-])", "…/", text)
     text = text.replace("|", "/").replace("<", "&lt;").replace(">", "&gt;")
     return text if len(text) <= _WHY_CHARACTERS else text[: _WHY_CHARACTERS - 1] + "…"
