@@ -40,9 +40,13 @@ class Book:
         self.good_network = good_network
         self.registry = Registry(ledger, good_network)
         self.committed_us = COMMITTED_US
+        #: In this run processes die, and no living one is taken for dead.
+        self.only_kills = False
         #: Clients dropped connections: deliveries may have been missed.
         self.vanished = False
         self._held: dict[tuple[str, int], str] = {}
+        #: When a letter that had not died was last acknowledged or rejected.
+        self._ended: dict[int, int] = {}
         self._last_seen: dict[tuple[str, str, str], int] = {}
         self._drained_last: dict[str, Letter] = {}
 
@@ -95,6 +99,9 @@ class Book:
             self.broken(f"nacked by a queue that refuses nothing: {letter.describe()}")
         if self.calm_since(letter.sent_us):
             self._check_unseen(letter)
+        if self.ledger.on_confirm is not None:
+            # The best moment, too: it is on its way to where the dead go.
+            self.ledger.on_confirm()
 
     def returned(self, body: bytes) -> None:
         """basic.return: its queue is not there."""
@@ -124,9 +131,7 @@ class Book:
             self._check_times(letter, sight)
             self._check_order(letter, sight)
         letter.sights.append(sight)
-        if letter.nacked_us is not None and not self.ledger.fault_between(
-            letter.sent_us, letter.nacked_us
-        ):
+        if letter.nacked_us is not None and not self.in_doubt(letter.sent_us, letter.nacked_us):
             self._check_unseen(letter)
         self._held[queue_name, letter.number] = holder
         return letter
@@ -186,6 +191,10 @@ class Book:
             self.broken(f"P3: {sight.holder} got a repeat that is not marked: {letter.describe()}")
         if letter.acked and calm:
             self.broken(f"P3: {sight.holder} got an acknowledged letter: {letter.describe()}")
+        ended_us = self._ended.get(letter.number)
+        if ended_us is not None and not sight.deaths and self._is_kept_end(letter, ended_us):
+            self.broken(f"P3: {sight.holder} got it after it was acknowledged or rejected, at "
+                        f"{ended_us / MS:.3f}: {letter.describe()}")  # fmt: skip
         holder = self._held.get((sight.queue, letter.number))
         if holder is not None and calm:
             self.broken(f"P2: {sight.holder} got what {holder} holds: {letter.describe()}")
@@ -193,6 +202,11 @@ class Book:
         certain = self.ledger.faultless and self.registry.steady(sight.queue)
         if certain and sight.redelivered and not before and not sight.deaths:
             self.broken(f"P3: {sight.holder} got it first as redelivered: {letter.describe()}")
+
+    def _is_kept_end(self, letter: Letter, ended_us: int) -> bool:
+        """Whether no fault can have kept that end from being committed."""
+        doubt = self.in_doubt(letter.sent_us, ended_us + self.committed_us)
+        return self.good_network and not doubt and not self._may_double(letter.queue)
 
     def _check_returns(self, letter: Letter, sight: Sight) -> None:
         """x-delivery-count, and the end of patience (delivery limit)."""
@@ -266,6 +280,12 @@ class Book:
             and not letter.returned
         )
 
+    def in_doubt(self, first_us: int, last_us: int) -> bool:
+        """Whether something was wrong then; where nothing but kills is, not before they happen."""
+        if self.only_kills:
+            return self.ledger.crash_between(first_us, last_us)
+        return self.ledger.fault_between(first_us, last_us)
+
     def _check_unseen(self, letter: Letter) -> None:
         """What was refused in calm times is nowhere, or where the dead go."""
         if any(not sight.deaths for sight in letter.sights):
@@ -279,12 +299,12 @@ class Book:
     def acked(self, letter: Letter, queue: str, holder: str) -> None:
         """A client sends basic.ack."""
         letter.acked = True
-        self._release(letter, queue, holder)
+        self._end(letter, queue, holder)
 
     def rejected(self, letter: Letter, queue: str, holder: str) -> None:
         """A client sends basic.reject or nack without requeue."""
         letter.rejected[queue] = None
-        self._release(letter, queue, holder)
+        self._end(letter, queue, holder)
 
     def requeued(self, letter: Letter, queue: str, holder: str) -> None:
         """A client gives it back."""
@@ -307,6 +327,12 @@ class Book:
         same_way = letter.queue is last.queue and letter.sights[-1].deaths == last.sights[-1].deaths
         if queue.max_priority and same_way and letter.priority > last.priority:
             self.broken(f"drained {last.describe()} before {letter.describe()}")
+
+    def _end(self, letter: Letter, queue: str, holder: str) -> None:
+        sight = next(s for s in reversed(letter.sights) if (s.queue, s.holder) == (queue, holder))
+        if not sight.deaths:
+            self._ended[letter.number] = self.world.now_us
+        self._release(letter, queue, holder)
 
     def _release(self, letter: Letter, queue: str, holder: str) -> None:
         if self._held.get((queue, letter.number)) == holder:

@@ -120,6 +120,8 @@ class Ledger:
         self.only_kills = False
         #: Called at each confirm: the best moment for something to go wrong.
         self.on_confirm: Callable[[], None] | None = None
+        #: When processes were killed; a fault of that kind begins when it is planned, earlier.
+        self.crashes_us: list[int] = []
         #: Hear of every connection that is gone.
         self.on_gone: list[Callable[[str], None]] = []
         self._alive: dict[str, Callable[[], bool]] = {}
@@ -158,6 +160,10 @@ class Ledger:
     def faultless(self) -> bool:
         """Nothing has gone wrong in this whole run."""
         return not self._faults
+
+    def crash_between(self, first_us: int, last_us: int) -> bool:
+        """Whether a kill, or what it left to be settled, touched that time."""
+        return any(first_us - SETTLE_US <= at_us <= last_us for at_us in self.crashes_us)
 
     def faults_begun(self, first_us: int, last_us: int) -> int:
         """How many things went wrong in that time."""

@@ -150,6 +150,7 @@ class Faults:
 
     def _crash(self, host: Host, life: int) -> None:
         if host.life == life and host.alive and self._active:
+            self.ledger.crashes_us.append(self.world.now_us)
             host.crash("killed")
         delay_us = between(self._random, 100 * MS, self._random.choice((500 * MS, 4 * SECOND)))
         self.world.after(delay_us, partial(self._revive, host))

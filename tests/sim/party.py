@@ -44,6 +44,7 @@ class Party:
         common = (world, ledger, hosts)
         self.book = Book(ledger, plan, len(hosts), good_network)
         ledger.on_gone.append(self.book.gone)
+        self.book.only_kills = strict
         if slow_disks:
             self.book.committed_us = SLOWLY_COMMITTED_US
         self.setup = PolicySetup(*common, plan.queues)

@@ -7,7 +7,9 @@ them and consumes from them, transactions on one queue, and tenants of queues th
 Seeds without policies keep the history that they had before there were any.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from fedq.amqp.values import TableValue
 from fedq.core.seeds import Rng, derive
@@ -175,8 +177,8 @@ def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPl
     if _chance(generator, 0.12):
         tenants = tuple(_draw_tenant(generator) for _ in range(generator.choice((2, 3, 4))))
         return PolicyPlan((), (), (), tenants=tenants)
-    if _chance(generator, 0.15):
-        return _draw_stubborn(generator) if _chance(generator, 0.5) else _draw_ranked(generator)
+    if _chance(generator, 0.35):
+        return generator.choice(_SPECIAL)(generator)
     queues = _draw_queues(generator)
     names = tuple(queue.name for queue in queues if queue.name != SINK)
     workers = [_draw_worker(generator, names, lite) for _ in range(generator.choice(WORKERS))]
@@ -316,6 +318,47 @@ def _draw_ranked(generator: Rng) -> PolicyPlan:
     return PolicyPlan((queue,), (sender,), tuple(workers), kills="none")
 
 
+def _draw_dying(generator: Rng) -> PolicyPlan:
+    """Many die, are refused or rejected, while the nodes of their fragments die as well."""
+    copies = generator.choice((0, 0, 3))
+    queue = PolicyQueue(
+        "pq0",
+        replicas=copies,
+        fragments=generator.choice((1, 2)),
+        ttl_ms=generator.choice((None, None, 200)),
+        max_length=generator.choice((1, 5)),
+        overflow="reject-publish-dlx",
+        target=SINK,
+    )
+    senders = (
+        SenderPlan(("pq0",), generator.randint(60, 120), 5, 100 * MS, 1.0),
+        SenderPlan(("pq0",), generator.randint(60, 120), 1, 20 * MS, 1.0),
+    )
+    workers = (WorkerPlan("pq0", 3, 5 * MS, reject=0.8),) if _chance(generator, 0.5) else ()
+    kills = generator.choice(("single", "single", "all_stop"))
+    sink = PolicyQueue(SINK, replicas=copies, fragments=generator.choice((1, 3)))
+    return PolicyPlan((queue, sink), senders, workers, kills=kills)
+
+
+def _draw_dropping(generator: Rng) -> PolicyPlan:
+    """Nobody consumes: a length alone decides what is left."""
+    queue = PolicyQueue(
+        "pq0", max_length=generator.choice((3, 10)), target=generator.choice((None, SINK))
+    )
+    senders = tuple(SenderPlan(("pq0",), generator.randint(10, 40), 5, 30 * MS, 1.0) for _ in "ab")
+    queues = (queue,) if queue.target is None else (queue, PolicyQueue(SINK))
+    return PolicyPlan(queues, senders, (), kills=generator.choice(("none", "single")))
+
+
+def _draw_priorities(generator: Rng) -> PolicyPlan:
+    """Messages of several priorities wait, are given back, and wait again."""
+    queue = PolicyQueue("pq0", max_priority=generator.choice((1, 5)))
+    priorities = (None, 0, 1, 3, 9)
+    sender = SenderPlan(("pq0",), 80, 20, 20 * MS, 1.0, priorities=priorities)
+    worker = WorkerPlan("pq0", generator.choice((1, 3)), 60 * MS, requeue=0.9, cancel=0.1)
+    return PolicyPlan((queue,), (sender,), (worker,), kills=generator.choice(("none", "single")))
+
+
 def _draw_tenant(generator: Rng) -> TenantPlan:
     return TenantPlan(
         expires_ms=generator.randint(300, SHORT_MS_MAX),
@@ -323,3 +366,10 @@ def _draw_tenant(generator: Rng) -> TenantPlan:
         uses=generator.randint(1, 12),
         how=generator.choice(("declare", "get", "consume")),
     )
+
+
+#: Runs about one thing that the other dice seldom bring about.
+_SPECIAL: Final[tuple[Callable[[Rng], PolicyPlan], ...]] = (
+    _draw_stubborn, _draw_ranked, _draw_dropping, _draw_priorities,
+    _draw_dying, _draw_dying, _draw_dying, _draw_dying,
+)  # fmt: skip

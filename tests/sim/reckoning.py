@@ -26,7 +26,7 @@ class Reckoning:
                 first: PolicyQueue | None = letter.queue
             elif letter.nacked_us is not None and letter.queue.overflow == "reject-publish-dlx":
                 target = letter.queue.target
-                doubt = self.ledger.fault_between(letter.sent_us, letter.nacked_us)
+                doubt = self.book.in_doubt(letter.sent_us, letter.nacked_us)
                 first = None if doubt or target is None else self.book.queues[target]
             else:
                 first = None
