@@ -44,7 +44,10 @@ def value_text(value: object) -> str:
     elif value is None:
         text = "undefined"
     else:
-        text = orjson.dumps(value, default=str).decode()
+        try:
+            text = orjson.dumps(value, default=str).decode()
+        except orjson.JSONEncodeError:  # An integer beyond 64 bits, which no field table holds.
+            text = str(value)
     return text[:VALUE_CHARACTERS_MAX]
 
 

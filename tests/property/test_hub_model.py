@@ -234,15 +234,16 @@ class HubMachine(RuleBasedStateMachine):
 
     def free(self) -> int:
         """What all the consumers together would take."""
-        groups: dict[int, None] = {}
+        # Of those that share an allowance one is reckoned with at a time, one with appetite.
+        shared: dict[int, int] = {}
         free = 0
         for consumer in self.hub.consumers:
-            if consumer.group is not None:
-                if id(consumer.group) in groups:
-                    continue
-                groups[id(consumer.group)] = None
-            free += min(consumer.free(), credit_window_max)
-        return free
+            own = min(consumer.free(), credit_window_max)
+            if consumer.group is None:
+                free += max(0, own)
+            else:
+                shared[id(consumer.group)] = max(0, own, shared.get(id(consumer.group), 0))
+        return free + sum(shared.values())
 
     # --- what must hold --------------------------------------------------------------------------
 
