@@ -295,6 +295,7 @@ class ClientFlow:
             self._drop_channel(channel)
             return
         channel.leaving = True
+        self.state.leaving[channel] = None
         self._forget_number(channel)
         self._remove_consumers(channel)
 
@@ -321,6 +322,7 @@ class ClientFlow:
     def _drop_channel(self, channel: Channel) -> None:
         """The channel's consumers end, and what they held returns to its queues."""
         channel.closed = True
+        self.state.leaving.pop(channel, None)
         self._forget_number(channel)
         self.consuming.requeue_all(channel)
         self._remove_consumers(channel)

@@ -162,10 +162,10 @@ class ConsumeFlow:
         """What this node's consumers hold, per fragment, ascending. One walk per map change."""
         if self._held_now is None:
             self._held_now = {}
-            for client in self.state.clients.values():
-                for channel in client.channels.values():
-                    for delivery in channel.unacked.deliveries():
-                        self._held_now.setdefault(delivery.fragment, []).append(delivery.position)
+            present = [c for each in self.state.clients.values() for c in each.channels.values()]
+            for channel in (*present, *self.state.leaving):
+                for delivery in channel.unacked.deliveries():
+                    self._held_now.setdefault(delivery.fragment, []).append(delivery.position)
             for positions in self._held_now.values():
                 positions.sort()
         return self._held_now

@@ -416,6 +416,8 @@ class NodeState:
         self.memory_full = False
         #: Answers to relays that wait until it does not any more.
         self.relays_done: list[tuple[NodeId, PeerMessage]] = []
+        #: Channels that are gone once their request is answered: until then they hold deliveries.
+        self.leaving: dict[Channel, None] = {}
         #: Channels whose request waits for the cluster, and since when.
         self.waiting: dict[Channel, int] = {}
         #: Queues whose consumers took as much as one turn gives: they go on in the next one.

@@ -59,7 +59,8 @@ class Party:
         ]
         self.workers.append(Looker(*common, self.book, self.setup))
         self.workers += [
-            Tenant(*common, f"tenant{number}", each) for number, each in enumerate(plan.tenants)
+            Tenant(*common, f"tenant{number}", each, good_network)
+            for number, each in enumerate(plan.tenants)
         ]
         self.transactions: TransactionBook | None = None
         if plan.ledger_queue is not None:

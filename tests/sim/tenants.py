@@ -33,10 +33,17 @@ class Tenant(Actor):
     """See the module's docstring."""
 
     def __init__(
-        self, world: World, ledger: Ledger, hosts: Sequence[Host], name: str, plan: TenantPlan
+        self,
+        world: World,
+        ledger: Ledger,
+        hosts: Sequence[Host],
+        name: str,
+        plan: TenantPlan,
+        good_network: bool,
     ) -> None:
         super().__init__(world, ledger, hosts, name)
         self.plan = plan
+        self.good_network = good_network
         self._rounds = 0
         self._queue = ""
         #: When the last use that was answered was asked for; None: not declared yet.
@@ -108,15 +115,17 @@ class Tenant(Actor):
             if error.refusal.code != NOT_FOUND:
                 raise
             return
-        if used_us is not None and not self.ledger.fault_between(used_us, self.world.now_us):
+        if used_us is not None and self._is_calm_since(used_us):
             self.ledger.broken(f"{self._queue} is there, unused since {used_us / MS:.3f} ms")
+
+    def _is_calm_since(self, since_us: int) -> bool:
+        return self.good_network and not self.ledger.fault_between(since_us, self.world.now_us)
 
     def _judge_loss(self) -> None:
         """The queue is not there: its time must have been over."""
         used_us = self._asked_us if self._used_us is None else self._used_us
         unused_us = self.world.now_us - used_us
-        calm = not self.ledger.fault_between(used_us, self.world.now_us)
-        if calm and unused_us < self.plan.expires_ms * MS:
+        if self._is_calm_since(used_us) and unused_us < self.plan.expires_ms * MS:
             self.ledger.broken(
                 f"{self._queue} is gone {unused_us / MS:.3f} ms after its last use "
                 f"({self.plan.how}), x-expires {self.plan.expires_ms}"

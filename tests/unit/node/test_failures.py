@@ -19,6 +19,9 @@ from fedq.amqp.methods import (
     ConnectionUnblocked,
     QueueDeclare,
     QueueDeclareOk,
+    TxCommit,
+    TxSelect,
+    TxSelectOk,
     encode_method,
 )
 from tests.unit.amqp.wire import publish
@@ -119,6 +122,33 @@ def test_deliveries_of_a_consumer_that_dies_after_a_failover_come_once(scene: Sc
     assert scene.near.deliveries() == ["again: a", "again: b", "again: c"]
     scene.near.send(BasicAck(3, True))
     scene.cluster.pass_ms(100)
+    passive = QueueDeclare("orders", passive=True)
+    assert scene.near.ask(passive, QueueDeclareOk).message_count == 0
+
+
+def test_what_a_leaving_channel_holds_comes_back_once_and_to_one(scene: Scene) -> None:
+    """Its client is gone, but its commit waits for an answer when the primary dies."""
+    cluster = scene.cluster
+    scene.near.publish("orders", "a", "b")
+    scene.far.ask(TxSelect(), TxSelectOk)
+    scene.consume(scene.far)
+    assert scene.far.deliveries() == ["a", "b"]
+    other = cluster.client(scene.third)
+    cluster.disk_waits(scene.backup, True)
+    cluster.kill(scene.primary)
+    scene.far.publish("orders", "c")
+    scene.far.send(TxCommit())
+    scene.far.hang_up()
+    cluster.wait_for(lambda: cluster.primary_of("orders") != scene.primary)
+    scene.consume(other)
+    cluster.pass_ms(300)
+    seen = other.deliveries()
+    cluster.disk_waits(scene.backup, False)
+    cluster.pass_ms(300)
+    seen += other.deliveries()
+    assert sorted(seen) == ["again: a", "again: b", "again: c"]
+    other.send(BasicAck(3, True))
+    cluster.pass_ms(300)
     passive = QueueDeclare("orders", passive=True)
     assert scene.near.ask(passive, QueueDeclareOk).message_count == 0
 
