@@ -87,6 +87,9 @@ def make_app(setting: Setting) -> Celery:
         broker_transport_options={"confirm_publish": True},
         task_acks_late=True,
         worker_prefetch_multiplier=1,
+        # Celery restores the reduced count from a pool thread, on the connection that its main
+        # thread reads: with pool "threads" either may take the other's answer and hang.
+        worker_enable_prefetch_count_reduction=False,
         result_chord_retry_interval=0.2,
     )
     made.conf.update(setting.more)
