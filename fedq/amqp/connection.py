@@ -103,7 +103,7 @@ class Connection:
     __slots__ = (
         "_channels", "_checked", "_deadline_ms", "_deaf", "_heard_ms", "_heartbeat_ms",
         "_next_beat_ms", "_now_ms", "_opening", "_pending", "_state", "_wanted",
-        "frame_bytes_max", "parts",
+        "frame_bytes_max", "parts", "was_left",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +114,9 @@ class Connection:
         self._opening = Opening(settings, Origin(is_loopback, certificate_name))
         #: Bytes for the client, in order; whoever writes them clears the list.
         self.parts: list[bytes] = []
+        #: The client closed it and has the answer: it is for the client to hang up. Some clients
+        #: take an end that comes right behind close-ok for a failure.
+        self.was_left = False
         #: The largest frame either side may send; before the handshake is over, a small one.
         self.frame_bytes_max = self._opening.frame_bytes_max
         self._state = _HEADER
@@ -363,6 +366,7 @@ class Connection:
         if isinstance(method, ConnectionClose):
             self.send(0, ConnectionCloseOk())
             self._end()
+            self.was_left = True
             text = cut_short_string(method.reply_text)
             commands.append(Closed(f"the client closed it: {method.reply_code} {text}"))
         elif isinstance(method, OpeningMethod):

@@ -438,7 +438,7 @@ class ClientFlow:
                 state.out.writes[client.connection] = machine.parts
                 machine.parts = []
             if machine.closed:
-                state.out.closes.append(client.connection)
+                state.out.closes[client.connection] = machine.was_left
         state.dirty_queues.update(state.sated_queues)
         more = bool(state.sated_queues)
         state.sated_queues = {}

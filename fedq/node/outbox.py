@@ -31,8 +31,9 @@ class NodeOut:
     def __init__(self) -> None:
         #: Parts for each client connection, in order.
         self.writes: dict[ConnectionId, list[bytes]] = {}
-        #: Connections to close once their parts are written.
-        self.closes: list[ConnectionId] = []
+        #: Connections to close once their parts are written. True: the client was told that it may
+        #: hang up, and is to do so first.
+        self.closes: dict[ConnectionId, bool] = {}
         #: True: read on; False: stop reading (back-pressure).
         self.reading: dict[ConnectionId, bool] = {}
         self.peers: dict[NodeId, list[PeerFrame]] = {}
@@ -51,7 +52,7 @@ class NodeOut:
     def clear(self) -> None:
         """Empties the lanes after the driver has taken everything."""
         self.writes = {}
-        self.closes = []
+        self.closes = {}
         self.reading = {}
         self.peers = {}
         self.journal = []

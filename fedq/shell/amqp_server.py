@@ -39,6 +39,8 @@ write_buffer_bytes_max: Final = 256 * 1024
 _JOIN_BYTES_MAX: Final = 64 * 1024
 #: How long a closed connection may take to read the last bytes and to close its own side.
 linger_s: Final = 5.0
+#: How long a client that closed its connection may take to hang up, before the server does.
+farewell_s: Final = 2.0
 #: How many clients may be about to log in, and how long one of them is safe from newcomers.
 lobby_clients_max: Final = 2_000
 lobby_safe_s: Final = 1.0
@@ -134,11 +136,14 @@ class AmqpServer:
         if client is not None:
             client.write(parts)
 
-    def close(self, connection: ConnectionId) -> None:
-        """Closes once all is written; a client that does not take it is cut off."""
+    def close(self, connection: ConnectionId, client_first: bool) -> None:
+        """Closes once all is written; a client that does not take it is cut off.
+
+        `client_first`: the client has said goodbye, and has `farewell_s` to hang up by itself.
+        """
         client = self._clients.get(connection)
         if client is not None:
-            client.close()
+            client.close(client_first)
 
     def set_reading(self, connection: ConnectionId, wanted: bool) -> None:
         """Back-pressure: stops or resumes reading what the client sends."""
@@ -380,13 +385,19 @@ class _Client(asyncio.Protocol):
         else:
             self._transport.pause_reading()
 
-    def close(self) -> None:
+    def close(self, client_first: bool) -> None:
         if self._is_over:
             return
         # What still comes is discarded, so there is no bound to it either.
         self._is_held = False
         self.set_reading(True)
         self._is_closing = True
+        if client_first:
+            self._linger = asyncio.get_running_loop().call_later(farewell_s, self._hang_up)
+        else:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
         loop = asyncio.get_running_loop()
         self._linger = loop.call_later(linger_s, self._transport.abort)
         if self._transport.can_write_eof():

@@ -49,7 +49,8 @@ class Outlets(NamedTuple):
     drop_segments: Callable[[list[int]], None]
     send: Callable[[NodeId, list[PeerFrame]], None]
     write: Callable[[ConnectionId, list[bytes]], None]
-    close: Callable[[ConnectionId], None]
+    #: Once all is written; true: the client has said goodbye and hangs up first.
+    close: Callable[[ConnectionId, bool], None]
     set_reading: Callable[[ConnectionId, bool], None]
     propose: Callable[[bytes], bool]
 
@@ -189,9 +190,9 @@ class Turn:
             outlets.send(peer, frames)
         if writes:
             self._write(writes)
-        for connection in closes:
+        for connection, client_first in closes.items():
             self._write_rest(connection)
-            outlets.close(connection)
+            outlets.close(connection, client_first)
         for connection, wanted in reading.items():
             outlets.set_reading(connection, wanted)
         for command in proposals:

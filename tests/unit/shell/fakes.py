@@ -127,7 +127,7 @@ class Recorder:
             drop_segments=lambda segments: self.calls.append(("drop", segments)),
             send=lambda peer, frames: self.calls.append(("send", peer, frames)),
             write=lambda connection, parts: self.calls.append(("write", connection, parts)),
-            close=lambda connection: self.calls.append(("close", connection)),
+            close=lambda connection, first: self.calls.append(("close", connection, first)),
             set_reading=lambda connection, on: self.calls.append(("reading", connection, on)),
             propose=self.propose,
         )

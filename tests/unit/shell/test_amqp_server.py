@@ -70,7 +70,7 @@ def test_a_closed_client_gets_the_reason_though_it_still_sends() -> None:
             # More than the kernel takes: the server has not read it when it closes.
             writer.write(bytes(4_000_000))
             one.server.write(C1, [b"close: you are too loud"])
-            one.server.close(C1)
+            one.server.close(C1, client_first=False)
             assert await reader.read() == b"close: you are too loud"
             before = len(one.node.of("on_bytes"))
             writer.close()
@@ -90,9 +90,48 @@ def test_a_closed_client_that_lingers_is_cut_off(monkeypatch: pytest.MonkeyPatch
                 await until(lambda: one.node.of("on_connected"))
                 # More than the buffers take, and nobody reads.
                 one.server.write(C1, [bytes(20_000_000)])
-                one.server.close(C1)
+                one.server.close(C1, client_first=False)
                 await until(lambda: one.node.of("on_disconnected"))
                 assert one.server.connections == 0
+
+    run(scenario())
+
+
+def test_a_client_that_said_goodbye_hangs_up_first() -> None:
+    async def scenario() -> None:
+        async with served() as one:
+            reader, writer = await asyncio.open_connection(HOST, one.port)
+            await until(lambda: one.node.of("on_connected"))
+            one.server.write(C1, [b"close-ok"])
+            one.server.close(C1, client_first=True)
+            assert await reader.readexactly(8) == b"close-ok"
+            end = asyncio.ensure_future(reader.read())
+            # A whole round trip of another client: the end would have been here by now.
+            _, second = await asyncio.open_connection(HOST, one.port)
+            second.write(b"now")
+            await until(lambda: one.node.of("on_bytes"))
+            assert not end.done()
+            second.close()
+            writer.close()
+            assert await end == b""
+            await until(lambda: one.server.connections == 0, amqp_server.farewell_s / 2)
+
+    run(scenario())
+
+
+def test_a_client_that_said_goodbye_and_stays_sees_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(amqp_server, "farewell_s", 0.05)
+
+    async def scenario() -> None:
+        async with served() as one:
+            reader, writer = await asyncio.open_connection(HOST, one.port)
+            await until(lambda: one.node.of("on_connected"))
+            one.server.close(C1, client_first=True)
+            assert await reader.read() == b""
+            writer.close()
+            await until(lambda: one.server.connections == 0)
 
     run(scenario())
 
@@ -250,7 +289,7 @@ def test_a_connection_closed_while_it_is_held_sees_its_end(
 
             def refuse(connection: ConnectionId, _: bytes) -> None:
                 # The event loop calls this after the read that had the connection held.
-                asyncio.get_running_loop().call_soon(one.server.close, connection)
+                asyncio.get_running_loop().call_soon(one.server.close, connection, False)
 
             one.node.on("on_bytes", refuse)
             writer.write(bytes(4_000_000))
@@ -298,7 +337,7 @@ def test_clients_that_vanish_at_any_moment_do_no_harm(tmp_path: Path, is_secure:
                 one.server.write(connection, [b"a", b"b"])
                 one.server.set_reading(connection, True)
                 if connection % 3 == 0:
-                    one.server.close(connection)
+                    one.server.close(connection, client_first=connection % 2 == 0)
 
             def use_all() -> None:
                 for number in range(1, 31):

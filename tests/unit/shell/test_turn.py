@@ -162,7 +162,7 @@ def test_lanes_are_carried_out_in_the_order_of_the_contract() -> None:
         def fill(_: ConnectionId, __: bytes) -> None:
             out.proposals.append(b"command")
             out.reading[C2] = False
-            out.closes.append(C1)
+            out.closes[C1] = True
             out.writes[C1] = [b"x", b"y"]
             out.peers[N2] = [frame]
             out.drop_segments.append(7)
@@ -176,7 +176,7 @@ def test_lanes_are_carried_out_in_the_order_of_the_contract() -> None:
             ("drop", [7]),
             ("send", N2, [frame]),
             ("write", C1, [b"x", b"y"]),
-            ("close", C1),
+            ("close", C1, True),
             ("reading", C2, False),
             ("propose", b"command"),
         ]
@@ -330,12 +330,12 @@ def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first() -> None:
         def fan_out(_: ConnectionId, __: bytes) -> None:
             numbers = range(1, last + 1)
             driven.node.out.writes.update({ConnectionId(number): [b"m"] for number in numbers})
-            driven.node.out.closes.append(last)
+            driven.node.out.closes[last] = False
 
         driven.node.on("on_bytes", fan_out)
         driven.turn.input(driven.node.on_bytes, C1, b"")
         await asyncio.sleep(0)
-        closed = driven.recorder.calls.index(("close", last))
+        closed = driven.recorder.calls.index(("close", last, False))
         assert driven.recorder.calls[closed - 1] == ("write", last, [b"m"])
 
     run(scenario())
