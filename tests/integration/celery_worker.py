@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -144,8 +144,10 @@ def client(setting: Setting) -> Iterator[Celery]:
     finally:
         consumer = getattr(app.backend, "result_consumer", None)
         if consumer is not None and consumer._consumer is not None:
-            # Celery keeps the connection on which results arrive until its process ends.
-            consumer.stop()
+            # Celery keeps the connection on which results arrive until its process ends. Its node
+            # may have been killed: then there is nothing to cancel.
+            with suppress(*app.connection().connection_errors):
+                consumer.stop()
         app.close()
         kombu.pools.reset()  # type: ignore[no-untyped-call]
         gc.collect()
