@@ -214,11 +214,13 @@ class Side:
         kinds = _answers(operation.verb)
         channel = operation.channel
         came = client.arrivals
+        # Only of a channel that is there does it mean an answer that it is gone.
+        ends = channel != 0 and operation.verb != "channel.open"
 
         def answered() -> bool:
             return (
                 client.closed
-                or (channel != 0 and channel not in client.open_channels)
+                or (ends and channel not in client.open_channels)
                 or any(each.channel == channel and isinstance(each.method, kinds) for each in came)
             )
 
