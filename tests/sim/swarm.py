@@ -93,7 +93,7 @@ def draw(seed: int, lite: bool = False) -> Plan:
     if policies is None:
         return plan
     if policies.kills is not None and not lite:
-        faults = FaultPlan(policies.kills, 1_000 * MS)
+        faults = FaultPlan(policies.kills, 500 * MS)
         net = replace(plan.net, loss=0.0, duplicate=0.0, reorder=0.0)
         plan = replace(plan, faults=faults, net=net, disk=replace(plan.disk, power_cut=1.0))
     return replace(
