@@ -219,7 +219,12 @@ class Book:
         # A failover may lose the returns that were not committed, or the burial after the last;
         # and what the consumers of a dead primary's node held comes back uncounted.
         began = self.ledger.faults_begun
-        lost = sum(began(s.at_us, s.at_us + self.committed_us) > 0 for s in seen)
+        # It came back at some time before it was seen again.
+        backs_us = [*(s.at_us for s in seen), self.world.now_us][1:]
+        lost = sum(
+            self.ledger.struck(sight.at_us, back_us + self.committed_us)
+            for sight, back_us in zip(seen, backs_us, strict=True)
+        )
         doubt = lost + began(letter.sent_us, self.world.now_us)
         patience = limit + doubt
         doubled = self._may_double(letter.queue)

@@ -169,6 +169,11 @@ class Ledger:
         """How many things went wrong in that time."""
         return sum(first_us <= begun_us <= last_us for begun_us, _ in self._faults)
 
+    def struck(self, first_us: int, last_us: int) -> bool:
+        """Whether something went wrong within that time: a fault's beginning, or its kill."""
+        killed = any(first_us <= at_us <= last_us for at_us in self.crashes_us)
+        return killed or self.faults_begun(first_us, last_us) > 0
+
     def unanswered(self, label: str, request: str) -> None:
         """A client gave up waiting for an answer."""
         if not self.fault_between(self.world.now_us - 10 * SECOND, self.world.now_us):
