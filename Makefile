@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 SETUP_DONE := $(VENV)/.setup-done
+COMPILED := $(VENV)/.compiled
 
 #: How many simulated cluster histories `make test` and `make sim` run.
 SEEDS ?= 1000
@@ -15,20 +16,27 @@ SCRIPTS ?= 1000
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
-CODE := fedq tests demo loadtests scripts conformance
+CODE := fedq tests demo loadtests scripts conformance setup.py
+#: Sources of the compiled twins of hot modules.
+TWINS := $(shell find fedq -name '*.pyx' -o -name '*.pxd')
 
 .PHONY: help setup check test unit integration celery differential sim conformance fuzz bench micro demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
-setup: $(SETUP_DONE) ## Make .venv with everything a developer needs.
+setup: $(COMPILED) ## Make .venv with everything a developer needs.
 
 $(SETUP_DONE): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	    || { echo "fedq needs Python 3.11 or later: make setup PYTHON=/path/to/python3.11"; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# Without a C compiler this warns and goes on: the modules then run from their Python sources.
+$(COMPILED): $(SETUP_DONE) setup.py $(TWINS)
+	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
 check: setup ## Style, types, floors, generated files, tidiness.
@@ -47,6 +55,9 @@ test: check unit sim ## Everything the CI runs.
 unit: setup ## Tests that start no processes.
 	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
 	    --ignore=tests/differential $(ARGS)
+	@# What is compiled is tried again from its Python sources.
+	if find fedq -name '*.so' | grep -q .; then \
+	    FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/twins tests/unit/amqp tests/property $(ARGS); fi
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration tests/differential \

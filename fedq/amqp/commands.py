@@ -6,8 +6,9 @@ else comes singly. A batch belongs to whoever received the command.
 
 from typing import NamedTuple, TypeAlias
 
-from fedq.amqp.frames import Publish, Settle
+from fedq.amqp.frames import Publish
 from fedq.amqp.method_types import ClientRequest
+from fedq.amqp.settlements import Settle
 
 
 class Opened(NamedTuple):

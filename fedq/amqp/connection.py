@@ -37,10 +37,8 @@ from fedq.amqp.frames import (
     FRAME_METHOD,
     HEARTBEAT,
     Publish,
-    Settle,
     scan_frame,
     take_publishes,
-    take_settles,
     wanted_bytes,
 )
 from fedq.amqp.handshake import PROTOCOL_HEADER, ConnectionSettings, Origin
@@ -63,6 +61,7 @@ from fedq.amqp.methods import (
     name_of,
 )
 from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError
+from fedq.amqp.settlements import Settle, take_settles
 from fedq.amqp.values import FieldTable, cut_short_string
 from fedq.core import limits
 from fedq.core.errors import (

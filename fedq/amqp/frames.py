@@ -1,11 +1,11 @@
-"""Frames: how bytes are cut, and the two runs of frames that make up nearly all traffic.
+"""Frames: how bytes are cut, and runs of publishes.
 
 A frame is `type u8 | channel u16 | size u32 | payload | 0xCE` (AMQP 0-9-1 clause 4.2.3).
 
-`scan_frame` cuts any single frame. `take_publishes` and `take_settles` each take a run of the same
-kind in one loop: they take only what is wholly there and wholly regular, and stop in front of
-everything else, which then goes frame by frame through the connection, where the errors are
-told. So the runs never have to explain a fault, and both ways must give the same result.
+`scan_frame` cuts any single frame. `take_publishes` takes a run of publishes in one loop: only what
+is wholly there and wholly regular; it stops in front of everything else, which then goes frame by
+frame through the connection, where the errors are told. So a run never has to explain a fault, and
+both ways must give the same result. Runs of settlements: `fedq.amqp.settlements`.
 
 Kept to plain functions over bytes and ints, to be compiled behind the same interface.
 """
@@ -27,10 +27,6 @@ FRAME_OVERHEAD: Final = 8
 #: The smallest frame_max that any peer may ask for (AMQP 0-9-1 clause 4.2.3: frame-min-size).
 FRAME_BYTES_MIN: Final = 4_096
 
-SETTLE_ACK: Final = 0
-SETTLE_NACK: Final = 1
-SETTLE_REJECT: Final = 2
-
 #: How many different property lists are remembered as checked, and how long one may be.
 CHECKED_MAX: Final = 64
 CHECKED_BYTES_MAX: Final = 512
@@ -38,20 +34,13 @@ CHECKED_BYTES_MAX: Final = 512
 _frame_head: Final = struct.Struct(">BHI")
 _publish_head: Final = struct.Struct(">BHIIHB")
 _header_head: Final = struct.Struct(">BHIIQ")
-_settle: Final = struct.Struct(">BHIIQBB")
 
 _PUBLISH: Final = 60 << 16 | 40
-_ACK: Final = 60 << 16 | 80
-_REJECT: Final = 60 << 16 | 90
-_NACK: Final = 60 << 16 | 120
 _BASIC_HEADER: Final = 60 << 16
-_SETTLE_SIZE: Final = 13
 
 #: A publish: the message, its route, and bits: 0 = mandatory, 1 = immediate, and above them those
 #: of the message's FLAGS_OF_NOTE, so that whoever takes runs of equal bits meets them alone.
 Publish = tuple[bytes, bytes, int]
-#: A settlement: SETTLE_…, delivery tag, multiple, requeue.
-Settle = tuple[int, int, bool, bool]
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
@@ -189,31 +178,3 @@ def _publish_at(data: bytes, at: int, payload_max: int) -> tuple[int, int, int, 
     ):  # fmt: skip
         return None
     return channel, end, properties_end, properties_end + 8, body_size
-
-
-def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
-    """Takes basic.ack, basic.nack and basic.reject from `at` on, all of one channel.
-
-    Appends them to `batch` and returns where it stopped.
-    """
-    size = len(data)
-    unpack, append = _settle.unpack_from, batch.append
-    channel = -1
-    while size - at >= 21:
-        kind, number, length, ids, tag, bits, end = unpack(data, at)
-        if (
-            kind != FRAME_METHOD or length != _SETTLE_SIZE or end != FRAME_END
-            or (number != channel and channel >= 0)
-        ):  # fmt: skip
-            break
-        if ids == _ACK:
-            append((SETTLE_ACK, tag, bits & 1 != 0, False))
-        elif ids == _NACK:
-            append((SETTLE_NACK, tag, bits & 1 != 0, bits & 2 != 0))
-        elif ids == _REJECT:
-            append((SETTLE_REJECT, tag, False, bits & 1 != 0))
-        else:
-            break
-        channel = number
-        at += 21
-    return at

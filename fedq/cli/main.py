@@ -12,6 +12,7 @@ from fedq import __version__
 from fedq.cli import certs, cluster, node, permission, queue, up, user, vhost
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
+from fedq.shell.twins import survey
 
 app = typer.Typer(
     name="fedq",
@@ -33,11 +34,19 @@ app.add_typer(certs.app, name="certs")
 
 @app.command("version")
 def show_version(json: JsonOption = False) -> None:
-    """Show the version of fedq and of the Python it runs on."""
+    """Show the version of fedq, of the Python it runs on, and whether hot modules are compiled."""
+    found = survey()
     if json:
-        print_json({"fedq": __version__, "python": platform.python_version()})
+        print_json(
+            {
+                "fedq": __version__,
+                "python": platform.python_version(),
+                "compiled": list(found.compiled),
+                "not_compiled": list(found.pure),
+            }
+        )
     else:
-        typer.echo(f"fedq {__version__} (Python {platform.python_version()})")
+        typer.echo(f"fedq {__version__} (Python {platform.python_version()})\n{found.text}")
 
 
 def main() -> None:

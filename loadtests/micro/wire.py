@@ -6,9 +6,10 @@ Mixed: every message has its own key and size, which leaves them no such advanta
 
 from fedq.amqp.content import encode_properties
 from fedq.amqp.deliveries import ack_frame, append_deliveries
-from fedq.amqp.frames import Publish, Settle, frame, take_publishes, take_settles
+from fedq.amqp.frames import Publish, frame, take_publishes
 from fedq.amqp.method_types import BasicPublish
 from fedq.amqp.methods import encode_method
+from fedq.amqp.settlements import Settle, take_settles
 from fedq.core import message
 from loadtests.micro.timing import Case
 

@@ -18,6 +18,12 @@ def test_version_names_fedq_and_python() -> None:
     assert fedq("version", "--json").value["fedq"] == __version__
 
 
+def test_version_tells_which_hot_modules_are_compiled() -> None:
+    assert "hot modules" in fedq("version").out.splitlines()[1]
+    told = fedq("version", "--json").value
+    assert "fedq.amqp.settlements" in [*told["compiled"], *told["not_compiled"]]
+
+
 def test_without_a_command_the_help_is_shown() -> None:
     done = fedq()
     assert done.exit_code == 2

@@ -1,0 +1,98 @@
+"""Twins are twins: the same public names and parameters; and FEDQ_PURE=1 forces the pure ones."""
+
+import inspect
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from fedq.shell.twins import Survey, survey
+from tests.twins import hot_modules, pairs, source_of, twin
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What a module defines for others, as opposed to what it imports for itself."""
+    found: list[str] = []
+    for name, value in vars(module).items():
+        if name.startswith("_") or isinstance(value, ModuleType):
+            continue
+        home = getattr(value, "__module__", module.__name__)
+        if home in (module.__name__, "builtins"):
+            found.append(name)
+    return sorted(found)
+
+
+def parameters(value: object) -> list[str]:
+    """The names of a callable's parameters."""
+    assert callable(value)
+    return list(inspect.signature(value).parameters)
+
+
+@pytest.mark.parametrize("name", hot_modules())
+def test_a_twin_has_a_complete_pure_module_beside_it(name: str) -> None:
+    assert source_of(name).exists(), f"{name} has a .pyx and no .py"
+    assert twin(name, "pure").__doc__
+
+
+@pytest.mark.parametrize("name", hot_modules())
+def test_both_have_the_same_public_names(name: str) -> None:
+    pure, compiled = pairs(name)
+    missing = [public for public in public_names(pure) if not hasattr(compiled, public)]
+    assert not missing, f"{name}.pyx lacks {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("name", hot_modules())
+def test_both_take_the_same_parameters(name: str) -> None:
+    pure, compiled = pairs(name)
+    for public in public_names(pure):
+        value, other = getattr(pure, public), getattr(compiled, public)
+        if inspect.isfunction(value):
+            assert parameters(other) == parameters(value), f"{name}.{public}"
+        elif inspect.isclass(value):
+            verbs = [verb for verb in vars(value) if not verb.startswith("_")]
+            lacking = [verb for verb in verbs if not hasattr(other, verb)]
+            assert not lacking, f"{name}.{public} lacks {', '.join(lacking)}"
+        elif isinstance(value, int | str | bytes | tuple):
+            assert other == value, f"{name}.{public}"
+
+
+def files_of_hot_modules(environment: dict[str, str]) -> list[str]:
+    """What a fresh Python imports for the names of the hot modules."""
+    script = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    sys.stdout.write(importlib.import_module(name).__file__ + '\\n')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, *hot_modules()],
+        env=environment, cwd=source_of("fedq.x").parents[1],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def test_fedq_pure_forces_the_python_sources() -> None:
+    files = files_of_hot_modules({**os.environ, "FEDQ_PURE": "1"})
+    assert files == [str(source_of(name)) for name in hot_modules()]
+
+
+def test_without_it_what_is_compiled_is_taken() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "FEDQ_PURE"}
+    files = files_of_hot_modules(environment)
+    for name, file in zip(hot_modules(), files, strict=True):
+        _, compiled = pairs(name)
+        assert file == compiled.__file__
+
+
+def test_the_survey_tells_what_an_import_finds() -> None:
+    found = survey()
+    assert sorted([*found.compiled, *found.pure]) == hot_modules()
+    assert found.is_wish == (os.environ.get("FEDQ_PURE", "") not in ("", "0"))
+
+
+def test_the_survey_says_what_to_do() -> None:
+    assert Survey(("a", "b"), (), False).text == "all 2 hot modules are compiled"
+    assert "install a C compiler" in Survey(("a",), ("b",), False).text
+    assert "FEDQ_PURE is set" in Survey((), ("a", "b"), True).text
