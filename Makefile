@@ -20,7 +20,7 @@ CODE := fedq tests demo loadtests scripts conformance setup.py
 #: Sources of the compiled twins of hot modules.
 TWINS := $(shell find fedq -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help setup check test unit integration celery differential sim conformance fuzz bench micro demo demo-celery protos format clean
+.PHONY: help setup check test unit integration celery differential sim conformance fuzz bench micro cost demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -84,6 +84,9 @@ bench: setup ## Throughput next to RabbitMQ; writes loadtests/results.
 
 micro: setup ## The costs of single steps in microseconds.
 	$(BIN)/python -m loadtests.micro $(ARGS)
+
+cost: setup ## Instructions and memory per message, beside their budget; ARGS="--write" renews it.
+	$(BIN)/python -m tests.cost $(ARGS)
 
 demo: setup ## Three nodes, one is killed, nothing is lost: watch it.
 	$(BIN)/python -m demo $(ARGS)
