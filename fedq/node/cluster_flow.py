@@ -103,7 +103,7 @@ class ClusterFlow:
         if state.leader == state.me and state.map.is_up(state.me, state.settings.incarnation):
             operations = decide(
                 state.map, self.detector.suspects(state.now_ms), state.now_ms, self._memory,
-                self.detector.unproven(state.now_ms),
+                self.detector.unproven(state.now_ms), self.detector.unheard,
             )  # fmt: skip
             if operations:
                 self.proposals.ask_together(operations)
@@ -122,7 +122,7 @@ class ClusterFlow:
                 continue
             if self._up_versions.get(node) != member.up_version:
                 self._up_versions[node] = member.up_version
-                self.detector.heard(node, state.now_ms)
+                self.detector.named(node, state.now_ms)
             newer = self._newer.get(node)
             if newer is None:
                 continue

@@ -22,6 +22,7 @@ class Detector:
         "_me",
         "_refused",
         "_suspect_ms",
+        "_unheard",
         "_unlinked",
         "_watching_since",
     )
@@ -32,6 +33,8 @@ class Detector:
         self._suspect_ms = suspect_ms
         #: How long having heard of a peer proves that it lives; several heartbeats.
         self._fresh_ms = suspect_ms // 3
+        #: Peers whose process the map has named and that have not been heard since.
+        self._unheard: dict[NodeId, None] = {}
         #: When each peer was heard last; None: never.
         self._heard_ms: dict[NodeId, int | None] = {}
         #: Peers whose link broke after they were heard.
@@ -51,7 +54,17 @@ class Detector:
 
         A frame of a newer process must not be reported here: it proves nothing about the old one.
         """
+        self.named(peer, now_ms)
+        self._unheard.pop(peer, None)
+
+    def named(self, peer: NodeId, now_ms: int) -> None:
+        """The cluster map names another process of this peer: what was known was of an earlier one.
+
+        It counts as heard, for it has just asked to be in the map; but as `unheard`, too: this node
+        may be reading an old log after a stop of all.
+        """
         self._heard_ms[peer] = now_ms
+        self._unheard[peer] = None
         self._refused.pop(peer, None)
         self._unlinked.pop(peer, None)
 
@@ -88,6 +101,11 @@ class Detector:
             if peer in self._refused
             or now_ms - (since if heard_ms is None else max(since, heard_ms)) >= self._suspect_ms
         )
+
+    @property
+    def unheard(self) -> list[NodeId]:
+        """The nodes of whose processes nothing but their names in the map is known, by name."""
+        return sorted(self._unheard)
 
     def unproven(self, now_ms: int) -> list[NodeId]:
         """The nodes that have not been heard lately, by name; suspects are among them."""

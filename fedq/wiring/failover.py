@@ -105,18 +105,21 @@ def decide(
     now_ms: int,
     memory: FailoverMemory,
     unproven: Collection[NodeId] = (),
+    unheard: Collection[NodeId] = (),
 ) -> list[Operation]:
     """The operations of one command, or none; see the module's docstring.
 
     Only for the leader. Cheap when nothing happened, so it may be asked at every tick; best also
     when the last answer was applied, because a big loss takes several commands.
     """
-    seen = (cluster.members_version, tuple(suspects), tuple(unproven))
+    seen = (cluster.members_version, tuple(suspects), tuple(unproven), tuple(unheard))
     fragments_version = cluster.fragments_version
     if not memory.goes_on(seen[1:]):
         if memory.may_rest(seen, fragments_version, now_ms):
             return []
-        memory.plan, wake_ms = _plan(cluster, suspects, now_ms, memory, unproven)
+        memory.plan, wake_ms = _plan(
+            cluster, now_ms, memory, View(cluster, suspects, unproven, unheard)
+        )
         memory.note_scan(seen, fragments_version, now_ms, wake_ms)
     count = fitting(memory.plan)
     operations, memory.plan = memory.plan[:count], memory.plan[count:]
@@ -124,14 +127,9 @@ def decide(
 
 
 def _plan(
-    cluster: ClusterMap,
-    suspects: Sequence[NodeId],
-    now_ms: int,
-    memory: FailoverMemory,
-    unproven: Collection[NodeId],
+    cluster: ClusterMap, now_ms: int, memory: FailoverMemory, view: View
 ) -> tuple[list[Operation], int]:
     """All that is to be done, and when to look again even if nothing changes."""
-    view = View(cluster, suspects, unproven)
     operations: list[Operation] = [
         MemberDown(node, member.incarnation)
         for node, member in cluster.members.items()

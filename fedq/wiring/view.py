@@ -21,8 +21,13 @@ class View:
     )  # fmt: skip
 
     def __init__(
-        self, cluster: ClusterMap, suspects: Collection[NodeId], unproven: Collection[NodeId]
+        self,
+        cluster: ClusterMap,
+        suspects: Collection[NodeId],
+        unproven: Collection[NodeId],
+        unheard: Collection[NodeId] = (),
     ) -> None:
+        """`unheard`: of their processes nothing is known but that the map names them."""
         gone = dict.fromkeys(suspects)
         self.fragments = cluster.fragments
         #: Nodes of whom it is not known whether they live: they are relied on for nothing new.
@@ -42,7 +47,7 @@ class View:
         )
         #: Processes that may join the era: one that knew it was heard, so it lives.
         lives = any(
-            node not in self.unproven and self.up.get(node) == incarnation
+            node not in self.unproven and node not in unheard and self.up.get(node) == incarnation
             for node, incarnation in cluster.era.items()
         )
         self.era_joins = [

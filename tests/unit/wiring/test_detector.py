@@ -42,6 +42,21 @@ def test_a_refused_connection_is_proof_until_the_node_is_heard() -> None:
     assert detector.suspects(30) == []
 
 
+def test_a_process_that_was_only_named_is_unheard() -> None:
+    detector = Detector(A, [B], 1_800)
+    detector.start_watching(0)
+    detector.heard(B, 10)
+    detector.refused(B)
+    assert detector.unheard == []
+    detector.named(B, 5_000)
+    assert detector.suspects(5_000) == [], "the earlier process was refused, not this one"
+    assert detector.unheard == [B]
+    detector.refused(B)
+    assert (detector.suspects(5_001), detector.unheard) == ([B], [B])
+    detector.heard(B, 5_002)
+    assert detector.unheard == []
+
+
 def test_who_was_not_heard_lately_is_unproven() -> None:
     detector = Detector(A, [A, B, C], 1_800)
     assert detector.unproven(0) == [B, C]

@@ -25,7 +25,10 @@ class Leader:
         self.now_ms = 1_000_000
 
     def look(
-        self, suspects: tuple[str, ...] = (), unproven: tuple[str, ...] = ()
+        self,
+        suspects: tuple[str, ...] = (),
+        unproven: tuple[str, ...] = (),
+        unheard: tuple[str, ...] = (),
     ) -> list[Operation]:
         return decide(
             self.wired.map,
@@ -33,6 +36,7 @@ class Leader:
             self.now_ms,
             self.memory,
             [NodeId(node) for node in unproven],
+            [NodeId(node) for node in unheard],
         )
 
     def act(
@@ -225,6 +229,18 @@ def test_a_new_era_comes_with_the_repairs_of_what_stays() -> None:
     assert operations[0] == NewEra()
     assert [type(operation) for operation in operations] == [NewEra, SetCopies]
     assert wired.fragment().in_sync == {"a": 2}
+
+
+def test_a_process_that_was_not_heard_lets_nobody_into_the_era() -> None:
+    """After a stop of all the leader reads of `b` in its log before it hears b's next process."""
+    wired = Wired("a", "b")
+    wired.ok(queue("goes", durable=False))
+    wired.ok(up("a", 2))
+    leader = Leader(wired)
+    assert JoinEra(NodeId("a"), Incarnation(2)) not in leader.look(unheard=("b",))
+    assert leader.look()[0] == JoinEra(NodeId("a"), Incarnation(2)), "b lives, and knew the era"
+    # It was another process.
+    assert NewEra() in leader.look(suspects=("b",), unheard=("b",))
 
 
 def test_idle_nodes_take_over_backups_a_few_at_a_time() -> None:
