@@ -364,3 +364,5 @@ class PeerFrame(NamedTuple):
     map_version: MapVersion
     messages: list[PeerMessage]
     heartbeat: Heartbeat | None
+    #: The sender keeps much that is not acknowledged, and wants to forget it soon.
+    asks: bool = False

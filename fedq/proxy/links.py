@@ -12,12 +12,15 @@ have said.
 A frame names the sender's map version; its messages are handed up only when the receiver has
 applied that version too (frames wait in `held`). So a message never speaks of a fragment, queue or
 reign that its receiver has not heard of.
+
+Acknowledgements only let the sender forget, so they are in no hurry: they travel with the next
+messages, or alone after `ACK_MS`; at once if the sender asks, because it keeps much.
 """
 
 from collections import deque
 
 from fedq.core.ids import Incarnation, MapVersion, NodeId
-from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.limits import MIB, peer_frame_bytes_max
 from fedq.core.peer_messages import (
     CopyChunk,
     Deliver,
@@ -34,6 +37,10 @@ from fedq.core.peer_messages import (
 Session = tuple[int, int]
 NO_SESSION: Session = (0, 0)
 RESEND_MS = 1_000
+#: How long an acknowledgement waits for messages to travel with; with ticks, up to twice that.
+ACK_MS = 40
+#: With so much unacknowledged, frames ask for an acknowledgement at once.
+ASK_BYTES = MIB
 HELD_FRAMES_MAX = 1_000
 FIXED_BYTES = 64
 
@@ -51,7 +58,7 @@ class Link:
     """This node's end of the link with one peer."""
 
     __slots__ = (
-        "_ack_due", "_moved_ms", "_next", "_received", "_sent", "_unacked", "bytes_unacked",
+        "_ack_asked", "_ack_since_ms", "_moved_ms", "_next", "_received", "_sent", "_unacked", "bytes_unacked",
         "connected", "held", "incarnation", "me", "peer", "session",
     )  # fmt: skip
 
@@ -68,7 +75,9 @@ class Link:
         self._next = 1
         self._sent = 0
         self._received = 0
-        self._ack_due = False
+        #: Since when the peer has not been told what was received; None: it knows.
+        self._ack_since_ms: int | None = None
+        self._ack_asked = False
         self._moved_ms = 0
         self._unacked: deque[tuple[int, PeerMessage, int]] = deque()
         self.bytes_unacked = 0
@@ -110,7 +119,10 @@ class Link:
         if unacked and self._sent == self._next - 1 and now_ms - self._moved_ms > RESEND_MS:
             self._sent -= len(unacked)
         frames: list[PeerFrame] = []
-        while self._sent < self._next - 1 or heartbeat is not None or self._ack_due:
+        ack_due = self._ack_asked or (
+            self._ack_since_ms is not None and now_ms - self._ack_since_ms >= ACK_MS
+        )
+        while self._sent < self._next - 1 or heartbeat is not None or ack_due:
             skip = len(unacked) - (self._next - 1 - self._sent)
             if skip == 0:
                 self._moved_ms = now_ms
@@ -126,11 +138,12 @@ class Link:
             frames.append(
                 PeerFrame(
                     self.me, self.incarnation, self.session, first if messages else 0,
-                    self._received, version, messages, heartbeat,
+                    self._received, version, messages, heartbeat, self.bytes_unacked >= ASK_BYTES,
                 )
             )  # fmt: skip
             heartbeat = None
-            self._ack_due = False
+            ack_due = self._ack_asked = False
+            self._ack_since_ms = None
         return frames
 
     def on_frame(self, frame: PeerFrame, version: MapVersion, now_ms: int) -> list[PeerMessage]:
@@ -159,7 +172,9 @@ class Link:
         self._sent = max(self._sent, self._next - 1 - len(unacked))
         if not frame.messages:
             return []
-        self._ack_due = True
+        self._ack_asked = self._ack_asked or frame.asks
+        if self._ack_since_ms is None:
+            self._ack_since_ms = now_ms
         new = self._received + 1 - frame.first
         if not 0 <= new < len(frame.messages):
             return []

@@ -226,6 +226,7 @@ def encode_frame(frame: peer.PeerFrame) -> bytes:
         first=frame.first,
         acknowledged=frame.acknowledged,
         map_version=frame.map_version,
+        asks=frame.asks,
     )
     add = wire.messages.add
     for message in frame.messages:
@@ -277,6 +278,7 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
         map_version=MapVersion(wire.map_version),
         messages=[_decode_message(part) for part in wire.messages],
         heartbeat=heartbeat,
+        asks=wire.asks,
     )
 
 

@@ -122,6 +122,7 @@ def test_the_envelope_survives_the_wire(
         MapVersion(version),
         mixed,
         heartbeat,
+        version % 2 == 1,
     )
     assert decode_frame(encode_frame(frame)) == frame
 

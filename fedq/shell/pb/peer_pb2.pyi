@@ -21,7 +21,7 @@ class RaftFrame(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat")
+    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat", "asks")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class PeerFrame(_message.Message):
     MAP_VERSION_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    ASKS_FIELD_NUMBER: _ClassVar[int]
     version: int
     sender: str
     incarnation: int
@@ -42,7 +43,8 @@ class PeerFrame(_message.Message):
     map_version: int
     messages: _containers.RepeatedCompositeFieldContainer[PeerMessage]
     heartbeat: Heartbeat
-    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
+    asks: bool
+    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("sent_ms", "echo_ms", "leads")

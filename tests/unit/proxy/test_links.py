@@ -3,7 +3,7 @@
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, PeerMessage, Relay
-from fedq.proxy.links import HELD_FRAMES_MAX, NO_SESSION, RESEND_MS, Link
+from fedq.proxy.links import ACK_MS, ASK_BYTES, HELD_FRAMES_MAX, NO_SESSION, RESEND_MS, Link
 
 ONE = MapVersion(1)
 
@@ -66,7 +66,7 @@ def test_nothing_of_an_earlier_session_is_heard() -> None:
 def test_an_acknowledgement_of_an_earlier_session_frees_nothing() -> None:
     ann, ben = pair()
     ben.on_frame(say(ann, 1)[0], ONE, 0)
-    (answer,) = ben.take_frames(ONE, 0, None)
+    (answer,) = ben.take_frames(ONE, ACK_MS, None)
     ann.set_session(7, 1)
     say(ann, 2)
     ann.on_frame(answer, ONE, 0)
@@ -94,7 +94,7 @@ def test_who_is_far_behind_the_map_keeps_only_so_much_and_loses_nothing() -> Non
             ben.on_frame(frame, ONE, 0)
     assert len(ben.held) == HELD_FRAMES_MAX
     heard = ben.release(MapVersion(2), 0)
-    (answer,) = ben.take_frames(MapVersion(2), 0, None)
+    (answer,) = ben.take_frames(MapVersion(2), ACK_MS, None)
     ann.on_frame(answer, MapVersion(2), 0)
     for frame in ann.take_frames(ONE, RESEND_MS + 1, None):
         heard += ben.on_frame(frame, MapVersion(2), RESEND_MS + 1)
@@ -118,3 +118,28 @@ def test_a_heartbeat_goes_out_though_there_is_nothing_to_say() -> None:
     (frame,) = ann.take_frames(ONE, 5, beat)
     assert (frame.first, frame.messages, frame.heartbeat) == (0, [], beat)
     assert ann.take_frames(ONE, 6, None) == []
+
+
+def test_an_acknowledgement_waits_for_company_but_not_for_long() -> None:
+    ann, ben = pair()
+    ben.on_frame(say(ann, 1)[0], ONE, 5)
+    assert ben.take_frames(ONE, 4 + ACK_MS, None) == []
+    ben.send(offers(7)[0])
+    (frame,) = ben.take_frames(ONE, 4 + ACK_MS, None)
+    assert (frame.acknowledged, frame.messages) == (1, offers(7))
+    assert ben.take_frames(ONE, 5 + ACK_MS, None) == [], "it has been told"
+    ben.on_frame(say(ann, 2)[0], ONE, 50)
+    (alone,) = ben.take_frames(ONE, 50 + ACK_MS, None)
+    assert (alone.acknowledged, alone.messages) == (2, [])
+
+
+def test_who_keeps_much_is_told_at_once() -> None:
+    ann, ben = pair()
+    ann.send(Relay(1, "/", [bytes(ASK_BYTES)]))
+    (frame,) = ann.take_frames(ONE, 0, None)
+    assert frame.asks
+    ben.on_frame(frame, ONE, 0)
+    (answer,) = ben.take_frames(ONE, 0, None)
+    ann.on_frame(answer, ONE, 0)
+    assert ann.bytes_unacked == 0
+    assert not say(ann, 2)[0].asks
