@@ -30,6 +30,7 @@ from fedq.core.peer_messages import (
     PublishDone,
     ReplicaAck,
     ReplicaOffer,
+    Replicate,
     Reply,
     Settle,
     Watch,
@@ -296,14 +297,23 @@ class FragmentFlow:
         self.drain_records(primary)
         replication.pump_copies(fragment.messages, fragment.notes, state.now_ms)
         if replication.sends:
-            sends, replication.sends = replication.sends, {}
-            for node, messages in sends.items():
-                for message in messages:
-                    state.send(node, message)
+            self._send_copies(primary)
         if primary.mark.safe > replication.local or replication.commit < replication.local:
             replication.on_local(primary.mark.safe)
         if state.serving:
             self._pay_owed(primary)
+
+    def _send_copies(self, primary: Primary) -> None:
+        """To the backups; records that no promise waits for (settlements, mostly) are patient."""
+        replication, owed = primary.replication, primary.fragment.out.owed
+        sends, replication.sends = replication.sends, {}
+        awaited = max(
+            owed[-1].event if owed else 0, primary.promised[-1][0] if primary.promised else 0
+        )
+        for node, messages in sends.items():
+            for message in messages:
+                patient = isinstance(message, Replicate) and awaited <= message.previous
+                self.state.send(node, message, patient)
 
     def _pay_owed(self, primary: Primary) -> None:
         """The after-commit lane: one cumulative mark per origin.

@@ -192,6 +192,8 @@ class Node:
             )
             if frames:
                 state.out.peers[node] = frames
+            if peer.link.lingers:
+                state.out.linger = True
         self.cluster.beat_due = False
         state.out.again = self.clients.drain() or passes == TURN_PASSES_MAX
 

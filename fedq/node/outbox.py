@@ -8,7 +8,8 @@ turn the driver
    run in parallel: what must wait for the disk is not in `peers` yet);
 3. writes the parts of `writes`, one write per connection, then closes those in `closes`;
 4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log;
-5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not.
+5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not, and
+   within a few milliseconds (`fedq.proxy.links.LINGER_MS`) if `linger` was.
 
 When a journal chunk with `sync` and all before it are on disk, the driver calls
 `node.on_synced(number)` in a later turn. Order inside a lane is total. Nothing in `writes`
@@ -24,8 +25,8 @@ class NodeOut:
     """The lanes of one node. Data only."""
 
     __slots__ = (
-        "again", "closes", "drop_segments", "fatal", "journal", "peers", "proposals", "reading",
-        "story", "writes",
+        "again", "closes", "drop_segments", "fatal", "journal", "linger", "peers", "proposals",
+        "reading", "story", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +49,8 @@ class NodeOut:
         self.fatal: str | None = None
         #: There is more to do that this turn did not take on: run another one soon.
         self.again = False
+        #: Something waits for others to travel with, but not for long.
+        self.linger = False
 
     def clear(self) -> None:
         """Empties the lanes after the driver has taken everything."""
@@ -60,3 +63,4 @@ class NodeOut:
         self.proposals = []
         self.story = []
         self.again = False
+        self.linger = False

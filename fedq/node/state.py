@@ -454,9 +454,12 @@ class NodeState:
         assert isinstance(policy, QueuePolicy), "the map holds no arguments that mean nothing"
         return policy
 
-    def send(self, peer: NodeId, message: PeerMessage) -> None:
-        """Queues a message on the link to a peer; void when it is down."""
-        self.peers[peer].link.send(message)
+    def send(self, peer: NodeId, message: PeerMessage, patient: bool = False) -> None:
+        """Queues a message on the link to a peer; void when it is down.
+
+        `patient`: nobody waits for it, so it may wait for others to travel with.
+        """
+        self.peers[peer].link.send(message, patient)
 
     def hold_reading(self, client: Client, reason: str) -> None:
         """Back-pressure: the client's socket is not read while there is a reason."""

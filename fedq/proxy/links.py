@@ -13,6 +13,9 @@ A frame names the sender's map version; its messages are handed up only when the
 applied that version too (frames wait in `held`). So a message never speaks of a fragment, queue or
 reign that its receiver has not heard of.
 
+A message may be *patient*: nobody waits for it, so it travels with the next one that is not, or
+after `LINGER_MS`. Records of a fragment that follow on each other unsent become one message.
+
 Acknowledgements only let the sender forget, so they are in no hurry: they travel with the next
 messages, or alone after `ACK_MS`; at once if the sender asks, because it keeps much.
 """
@@ -20,7 +23,7 @@ messages, or alone after `ACK_MS`; at once if the sender asks, because it keeps 
 from collections import deque
 
 from fedq.core.ids import Incarnation, MapVersion, NodeId
-from fedq.core.limits import MIB, peer_frame_bytes_max
+from fedq.core.limits import KIB, MIB, peer_frame_bytes_max
 from fedq.core.peer_messages import (
     CopyChunk,
     Deliver,
@@ -39,6 +42,10 @@ NO_SESSION: Session = (0, 0)
 RESEND_MS = 1_000
 #: How long an acknowledgement waits for messages to travel with; with ticks, up to twice that.
 ACK_MS = 40
+#: How long a patient message waits for company.
+LINGER_MS = 5
+#: Messages are joined as long as copying the one that grows costs next to nothing.
+JOINED_BYTES_MAX = 64 * KIB
 #: With so much unacknowledged, frames ask for an acknowledgement at once.
 ASK_BYTES = MIB
 HELD_FRAMES_MAX = 1_000
@@ -54,12 +61,26 @@ def size_of(message: PeerMessage) -> int:
     return FIXED_BYTES
 
 
+def joined(earlier: PeerMessage, later: PeerMessage) -> Replicate | None:
+    """One message for two that follow on each other; None if they cannot become one."""
+    if (
+        not isinstance(earlier, Replicate)
+        or not isinstance(later, Replicate)
+        or (earlier.fragment, earlier.reign, earlier.last)
+        != (later.fragment, later.reign, later.previous)
+        or len(earlier.records) > JOINED_BYTES_MAX
+    ):
+        return None
+    return earlier._replace(last=later.last, records=earlier.records + later.records)
+
+
 class Link:
     """This node's end of the link with one peer."""
 
     __slots__ = (
-        "_ack_asked", "_ack_since_ms", "_moved_ms", "_next", "_received", "_sent", "_unacked", "bytes_unacked",
-        "connected", "held", "incarnation", "me", "peer", "session",
+        "_ack_asked", "_ack_since_ms", "_framed", "_hurry", "_moved_ms", "_next",
+        "_patient_since_ms", "_received", "_sent", "_unacked", "bytes_unacked", "connected", "held",
+        "incarnation", "lingers", "me", "peer", "session",
     )  # fmt: skip
 
     def __init__(self, me: NodeId, incarnation: Incarnation, peer: NodeId) -> None:
@@ -74,6 +95,13 @@ class Link:
     def _start_over(self) -> None:
         self._next = 1
         self._sent = 0
+        #: The highest number that was ever in a frame: the peer may have it.
+        self._framed = 0
+        #: Something that is to be sent is not patient.
+        self._hurry = False
+        self._patient_since_ms: int | None = None
+        #: Patient messages wait: take frames again after `LINGER_MS`.
+        self.lingers = False
         self._received = 0
         #: Since when the peer has not been told what was received; None: it knows.
         self._ack_since_ms: int | None = None
@@ -91,10 +119,19 @@ class Link:
         self._start_over()
         return session != NO_SESSION
 
-    def send(self, message: PeerMessage) -> None:
+    def send(self, message: PeerMessage, patient: bool = False) -> None:
         """Takes a message for the peer; void when one of the two is down."""
         if self.session == NO_SESSION:
             return
+        self._hurry = self._hurry or not patient
+        if self._framed < self._next - 1:
+            number, last, size = self._unacked[-1]
+            one = joined(last, message)
+            if one is not None:
+                grown = size_of(one)
+                self._unacked[-1] = (number, one, grown)
+                self.bytes_unacked += grown - size
+                return
         size = size_of(message)
         self._unacked.append((self._next, message, size))
         self.bytes_unacked += size
@@ -104,6 +141,7 @@ class Link:
         """A connection is there: what was not acknowledged goes again."""
         self.connected = True
         self._sent = self._next - 1 - len(self._unacked)
+        self._hurry = bool(self._unacked)
 
     def on_disconnected(self) -> None:
         """Nothing can be sent for now."""
@@ -113,15 +151,19 @@ class Link:
         self, version: MapVersion, now_ms: int, heartbeat: Heartbeat | None
     ) -> list[PeerFrame]:
         """Frames for everything that is new, with the acknowledgement and the heartbeat."""
+        self.lingers = False
         if not self.connected:
             return []
         unacked = self._unacked
         if unacked and self._sent == self._next - 1 and now_ms - self._moved_ms > RESEND_MS:
             self._sent -= len(unacked)
+            self._hurry = True
         frames: list[PeerFrame] = []
         ack_due = self._ack_asked or (
             self._ack_since_ms is not None and now_ms - self._ack_since_ms >= ACK_MS
         )
+        if heartbeat is None and not ack_due and not self._may_send(now_ms):
+            return frames
         while self._sent < self._next - 1 or heartbeat is not None or ack_due:
             skip = len(unacked) - (self._next - 1 - self._sent)
             if skip == 0:
@@ -144,7 +186,19 @@ class Link:
             heartbeat = None
             ack_due = self._ack_asked = False
             self._ack_since_ms = None
+        self._framed = max(self._framed, self._sent)
+        self._hurry = False
+        self._patient_since_ms = None
         return frames
+
+    def _may_send(self, now_ms: int) -> bool:
+        """Whether something that is to be sent has waited long enough, or must not wait."""
+        if self._hurry or self._sent == self._next - 1:
+            return self._hurry
+        if self._patient_since_ms is None:
+            self._patient_since_ms = now_ms
+        self.lingers = now_ms - self._patient_since_ms < LINGER_MS
+        return not self.lingers
 
     def on_frame(self, frame: PeerFrame, version: MapVersion, now_ms: int) -> list[PeerMessage]:
         """Messages of the frame, and of held ones, that can be handed up now, in order."""

@@ -20,6 +20,7 @@ from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
+from fedq.proxy.links import LINGER_MS
 
 tick_ms: Final = 50
 #: Connections written to before the event loop gets to look at something else.
@@ -59,8 +60,8 @@ class Turn:
     """Drives one node on the running event loop."""
 
     __slots__ = (
-        "_backlog", "_backlog_order", "_draining", "_end_due", "_failed", "_loop", "_node",
-        "_now_ms", "_on_fatal", "_open", "_outlets", "_pumping", "_stopped", "_tick",
+        "_backlog", "_backlog_order", "_draining", "_end_due", "_failed", "_lingering", "_loop",
+        "_node", "_now_ms", "_on_fatal", "_open", "_outlets", "_pumping", "_stopped", "_tick",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +84,8 @@ class Turn:
         self._stopped = False
         self._failed = False
         self._tick: asyncio.TimerHandle | None = None
+        #: The turn for what waits for company is on its way.
+        self._lingering: asyncio.TimerHandle | None = None
         #: Parts that did not fit into a pass, and the connections they belong to in order.
         self._backlog: dict[ConnectionId, list[bytes]] = {}
         self._backlog_order: deque[ConnectionId] = deque()
@@ -101,8 +104,7 @@ class Turn:
         if self._open:
             self._finish()
         self._stopped = True
-        if self._tick is not None:
-            self._tick.cancel()
+        self._cancel_timers()
 
     @property
     def is_stopped(self) -> bool:
@@ -139,11 +141,15 @@ class Turn:
         self._end_due = False
         self._finish()
 
+    def _cancel_timers(self) -> None:
+        for timer in (self._tick, self._lingering):
+            if timer is not None:
+                timer.cancel()
+
     def fail(self, reason: str) -> None:
         """Cuts the node off from the world for good and reports why."""
         self._stopped = True
-        if self._tick is not None:
-            self._tick.cancel()
+        self._cancel_timers()
         self._backlog = {}
         self._backlog_order.clear()
         if not self._failed:
@@ -180,6 +186,8 @@ class Turn:
         journal, drops, peers = out.journal, out.drop_segments, out.peers
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
         again = out.again
+        if out.linger and self._lingering is None:
+            self._lingering = self._loop.call_later(LINGER_MS / 1_000, self._on_linger_due)
         out.clear()
         outlets = self._outlets
         if journal:
@@ -238,6 +246,11 @@ class Turn:
             self._outlets.write(connection, parts)
 
     # --- time ---
+
+    def _on_linger_due(self) -> None:
+        self._lingering = None
+        if not self._stopped:
+            self._begin()
 
     def _on_tick_due(self) -> None:
         self._tick = self._loop.call_later(tick_ms / 1_000, self._on_tick_due)

@@ -15,13 +15,25 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fedq.core import limits
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
-from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, Relay
+from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, Relay, Replicate
 from fedq.proxy import links
-from fedq.proxy.links import NO_SESSION, RESEND_MS, Link
+from fedq.proxy.links import LINGER_MS, NO_SESSION, RESEND_MS, Link
 
 FRAME_BYTES_MAX = 400
 
 ends = st.integers(0, 1)
+
+
+def singly(messages: Sequence[object]) -> list[object]:
+    """The messages, with records that were joined (a byte for each event) one by one again."""
+    single: list[object] = []
+    for message in messages:
+        if isinstance(message, Replicate):
+            events = range(message.previous + 1, message.last + 1)
+            single.extend(zip(events, message.records, strict=True))
+        else:
+            single.append(message)
+    return single
 
 
 class End:
@@ -32,6 +44,10 @@ class End:
         self.version = 0
         self.said: list[object] = []
         self.heard: list[object] = []
+        #: The last event of its fragment.
+        self.event = 0
+        #: Since when patient messages may have been waiting.
+        self.spoke_ms = 0
         self.wire: deque[PeerFrame] = deque()
 
 
@@ -91,11 +107,27 @@ class LinkMachine(RuleBasedStateMachine):
             if key is not None:
                 self.said.setdefault(key, []).append(message)
 
+    @rule(side=ends, events=st.integers(1, 3), patient=st.booleans())
+    def record(self, side: int, events: int, patient: bool) -> None:
+        """Records of a fragment, which may become one message while they wait."""
+        end = self.ends[side]
+        records = bytes(event % 256 for event in range(end.event + 1, end.event + events + 1))
+        message = Replicate(FragmentId(1), 1, end.event, end.event + events, records)
+        end.event += events
+        end.link.send(message, patient)
+        key = self.key(side)
+        if key is not None:
+            self.said.setdefault(key, []).extend(singly([message]))
+
     @rule(side=ends, beat=st.booleans())
     def turn(self, side: int, beat: bool) -> None:
         end = self.ends[side]
         heartbeat = Heartbeat(self.now_ms, 0, False) if beat else None
+        if not end.link.lingers:
+            end.spoke_ms = self.now_ms
         frames = end.link.take_frames(MapVersion(end.version), self.now_ms, heartbeat)
+        assert not (end.link.lingers and self.now_ms - end.spoke_ms >= LINGER_MS)
+        assert not (end.link.lingers and (frames or not end.link.connected))
         for frame in frames:
             assert frame.messages or frame.first == 0
             assert sum(map(links.size_of, frame.messages[:-1])) < FRAME_BYTES_MAX
@@ -169,7 +201,7 @@ class LinkMachine(RuleBasedStateMachine):
         self.ends[side].wire.clear()
         self.ends[side].link.on_connected()
 
-    @rule(passed_ms=st.sampled_from([1, 50, RESEND_MS + 1]))
+    @rule(passed_ms=st.sampled_from([1, LINGER_MS, 50, RESEND_MS + 1]))
     def wait(self, passed_ms: int) -> None:
         self.now_ms += passed_ms
 
@@ -179,7 +211,7 @@ class LinkMachine(RuleBasedStateMachine):
         session = self.ends[side].link.session
         if messages:
             assert session != NO_SESSION, "heard something after the session's end"
-            self.heard.setdefault((session[::-1], 1 - side), []).extend(messages)
+            self.heard.setdefault((session[::-1], 1 - side), []).extend(singly(messages))
 
     @invariant()
     def once_and_in_order(self) -> None:

@@ -17,6 +17,7 @@ from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.recovery import Recovered, recover
 from fedq.node.outbox import NodeOut
+from fedq.proxy.links import LINGER_MS
 from tests.sim.disk import Disk
 from tests.sim.sockets import Socket
 from tests.sim.world import MS, World, between
@@ -235,6 +236,9 @@ class Host:
             self._around.propose(self.name, command)
         if out.again:
             self.submit(_nothing)
+        if out.linger:
+            life = self.life
+            self.world.after(LINGER_MS * MS, lambda: self._from_disk(life, _nothing))
         out.clear()
 
     def _drain_clients(self, out: NodeOut) -> None:

@@ -2,8 +2,16 @@
 
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.limits import peer_frame_bytes_max
-from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, PeerMessage, Relay
-from fedq.proxy.links import ACK_MS, ASK_BYTES, HELD_FRAMES_MAX, NO_SESSION, RESEND_MS, Link
+from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, PeerMessage, Relay, Replicate
+from fedq.proxy.links import (
+    ACK_MS,
+    ASK_BYTES,
+    HELD_FRAMES_MAX,
+    LINGER_MS,
+    NO_SESSION,
+    RESEND_MS,
+    Link,
+)
 
 ONE = MapVersion(1)
 
@@ -143,3 +151,45 @@ def test_who_keeps_much_is_told_at_once() -> None:
     ann.on_frame(answer, ONE, 0)
     assert ann.bytes_unacked == 0
     assert not say(ann, 2)[0].asks
+
+
+def record(previous: int, last: int) -> Replicate:
+    return Replicate(FragmentId(1), 1, previous, last, bytes(range(previous + 1, last + 1)))
+
+
+def test_what_is_patient_waits_for_company_but_not_for_long() -> None:
+    ann, _ = pair()
+    ann.send(record(0, 1), patient=True)
+    waits = ann.take_frames(ONE, 7, None), ann.lingers
+    assert waits == ([], True)
+    (frame,) = ann.take_frames(ONE, 7 + LINGER_MS, None)
+    assert (frame.messages, ann.lingers) == ([record(0, 1)], False)
+    ann.send(record(1, 2), patient=True)
+    ann.send(offers(1)[0])
+    (together,) = ann.take_frames(ONE, 20, None)
+    assert together.messages == [record(1, 2), *offers(1)]
+
+
+def test_records_that_follow_on_each_other_become_one_message_until_they_are_sent() -> None:
+    ann, ben = pair()
+    ann.send(record(0, 1), patient=True)
+    ann.send(record(1, 3), patient=True)
+    ann.send(record(3, 4))
+    (frame,) = ann.take_frames(ONE, 0, None)
+    assert frame.messages == [record(0, 4)]
+    # The peer may have it: what comes behind is a message of its own, also when both go again.
+    ann.send(record(4, 5))
+    ann.on_disconnected()
+    ann.on_connected()
+    ann.send(record(5, 6))
+    (again,) = ann.take_frames(ONE, 1, None)
+    assert again.messages == [record(0, 4), record(4, 6)]
+    assert ben.on_frame(frame, ONE, 1) + ben.on_frame(again, ONE, 1) == [record(0, 4), record(4, 6)]
+
+
+def test_a_gap_between_records_is_not_closed() -> None:
+    ann, _ = pair()
+    ann.send(record(0, 1))
+    ann.send(record(2, 3))
+    (frame,) = ann.take_frames(ONE, 0, None)
+    assert frame.messages == [record(0, 1), record(2, 3)]
