@@ -7,6 +7,10 @@ from rich.table import Table
 
 from tests.cost import budget
 from tests.cost.figures import MODES, CannotCount, Figures, Mode, Shares, count, names
+from tests.cost.machine import count_machine
+from tests.cost.works import WORKS
+
+FUNCTIONS_TOLD = 25
 
 
 def _table(mode: Mode, figures: Figures) -> Table:
@@ -22,9 +26,21 @@ def _table(mode: Mode, figures: Figures) -> Table:
 def _functions(shares: Shares) -> Table:
     table = Table("", "each", "function, or line", title="where it goes")
     for name, share in shares.items():
-        for function in sorted(share, key=lambda function: -share[function])[:20]:
+        for function in sorted(share, key=lambda name: -share[name])[:FUNCTIONS_TOLD]:
             table.add_row(name, f"{share[function]:,.2f}", function)
     return table
+
+
+def _show_machine(console: Console, mode: Mode, wanted: list[str]) -> None:
+    for work in WORKS:
+        if work.name in wanted:
+            machine = count_machine(mode, work.name)
+            title = f"{work.name}, {mode}: {machine.each:,.0f} machine instructions each"
+            table = Table("each", "function", title=title)
+            shares = machine.by_function
+            for function in sorted(shares, key=lambda name: -shares[name])[:FUNCTIONS_TOLD]:
+                table.add_row(f"{shares[function]:,.0f}", function)
+            console.print(table)
 
 
 def main() -> int:
@@ -33,6 +49,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="what is counted becomes the budget")
     parser.add_argument("--only", default="", metavar="WORD", help="works whose names contain this")
     parser.add_argument("--mode", choices=MODES, help="pure or compiled modules; both without it")
+    parser.add_argument("--machine", action="store_true", help="the machine's instructions, slowly")
     options = parser.parse_args()
     console = Console()
     wanted = [name for name in names() if options.only in name]
@@ -41,6 +58,9 @@ def main() -> int:
     has_grown = False
     for mode in MODES if options.mode is None else (options.mode,):
         try:
+            if options.machine:
+                _show_machine(console, mode, wanted)
+                continue
             figures, shares = count(mode, wanted)
         except CannotCount as reason:
             console.print(f"{mode}: not counted: {reason}")

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from fedq.core.ids import NodeId
 from tests.cost.memory import KINDS, weigh
 from tests.cost.meters import ROOT, Blocks, Instructions, Unmetered, build_counter
 from tests.cost.works import WORKS, Work
@@ -62,19 +61,20 @@ def refuse(mode: Mode) -> None:
                 raise CannotCount(f"{twin.name} is not compiled: run make setup")
 
 
+def environment(mode: Mode) -> dict[str, str]:
+    """In which a child counts: always the same, whatever options Python has here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    kept |= {"PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
+    kept["FEDQ_PURE"] = "1" if mode == "pure" else "0"
+    return kept
+
+
 def count(mode: Mode, only: Sequence[str] = ()) -> tuple[Figures, Shares]:
     """Figures and shares of the named works and kinds (all without names), in a child process."""
     refuse(mode)
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
-    }
-    environment |= {"PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
-    environment.pop("FEDQ_PURE", None)
-    if mode == "pure":
-        environment["FEDQ_PURE"] = "1"
     done = subprocess.run(
         [sys.executable, "-m", "tests.cost.figures", *(only or names())],
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, timeout=TIMEOUT_S,
+        cwd=ROOT, env=environment(mode), stdout=subprocess.PIPE, check=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     figures, shares = json.loads(done.stdout)
     return figures, shares
@@ -83,7 +83,7 @@ def count(mode: Mode, only: Sequence[str] = ()) -> tuple[Figures, Shares]:
 def _count_work(work: Work, blocks: Blocks | None) -> tuple[Figure, dict[str, float]]:
     running = work.build()
     rig = running.rig
-    rig.watched = NodeId(work.node)
+    rig.watched = work.node
     for _ in range(work.warm_up):
         running.step()
     figure: Figure = {}

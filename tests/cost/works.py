@@ -22,7 +22,7 @@ from fedq.amqp.methods import (
     QueueDeclare,
     encode_method,
 )
-from fedq.core.ids import ConnectionId
+from fedq.core.ids import ConnectionId, NodeId
 from tests.cost.rig import Rig
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import PERSISTENT
@@ -48,7 +48,7 @@ class Work(NamedTuple):
     build: Callable[[], Running]
     steps: int
     warm_up: int
-    node: str = "n1"
+    node: NodeId = NodeId("n1")
 
 
 def _delivered(rig: Rig, consumer: ConnectionId) -> int:
@@ -295,10 +295,10 @@ WORKS = (
     Work("persistent.many", persistent, steps=10, warm_up=10),
     Work("persistent.single", persistent_single, steps=50, warm_up=200),
     Work("replicated.primary", replicated, steps=10, warm_up=10),
-    Work("replicated.backup", replicated, steps=10, warm_up=10, node="n2"),
-    Work("proxied.publisher", proxied, steps=10, warm_up=10, node="n2"),
+    Work("replicated.backup", replicated, steps=10, warm_up=10, node=NodeId("n2")),
+    Work("proxied.publisher", proxied, steps=10, warm_up=10, node=NodeId("n2")),
     Work("proxied.primary", proxied, steps=10, warm_up=10),
-    Work("proxied.consumer", proxied, steps=10, warm_up=10, node="n3"),
+    Work("proxied.consumer", proxied, steps=10, warm_up=10, node=NodeId("n3")),
     Work("fan_out.paced", fan_out_paced, steps=3, warm_up=3),
     Work("fan_out.full", fan_out_full, steps=1, warm_up=1),
     Work("fan_out.channels", fan_out_channels, steps=1, warm_up=1),
