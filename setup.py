@@ -35,13 +35,15 @@ def extensions() -> list[Extension]:
         Extension(
             ".".join(path.with_suffix("").parts),
             [path.as_posix()],
-            optional=True,
         )
         for path in sorted(pyx.relative_to(ROOT) for pyx in (ROOT / "fedq").rglob("*.pyx"))
     ]
     modules: list[Extension] = cythonize(
         found, build_dir=C_FOLDER, compiler_directives={"language_level": 3}
     )
+    for module in modules:
+        # Said here, as cythonize makes extensions of its own and would forget it.
+        module.optional = True
     return modules
 
 

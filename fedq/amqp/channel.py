@@ -14,8 +14,8 @@ Invariants: what is held is what was received, never what was announced; at most
 
 from typing import Final
 
-from fedq.amqp.content import decode_header
-from fedq.amqp.frames import Publish, checked_flags
+from fedq.amqp.content import checked_flags, decode_header
+from fedq.amqp.publishes import Publish
 from fedq.core import limits
 from fedq.core.errors import (
     CONTENT_TOO_LARGE,

@@ -6,8 +6,8 @@ else comes singly. A batch belongs to whoever received the command.
 
 from typing import NamedTuple, TypeAlias
 
-from fedq.amqp.frames import Publish
 from fedq.amqp.method_types import ClientRequest
+from fedq.amqp.publishes import PublishRun
 from fedq.amqp.settlements import Settle
 
 
@@ -31,10 +31,10 @@ class ChannelClosed(NamedTuple):
 
 
 class Publishes(NamedTuple):
-    """Consecutive messages of one channel, in order."""
+    """Consecutive messages of one channel, in order; neighbouring runs differ in route or bits."""
 
     channel: int
-    batch: list[Publish]
+    batch: list[PublishRun]
 
 
 class Settles(NamedTuple):

@@ -36,9 +36,7 @@ from fedq.amqp.frames import (
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     HEARTBEAT,
-    Publish,
     scan_frame,
-    take_publishes,
     wanted_bytes,
 )
 from fedq.amqp.handshake import PROTOCOL_HEADER, ConnectionSettings, Origin
@@ -61,6 +59,7 @@ from fedq.amqp.methods import (
     name_of,
 )
 from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError
+from fedq.amqp.publishes import Publish, PublishRun, add_publish, take_publishes
 from fedq.amqp.settlements import Settle, take_settles
 from fedq.amqp.values import FieldTable, cut_short_string
 from fedq.core import limits
@@ -297,7 +296,7 @@ class Connection:
         if ids == _PUBLISH:
             if isinstance(last, Publishes) and last.channel == channel:
                 return take_publishes(data, at, self.frame_bytes_max, self._checked, last.batch)
-            publishes: list[Publish] = []
+            publishes: list[PublishRun] = []
             at = take_publishes(data, at, self.frame_bytes_max, self._checked, publishes)
             if publishes:
                 commands.append(Publishes(channel, publishes))
@@ -464,7 +463,7 @@ class Connection:
         if publish is None:
             return
         last = commands[-1] if commands else None
-        if isinstance(last, Publishes) and last.channel == channel:
-            last.batch.append(publish)
-        else:
-            commands.append(Publishes(channel, [publish]))
+        if not isinstance(last, Publishes) or last.channel != channel:
+            last = Publishes(channel, [])
+            commands.append(last)
+        add_publish(last.batch, publish)

@@ -1,8 +1,9 @@
 """Runs of basic.ack, basic.nack and basic.reject, which are frames of one size (21 bytes).
 
-Input: bytes of a client. Output: settlements in order, and where the run ends. Only what is wholly
-there and wholly regular is taken; everything else goes frame by frame through the connection,
-where errors are told. So a run never has to explain a fault, and both ways give the same result.
+Input: bytes of a client. Output: settlements in order, and where the run ends. Most clients settle
+tag after tag: such frames in a row become one settlement. Only what is wholly there and wholly
+regular is taken; everything else goes frame by frame through the connection, where errors are told.
+So a run never has to explain a fault.
 
 The compiled twin is `settlements.pyx`.
 """
@@ -14,8 +15,9 @@ SETTLE_ACK: Final = 0
 SETTLE_NACK: Final = 1
 SETTLE_REJECT: Final = 2
 
-#: A settlement: SETTLE_…, delivery tag, multiple, requeue.
-Settle = tuple[int, int, bool, bool]
+#: Settlements: SETTLE_…, first and last delivery tag, multiple, requeue. The tags from first to
+#: last are settled in ascending order, each by itself; with multiple, first and last are one.
+Settle = tuple[int, int, int, bool, bool]
 
 _settle: Final = struct.Struct(">BHIIQBB")
 _METHOD: Final = 1
@@ -33,23 +35,37 @@ def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
     Appends them to `batch` and returns where it stopped.
     """
     size = len(data)
-    unpack, append = _settle.unpack_from, batch.append
+    unpack = _settle.unpack_from
     channel = -1
+    # What has been gathered into one settlement; nothing yet, while the kind is -1.
+    kept, first, last, kept_requeue = -1, 0, 0, False
     while size - at >= _FRAME_BYTES:
-        kind, number, length, ids, tag, bits, end = unpack(data, at)
+        frame_type, number, length, ids, tag, bits, end = unpack(data, at)
         if (
-            kind != _METHOD or length != _PAYLOAD_BYTES or end != _FRAME_END
+            frame_type != _METHOD or length != _PAYLOAD_BYTES or end != _FRAME_END
             or (number != channel and channel >= 0)
         ):  # fmt: skip
             break
         if ids == _ACK:
-            append((SETTLE_ACK, tag, bits & 1 != 0, False))
+            kind, multiple, requeue = SETTLE_ACK, bits & 1 != 0, False
         elif ids == _NACK:
-            append((SETTLE_NACK, tag, bits & 1 != 0, bits & 2 != 0))
+            kind, multiple, requeue = SETTLE_NACK, bits & 1 != 0, bits & 2 != 0
         elif ids == _REJECT:
-            append((SETTLE_REJECT, tag, False, bits & 1 != 0))
+            kind, multiple, requeue = SETTLE_REJECT, False, bits & 1 != 0
         else:
             break
         channel = number
         at += _FRAME_BYTES
+        if not multiple and tag == last + 1 and kind == kept and requeue == kept_requeue:
+            last = tag
+            continue
+        if kept >= 0:
+            batch.append((kept, first, last, False, kept_requeue))
+        if multiple:
+            batch.append((kind, tag, tag, True, requeue))
+            kept = -1
+        else:
+            kept, first, last, kept_requeue = kind, tag, tag, requeue
+    if kept >= 0:
+        batch.append((kept, first, last, False, kept_requeue))
     return at

@@ -8,10 +8,11 @@
 Changes hubs, channels' unacked windows, `settlements`; sends credit and watches to peers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.method_types import BasicCancel
+from fedq.amqp.settlements import Settle as Settled
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import delivery_bytes_per_turn_max
@@ -38,7 +39,7 @@ from fedq.proxy.hub import Hub
 from fedq.sessions.unacked import Delivery
 
 BASIC = 60
-#: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.frames`).
+#: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.settlements`).
 SETTLING_METHODS = (80, 120, 90)
 
 
@@ -316,7 +317,7 @@ class ConsumeFlow:
 
     # --- settlements -------------------------------------------------------------------------
 
-    def on_settles(self, channel: Channel, batch: list[tuple[int, int, bool, bool]]) -> None:
+    def on_settles(self, channel: Channel, batch: list[Settled]) -> None:
         """A run of basic.ack, nack and reject; raises 406 for an unknown tag."""
         if channel.transaction is not None:
             self._settle_later(channel, channel.transaction, batch)
@@ -324,7 +325,7 @@ class ConsumeFlow:
         lanes: dict[FragmentId, Settlements] = {}
         resolve = channel.unacked.resolve
         unknown: tuple[int, int] | None = None
-        for kind, tag, multiple, requeue in batch:
+        for kind, tag, multiple, requeue in _one_by_one(batch):
             found = resolve(tag, multiple)
             if found is None:
                 unknown = (kind, tag)
@@ -345,11 +346,10 @@ class ConsumeFlow:
             raise _unknown_tag(*unknown)
 
     def _settle_later(
-        self, channel: Channel, transaction: Transaction,
-        batch: list[tuple[int, int, bool, bool]],
-    ) -> None:  # fmt: skip
+        self, channel: Channel, transaction: Transaction, batch: list[Settled]
+    ) -> None:
         """In a transaction, deliveries are settled by its commit."""
-        for kind, tag, multiple, requeue in batch:
+        for kind, tag, multiple, requeue in _one_by_one(batch):
             tags = channel.unacked.named(tag, multiple)
             if not tags and not (multiple and tag == 0):
                 raise _unknown_tag(kind, tag)
@@ -432,6 +432,13 @@ class ConsumeFlow:
             else:
                 channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
                 self.state.dirty_clients[channel.client] = None
+
+
+def _one_by_one(batch: list[Settled]) -> Iterator[tuple[int, int, bool, bool]]:
+    """(kind, tag, multiple, requeue) of each settlement."""
+    for kind, first, last, multiple, requeue in batch:
+        for tag in range(first, last + 1):
+            yield kind, tag, multiple, requeue
 
 
 def _unknown_tag(kind: int, tag: int) -> ChannelViolation:

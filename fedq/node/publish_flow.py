@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from fedq.amqp.content import decode_properties
-from fedq.amqp.frames import Publish
+from fedq.amqp.publishes import PublishRun
 from fedq.amqp.rewriting import routing_keys, with_properties
 from fedq.core.errors import (
     ACCESS_REFUSED,
@@ -40,7 +40,7 @@ BASIC, PUBLISH = 60, 40
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 
-Batch: TypeAlias = list[Publish]
+Batch: TypeAlias = list[PublishRun]
 
 
 class PublishFlow:
@@ -62,30 +62,29 @@ class PublishFlow:
         client.publishes = True
         if self.state.memory_full:
             self.state.hold_reading(client, "memory")
-        start, end = 0, len(batch)
-        while start < end:
-            message, route, bits = batch[start]
-            if bits & ~MANDATORY:
-                message, targets = self._look_at(channel, message, route, bits)
-            else:
-                targets = self._route(channel, message, route)
-            stop = start + 1
-            if (
-                stop < end
-                and batch[stop][1] == route
-                and not bits & FLAGS_OF_NOTE
-                and any(targets[:3])
-                and router.route(client.vhost, route, properties_of(message)) is targets
-            ):
+        for route, bits, messages in batch:
+            is_mandatory = bits & MANDATORY != 0
+            start, end = 0, len(messages)
+            while start < end:
+                message = messages[start]
+                if bits & ~MANDATORY:
+                    message, targets = self._look_at(channel, message, route, bits)
+                else:
+                    targets = self._route(channel, message, route)
+                if (
+                    end - start == 1
+                    or bits & FLAGS_OF_NOTE
+                    or not any(targets[:3])
+                    or router.route(client.vhost, route, properties_of(message)) is not targets
+                ):
+                    self._publish_run(channel, [message], targets, is_mandatory)
+                    start += 1
+                    continue
                 # The answer is kept, so it depends on the route alone. (That a message goes nowhere
                 # may be for its headers: all such answers are one.)
-                while stop < end and batch[stop][1] == route and batch[stop][2] == bits:
-                    stop += 1
-            messages = [message]
-            if stop - start > 1:
-                messages = [item[0] for item in batch[start:stop]]
-            self._publish_run(channel, messages, targets, bits & MANDATORY != 0)
-            start = stop
+                run = messages[start:] if start else messages
+                self._publish_run(channel, run, targets, is_mandatory)
+                break
 
     def _route(self, channel: Channel, message: bytes, route: bytes) -> Route:
         """The targets of a publish, which its client must be allowed to reach."""

@@ -6,9 +6,10 @@ Mixed: every message has its own key and size, which leaves them no such advanta
 
 from fedq.amqp.content import encode_properties
 from fedq.amqp.deliveries import ack_frame, append_deliveries
-from fedq.amqp.frames import Publish, frame, take_publishes
+from fedq.amqp.frames import frame
 from fedq.amqp.method_types import BasicPublish
 from fedq.amqp.methods import encode_method
+from fedq.amqp.publishes import PublishRun, take_publishes
 from fedq.amqp.settlements import Settle, take_settles
 from fedq.core import message
 from loadtests.micro.timing import Case
@@ -53,7 +54,7 @@ def messages(is_mixed: bool) -> list[bytes]:
 
 def parse(data: bytes) -> int:
     """Parses the batch; returns how far it came."""
-    batch: list[Publish] = []
+    batch: list[PublishRun] = []
     return take_publishes(data, 0, FRAME_BYTES_MAX, {}, batch)
 
 

@@ -217,6 +217,23 @@ _METHODS: Final[tuple[Method, ...]] = (
 )  # fmt: skip
 
 
+def singly(command: Command) -> Command:
+    """A command whose runs are as short as can be: a cut stream has shorter ones."""
+    if isinstance(command, Publishes):
+        runs = command.batch
+        return Publishes(command.channel, [(r, b, [one]) for r, b, many in runs for one in many])
+    if isinstance(command, Settles):
+        return Settles(
+            command.channel,
+            [
+                (kind, tag, tag, multiple, requeue)
+                for kind, first, last, multiple, requeue in command.batch
+                for tag in range(first, last + 1)
+            ],
+        )
+    return command
+
+
 def merged(commands: list[Command]) -> list[Command]:
     """The commands with neighbouring runs of one kind and channel as one."""
     whole: list[Command] = []
@@ -228,7 +245,7 @@ def merged(commands: list[Command]) -> list[Command]:
                 whole[-1] = type(command)(last.channel, [*last.batch, *command.batch])
                 continue
         whole.append(command)
-    return whole
+    return [singly(command) for command in whole]
 
 
 def _outcome(opening: bytes, chunks: list[bytes]) -> tuple[str, bytes, bool]:

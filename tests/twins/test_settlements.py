@@ -29,15 +29,30 @@ def test_each_kind_is_taken_with_its_bits(settlements: ModuleType) -> None:
         encode_method(7, BasicReject(5, requeue=True)),
         encode_method(7, BasicReject(6, requeue=False)),
     ))  # fmt: skip
-    batch: list[tuple[int, int, bool, bool]] = []
+    batch: list[tuple[int, int, int, bool, bool]] = []
     assert settlements.take_settles(data, 0, batch) == len(data)
     assert batch == [
-        (settlements.SETTLE_ACK, 1, False, False),
-        (settlements.SETTLE_ACK, 2**64 - 1, True, False),
-        (settlements.SETTLE_NACK, 3, True, False),
-        (settlements.SETTLE_NACK, 4, False, True),
-        (settlements.SETTLE_REJECT, 5, False, True),
-        (settlements.SETTLE_REJECT, 6, False, False),
+        (settlements.SETTLE_ACK, 1, 1, False, False),
+        (settlements.SETTLE_ACK, 2**64 - 1, 2**64 - 1, True, False),
+        (settlements.SETTLE_NACK, 3, 3, True, False),
+        (settlements.SETTLE_NACK, 4, 4, False, True),
+        (settlements.SETTLE_REJECT, 5, 5, False, True),
+        (settlements.SETTLE_REJECT, 6, 6, False, False),
+    ]
+
+
+def test_tags_in_a_row_are_one_settlement(settlements: ModuleType) -> None:
+    acks = [ack_frame(1, tag, False) for tag in (7, 8, 9, 11, 12, 12, 2**64 - 1, 0, 1)]
+    acks += [ack_frame(1, 2, True), ack_frame(1, 3, False), nack_frame(1, 4, False)]
+    batch: list[tuple[int, int, int, bool, bool]] = []
+    settlements.take_settles(b"".join(acks), 0, batch)
+    ack, nack = settlements.SETTLE_ACK, settlements.SETTLE_NACK
+    ranges = [(7, 9), (11, 12), (12, 12), (2**64 - 1, 2**64 - 1), (0, 1)]
+    assert batch == [
+        *((ack, first, last, False, False) for first, last in ranges),
+        (ack, 2, 2, True, False),
+        (ack, 3, 3, False, False),
+        (nack, 4, 4, False, False),
     ]
 
 
@@ -45,30 +60,31 @@ def test_each_kind_is_taken_with_its_bits(settlements: ModuleType) -> None:
 def test_a_damaged_frame_ends_the_run(settlements: ModuleType, place: int) -> None:
     good, bad = ack_frame(1, 1, False), bytearray(ack_frame(1, 2, False))
     bad[place] ^= 0x04
-    batch: list[tuple[int, int, bool, bool]] = []
+    batch: list[tuple[int, int, int, bool, bool]] = []
     stopped = settlements.take_settles(good + bytes(bad), 0, batch)
     # Tag and bits may be anything; whatever else differs is not an acknowledgement on channel 1.
     is_content = 11 <= place <= 19
     assert stopped == (42 if is_content else 21)
-    assert len(batch) == (2 if is_content else 1)
+    assert sum(last - first + 1 for _, first, last, _, _ in batch) == (2 if is_content else 1)
 
 
 @pytest.mark.parametrize("size", range(22))
 def test_only_whole_frames_are_taken(settlements: ModuleType, size: int) -> None:
-    batch: list[tuple[int, int, bool, bool]] = []
+    batch: list[tuple[int, int, int, bool, bool]] = []
     data = b"?" + ack_frame(1, 1, False)[:size]
     assert settlements.take_settles(data, 1, batch) == (22 if size == 21 else 1)
 
 
 def test_another_channel_ends_the_run(settlements: ModuleType) -> None:
-    batch: list[tuple[int, int, bool, bool]] = []
+    batch: list[tuple[int, int, int, bool, bool]] = []
     data = ack_frame(1, 1, False) + ack_frame(2, 1, False)
     assert settlements.take_settles(data, 0, batch) == 21
 
 
+TAGS = st.integers(0, 4) | st.sampled_from((2**64 - 2, 2**64 - 1))
 FRAMES = st.one_of(
-    st.builds(ack_frame, st.integers(0, 2), st.integers(0, 2**64 - 1), st.booleans()),
-    st.builds(nack_frame, st.integers(0, 2), st.integers(0, 2**64 - 1), st.booleans()),
+    st.builds(ack_frame, st.integers(0, 1), TAGS, st.booleans()),
+    st.builds(nack_frame, st.integers(0, 1), TAGS, st.booleans()),
     st.binary(max_size=30),
 )
 

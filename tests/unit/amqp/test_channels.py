@@ -61,7 +61,7 @@ def test_a_publish_is_one_encoded_message() -> None:
     server = opened()
     message = encode(1, ROUTE, PERSISTENT, b"body")
     data = publish(1, "amq.topic", "a.b", b"body", PERSISTENT, bits=1)
-    assert one(server, data) == Publishes(1, [(message, ROUTE, 1)])
+    assert one(server, data) == Publishes(1, [(ROUTE, 1, [message])])
 
 
 @pytest.mark.parametrize("size", [0, 1, 4_088, 4_089, 20_000])
@@ -70,24 +70,26 @@ def test_bodies_of_any_size_arrive(size: int) -> None:
     body = body[:size]
     data = publish(1, "amq.topic", "a.b", body, frame_bytes_max=4_096)
     message = encode(0, ROUTE, b"\0\0", body)
-    assert one(opened(frame_max=4_096), data) == Publishes(1, [(message, ROUTE, 0)])
+    assert one(opened(frame_max=4_096), data) == Publishes(1, [(ROUTE, 0, [message])])
 
 
 def test_runs_of_publishes_are_one_command_per_channel() -> None:
     server = opened(channels=2)
     data = b"".join(
-        publish(channel, "e", "k", b"%d" % number, bits=number % 4)
-        for number, channel in enumerate([1, 1, 1, 2, 2, 1])
+        publish(channel, "e", key, b"%d" % number, bits=bits)
+        for number, (channel, key, bits) in enumerate(
+            [(1, "k", 0), (1, "k", 0), (1, "k", 1), (2, "k", 1), (2, "l", 1), (1, "k", 1)]
+        )
     )
     commands = server.receive(data, 0)
     assert [
-        (command.channel, [(message[-1:], bits) for message, _, bits in command.batch])
+        (command.channel, [(r, b, [one[-1:] for one in many]) for r, b, many in command.batch])
         for command in commands
         if isinstance(command, Publishes)
     ] == [
-        (1, [(b"0", 0), (b"1", 1), (b"2", 2)]),
-        (2, [(b"3", 3), (b"4", 0)]),
-        (1, [(b"5", 1)]),
+        (1, [(b"\1e\1k", 0, [b"0", b"1"]), (b"\1e\1k", 1, [b"2"])]),
+        (2, [(b"\1e\1k", 1, [b"3"]), (b"\1e\1l", 1, [b"4"])]),
+        (1, [(b"\1e\1k", 1, [b"5"])]),
     ]
     assert len(commands) == 3
 
@@ -99,7 +101,7 @@ def test_contents_of_different_channels_may_interleave() -> None:
     data = first[:method] + second[:method] + first[method:-11] + second[method:] + first[-11:]
     commands = server.receive(data, 0)
     assert [
-        (command.channel, command.batch[0][0][-3:])
+        (command.channel, command.batch[0][2][0][-3:])
         for command in commands
         if isinstance(command, Publishes)
     ] == [(2, b"two"), (1, b"one")]
@@ -110,15 +112,15 @@ def test_settlements_are_one_command() -> None:
     data = b"".join(
         encode_method(1, method)
         for method in (
-            BasicAck(1, False), BasicAck(5, True), BasicNack(9, True, True),
+            BasicAck(1, False), BasicAck(2, False), BasicAck(5, True), BasicNack(9, True, True),
             BasicNack(10, False, False), BasicReject(11, True), BasicReject(12, False),
         )
     )  # fmt: skip
     assert one(server, data) == Settles(
         1,
         [
-            (0, 1, False, False), (0, 5, True, False), (1, 9, True, True), (1, 10, False, False),
-            (2, 11, False, True), (2, 12, False, False),
+            (0, 1, 2, False, False), (0, 5, 5, True, False), (1, 9, 9, True, True),
+            (1, 10, 10, False, False), (2, 11, 11, False, True), (2, 12, 12, False, False),
         ],
     )  # fmt: skip
 

@@ -215,7 +215,7 @@ def test_input_is_held_only_up_to_one_frame() -> None:
     ]
     (publishes,) = commands
     assert isinstance(publishes, Publishes)
-    assert publishes.batch[0][0].endswith(bytes(100_000))
+    assert publishes.batch[0][2][0].endswith(bytes(100_000))
 
 
 def test_more_property_lists_than_are_remembered() -> None:
@@ -228,7 +228,8 @@ def test_more_property_lists_than_are_remembered() -> None:
     )
     (command,) = server.receive(data, 0)
     assert isinstance(command, Publishes)
-    assert [message[0] for message, _, _ in command.batch] == [int(n % 3 == 2) for n in range(200)]
+    ((_, _, messages),) = command.batch
+    assert [message[0] for message in messages] == [int(n % 3 == 2) for n in range(200)]
 
 
 def test_everything_written_is_whole_frames() -> None:
@@ -263,7 +264,7 @@ def test_a_body_in_tiny_frames_costs_little_more_than_its_bytes() -> None:
     assert memory_held(all_but_the_last) < 2 * size
     (command,) = server.receive(run, 0)
     assert isinstance(command, Publishes)
-    assert command.batch[0][0].endswith(b"ab" * (size // 2))
+    assert command.batch[0][2][0].endswith(b"ab" * (size // 2))
 
 
 def test_strangers_cannot_make_it_hold_more_than_a_small_frame() -> None:
