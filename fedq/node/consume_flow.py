@@ -20,6 +20,7 @@ from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, 
 from fedq.core.ranges import to_ranges
 from fedq.fragments.fragment import Fragment, Taken
 from fedq.node.answers import capability
+from fedq.node.fan_out import sate
 from fedq.node.getting import Getting
 from fedq.node.queue_timers import QueueTimers
 from fedq.node.settling import settle_in
@@ -308,11 +309,7 @@ class ConsumeFlow:
         client = channel.client
         client.delivered_bytes += len(machine.parts[-1])
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
-            self.state.sated_queues.update(
-                (other.queue, None)
-                for each in client.channels.values()
-                for other in each.consumers.values()
-            )
+            sate(self.state, client)
         self.state.dirty_clients[client] = None
 
     # --- settlements -------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 Changes `publishers` and private fragments; sends to peers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fedq.amqp.rewriting import as_stored, delay_of
@@ -15,6 +15,7 @@ from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
 from fedq.core.message import FLAG_DELAYED, with_flag
 from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
 from fedq.node.admission import Admission
+from fedq.node.fan_out import FanOut
 from fedq.node.publishing import (
     mark_settled,
     on_publishes_done,
@@ -34,7 +35,7 @@ class Reach(NamedTuple):
 
     publishers: list[FragmentPublisher[Owner]]
     nodes: list[NodeId]
-    private: tuple[int, ...]
+    private: Sequence[int]
     #: Nodes that count as down, and may be back with their private queues.
     absent: tuple[NodeId, ...] = ()
 
@@ -47,7 +48,7 @@ class Reach(NamedTuple):
 class Outlets:
     """See the module's docstring."""
 
-    __slots__ = ("admission", "propose_fragment", "relays", "state")
+    __slots__ = ("admission", "fan_out", "propose_fragment", "relays", "state")
 
     def __init__(
         self, state: NodeState, admission: Admission, relays: RelayFlow,
@@ -55,6 +56,7 @@ class Outlets:
     ) -> None:  # fmt: skip
         self.state = state
         self.admission = admission
+        self.fan_out = FanOut(state)
         self.relays = relays
         #: Asks the map for a fragment of this queue on this node.
         self.propose_fragment = propose_fragment
@@ -83,7 +85,10 @@ class Outlets:
             self.state.dirty_publishers[publisher.fragment_id] = None
             if publisher.full and channel is not None:
                 self._pause(channel, publisher)
-        for number in reach.private:
+        private = reach.private
+        if private and channel is not None:
+            private = self.fan_out.deliver(private, stored, channel.client)
+        for number in private:
             refused = self.admission.publish_private(self.state.private_by_id[number], stored)
             if refused and group is not None:
                 group.refuse([group.size - 1 - index for index in refused])

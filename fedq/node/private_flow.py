@@ -188,6 +188,8 @@ class PrivateFlow:
         state = self.state
         if not state.after_interest:
             return
+        # Now, not at the end of the turn: a node without live peers waits for nobody.
+        self.announce()
         told = min(
             (state.peers[node].interest_told for node in state.live_peers()),
             default=state.interest.number,

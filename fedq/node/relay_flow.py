@@ -17,6 +17,7 @@ from fedq.core.ids import NodeId
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split, split_route
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.admission import Admission
+from fedq.node.fan_out import FanOut
 from fedq.node.publishing import settle_groups
 from fedq.node.state import Channel, NodeState, RelayWaiter
 from fedq.proxy.links import NO_SESSION
@@ -27,11 +28,12 @@ _UNUSUAL: Final = FLAG_COPIES | FLAG_DIED
 class RelayFlow:
     """See the module's docstring."""
 
-    __slots__ = ("admission", "state")
+    __slots__ = ("admission", "fan_out", "state")
 
     def __init__(self, state: NodeState, admission: Admission) -> None:
         self.state = state
         self.admission = admission
+        self.fan_out = FanOut(state)
 
     # --- to other nodes ----------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class RelayFlow:
             if not private:
                 unmatched.append(number)
             turned_away = False
-            for queue in private:
+            for queue in self.fan_out.deliver(private, [body], None):
                 turned_away |= bool(publish(queues[queue], [body]))
             if turned_away:
                 refused.append(number)

@@ -67,7 +67,8 @@ Owner: TypeAlias = "Channel | Committer"
 class Consumer:
     """One basic.consume."""
 
-    __slots__ = ("channel", "limit", "no_ack", "priority", "queue", "tag", "ticket", "unacked")
+    __slots__ = ("channel", "head", "limit", "no_ack", "priority", "queue", "route_size", "tag",
+                 "ticket", "unacked")  # fmt: skip
 
     def __init__(
         self, channel: "Channel", tag: str, queue: QueueKey, no_ack: bool, limit: int,
@@ -83,6 +84,9 @@ class Consumer:
         #: Its place among all consumers of the queue, on all nodes; 0 before it is admitted.
         self.ticket = 0
         self.unacked = 0
+        #: How its deliveries begin, up to their tag, when a route has this size (`fan_out`).
+        self.route_size = -1
+        self.head = b""
 
     @property
     def group(self) -> "Channel | None":
@@ -110,9 +114,8 @@ class Channel:
 
     __slots__ = (
         "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "leaving",
-        "notices",
-        "number", "prefetch", "prefetch_global", "reply_queue", "sticky", "tags_made",
-        "transaction", "unacked", "waiting",
+        "notices", "number", "prefetch", "prefetch_global", "reply_queue", "sticky",
+        "tags_made", "transaction", "unacked", "waiting",
     )  # fmt: skip
 
     def __init__(self, client: "Client", number: int) -> None:
@@ -213,8 +216,10 @@ class Client:
 class PrivateQueue:
     """A queue that lives on this node only: an exclusive one."""
 
-    __slots__ = ("arguments", "auto_delete", "bindings", "claimed", "durable", "fragment",
-                 "had_consumers", "hub", "key", "owner", "policy", "used_ms")  # fmt: skip
+    __slots__ = (
+        "arguments", "auto_delete", "bindings", "claimed", "durable", "fragment",
+        "had_consumers", "hub", "is_plain", "key", "owner", "policy", "used_ms",
+    )  # fmt: skip
 
     def __init__(
         self, key: QueueKey, fragment: Fragment, owner: Client, policy: QueuePolicy,
@@ -222,6 +227,8 @@ class PrivateQueue:
     ) -> None:  # fmt: skip
         self.key = key
         self.policy = policy
+        #: Its policy has no say in what becomes of a message.
+        self.is_plain = policy._replace(expires_ms=None) == PLAIN
         #: When it was last of use to somebody (x-expires).
         self.used_ms = now_ms
         self.fragment = fragment

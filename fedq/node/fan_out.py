@@ -1,0 +1,133 @@
+"""A publish handed to many private queues at once: the short way, where nothing can be seen of it.
+
+A message for a private queue goes into its fragment, waits for the end of the turn, is dealt by the
+hub and taken out again. If its one consumer is idle and acknowledges by receiving, all of that
+leaves no trace: the consumer gets the message, and the queue is as empty as before. So such a
+consumer gets it here, at once; the queues of all others are returned, to go the long way.
+
+What a delivery says between its tag and the next one depends only on the channel's number and the
+frame size, and tags run alike on most channels; so it is encoded once for a run of messages, and a
+consumer's own bytes are put between (`bytes.join`).
+
+Changes delivery tags and parts of connections; marks them.
+
+Invariants: a consumer gets the same bytes in the same order as by the long way (held by
+`tests/property/test_fan_out.py`). So nobody is served here whose queue holds anything, or has a
+policy that may have a say; nor who publishes himself: his connection has read on already, and may
+be closing, while his publishes are worked off.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fedq.amqp.deliveries import deliver_prefix, deliver_suffix, pack_tag
+from fedq.core.limits import KIB, delivery_bytes_per_turn_max
+from fedq.core.message import FLAG_DELAYED, FLAG_SEEN
+from fedq.node.state import Client, NodeState
+
+#: Messages with these go the long way: they are marked, or held back.
+_LONG_WAY: Final = FLAG_SEEN | FLAG_DELAYED
+#: What follows the tag of a delivery is not copied for each consumer when it is longer than this.
+_COPIED_BYTES_MAX: Final = 4 * KIB
+
+
+class FanOut:
+    """See the module's docstring."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+
+    def deliver(
+        self, numbers: Sequence[int], messages: Sequence[bytes], sender: Client | None
+    ) -> Sequence[int]:
+        """Hands messages (of one route) to consumers that are idle; returns the queues that it
+        does not concern. `sender`: whose commands are being worked off, if a client's are."""
+        flags = size = 0
+        for message in messages:
+            flags |= message[0]
+            size += len(message)
+        if flags & _LONG_WAY or size >= delivery_bytes_per_turn_max:
+            return numbers
+        left: list[int] = []
+        count, is_long = len(messages), size > _COPIED_BYTES_MAX * len(messages)
+        route_size = messages[0][1] << 8 | messages[0][2]
+        queues, dirty = self.state.private_by_id, self.state.dirty_clients
+        run = _Run(messages)
+        # Of the consumer before: most are like it.
+        channel_number = frame_bytes_max = tag = -1
+        tails: list[bytes] = []
+        for number in numbers:
+            queue = queues[number]
+            consumers, client = queue.hub.consumers, queue.owner
+            if len(consumers) != 1 or not queue.is_plain or queue.fragment.messages:
+                left.append(number)
+                continue
+            consumer = consumers[0]
+            channel, window = consumer.channel, consumer.channel.unacked
+            if (
+                not consumer.no_ack or not client.writable or not channel.flow
+                or client is sender or client.delivered_bytes >= delivery_bytes_per_turn_max
+            ):  # fmt: skip
+                left.append(number)
+                continue
+            if consumer.route_size != route_size:
+                consumer.route_size = route_size
+                consumer.head = deliver_prefix(channel.number, consumer.tag).head(route_size)
+            machine = client.machine
+            if (
+                window.last_tag != tag or channel.number != channel_number
+                or machine.frame_bytes_max != frame_bytes_max
+            ):  # fmt: skip
+                tag, channel_number = window.last_tag, channel.number
+                frame_bytes_max = machine.frame_bytes_max
+                tails = run.tails(channel_number, frame_bytes_max, tag)
+            window.last_tag = tag + count
+            if is_long:
+                machine.parts += run.apart(consumer.head, tag)
+                client.delivered_bytes += size
+            else:
+                data = consumer.head.join(tails)
+                machine.parts.append(data)
+                client.delivered_bytes += len(data)
+            dirty[client] = None
+            if client.delivered_bytes >= delivery_bytes_per_turn_max:
+                sate(self.state, client)
+        return left
+
+
+class _Run:
+    """Messages of one run as they go to consumers."""
+
+    __slots__ = ("_frame_bytes_max", "_messages", "_number", "_suffixes")
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self._messages = messages
+        self._number = self._frame_bytes_max = -1
+        self._suffixes: list[bytes] = []
+
+    def tails(self, number: int, frame_bytes_max: int, last_tag: int) -> list[bytes]:
+        """What a consumer's head stands between, and before: the deliveries after `last_tag`."""
+        if number != self._number or frame_bytes_max != self._frame_bytes_max:
+            self._number, self._frame_bytes_max = number, frame_bytes_max
+            self._suffixes = [
+                deliver_suffix(number, message, False, frame_bytes_max)
+                for message in self._messages
+            ]
+        tagged = [pack_tag(tag) + tail for tag, tail in enumerate(self._suffixes, last_tag + 1)]
+        return [b"", *tagged]
+
+    def apart(self, head: bytes, last_tag: int) -> list[bytes]:
+        """The same deliveries (of the channel that `tails` was asked for), nothing long copied."""
+        parts: list[bytes] = []
+        for tag, suffix in enumerate(self._suffixes, last_tag + 1):
+            parts += (head + pack_tag(tag), suffix)
+        return parts
+
+
+def sate(state: NodeState, client: Client) -> None:
+    """The client has had its share of this turn: its consumers go on in the next one."""
+    for channel in client.channels.values():
+        for consumer in channel.consumers.values():
+            state.sated_queues[consumer.queue] = None

@@ -1,0 +1,242 @@
+"""The short way to private queues against the long one: clients hear the same, in the same order.
+
+Two nodes get the same inputs. One of them hands nothing out the short way. Each step is what one
+client says at once, or what befalls its socket; after it, what every client has heard is compared,
+and in the end what the queues still hold.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedq.amqp.content import encode_properties
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicDeliver,
+    BasicGet,
+    BasicNack,
+    BasicQos,
+    ChannelClose,
+    ChannelFlow,
+    ChannelOpen,
+    ConfirmSelect,
+    ExchangeDeclare,
+    Method,
+    QueueBind,
+    QueueDeclare,
+    QueuePurge,
+    encode_method,
+)
+from fedq.amqp.values import FieldTable
+from fedq.core.limits import delivery_bytes_per_turn_max
+from fedq.node.fan_out import FanOut
+from fedq.node.state import Client as NodeClient
+from tests.unit.amqp.wire import Content, publish
+from tests.unit.node.harness import Cluster, Said
+
+CLIENTS = 3
+CHANNELS = 2
+FAN, DIRECT = "fan", "some"
+KEYS = ("", "k", "key.of.more.bytes")
+PROPERTIES = (
+    encode_properties({}),
+    encode_properties({"delivery_mode": 2, "content_type": "text/plain"}),
+    encode_properties({"priority": 3, "expiration": "60000"}),
+    encode_properties({"headers": {"CC": ["k"], "BCC": ["hidden"]}}),
+)
+ARGUMENTS: tuple[FieldTable, ...] = (
+    {},
+    {},
+    {"x-expires": 60_000},
+    {"x-max-length": 2},
+    {"x-max-length": 1, "x-overflow": "reject-publish"},
+    {"x-message-ttl": 60_000},
+    {"x-max-priority": 5},
+    {"x-single-active-consumer": True},
+)
+#: Bodies; the last ones come in several frames, and fill a client's share of a turn.
+SIZES = (0, 1, 5, 300, 5_000, 140_000, delivery_bytes_per_turn_max // 2)
+
+
+class LongWay(FanOut):
+    """Hands out nothing."""
+
+    __slots__ = ()
+
+    def deliver(
+        self, numbers: Sequence[int], messages: Sequence[bytes], sender: NodeClient | None
+    ) -> Sequence[int]:
+        return numbers
+
+
+class Publish(NamedTuple):
+    """Some publishes alike but for their bodies."""
+
+    exchange: str
+    key: str
+    properties: bytes
+    size: int
+    many: int
+    mandatory: bool
+
+
+class Writable(NamedTuple):
+    """The client's socket takes more, or does not."""
+
+    writable: bool
+
+
+Word = Method | Publish
+publishes = st.builds(
+    Publish,
+    exchange=st.sampled_from([FAN, FAN, FAN, DIRECT]),
+    key=st.sampled_from(KEYS),
+    properties=st.sampled_from([PROPERTIES[0], *PROPERTIES]),
+    size=st.sampled_from([*SIZES[:5] * 4, *SIZES]),
+    many=st.integers(1, 4),
+    mandatory=st.booleans(),
+)
+declares = st.builds(
+    QueueDeclare, exclusive=st.just(True), auto_delete=st.booleans(),
+    arguments=st.sampled_from(ARGUMENTS),
+)  # fmt: skip
+binds = st.builds(
+    QueueBind, exchange=st.sampled_from([FAN, FAN, DIRECT]), routing_key=st.sampled_from(KEYS)
+)
+consumes = st.builds(
+    BasicConsume,
+    consumer_tag=st.sampled_from(["", "", "one", "two"]),
+    no_ack=st.sampled_from([True, True, False]),
+)
+methods = (
+    declares | binds | consumes
+    | st.builds(BasicGet, no_ack=st.booleans())
+    | st.builds(BasicCancel, consumer_tag=st.sampled_from(["one", "two"]))
+    | st.builds(lambda most, all_: BasicQos(0, most, all_), st.integers(0, 3), st.booleans())
+    | st.builds(BasicAck, delivery_tag=st.just(0), multiple=st.just(True))
+    | st.builds(BasicNack, delivery_tag=st.just(0), multiple=st.just(True), requeue=st.just(True))
+    | st.builds(ChannelFlow, active=st.booleans())
+    | st.sampled_from([QueuePurge(), ConfirmSelect(), ChannelClose(200, "", 0, 0), ChannelOpen()])
+)  # fmt: skip
+#: A queue that hears the exchange, with a consumer that may go the short way.
+subscriptions = st.builds(
+    lambda declare, bind, consume: [declare, bind, consume], declares, binds, consumes
+)
+words = st.lists(publishes | publishes | methods, min_size=1, max_size=3) | subscriptions
+steps = st.tuples(
+    st.integers(0, CLIENTS - 1),
+    st.integers(1, CHANNELS),
+    words | words | words | st.builds(Writable, st.booleans()),
+)
+
+
+class Side:
+    """One of the two nodes, with its clients."""
+
+    def __init__(self, short: bool) -> None:
+        self.cluster = Cluster()
+        node = self.cluster.node("n1")
+        if not short:
+            node.outlets.fan_out = node.relays.fan_out = LongWay(node.state)
+        self.clients = [self.cluster.client(channels=CHANNELS) for _ in range(CLIENTS)]
+        for name, kind in ((FAN, "fanout"), (DIRECT, "direct")):
+            self.clients[0].send(ExchangeDeclare(exchange=name, type=kind))
+        for client in self.clients:
+            client.send(*_subscription())
+        self.heard()
+
+    def step(self, number: int, channel: int, said: list[Word] | Writable) -> None:
+        """One client says something, all at once, or its socket fills or empties."""
+        client = self.clients[number]
+        if isinstance(said, Writable):
+            connection, writable = client.connection, said.writable
+            client.host.inbox.append(lambda node: node.on_writable(connection, writable))
+        else:
+            client.write(b"".join(_encode(channel, word) for word in said))
+        self.cluster.settle()
+
+    def heard(self) -> list[list[Said]]:
+        """What each client heard since the last look."""
+        said = [client.said[:] for client in self.clients]
+        for client in self.clients:
+            client.said.clear()
+        return said
+
+    def held(self) -> list[tuple[str, int, int]]:
+        """The private queues, what is ready in them, and what all messages take."""
+        private = self.cluster.node("n1").state.private.values()
+        return [(q.key.name, q.fragment.ready_count, q.fragment.bytes_held) for q in private]
+
+
+def _subscription() -> list[Method]:
+    return [
+        QueueDeclare(exclusive=True),
+        QueueBind(exchange=FAN),
+        BasicConsume(consumer_tag="one", no_ack=True),
+    ]
+
+
+def _encode(channel: int, word: Word) -> bytes:
+    if not isinstance(word, Publish):
+        return encode_method(channel, word)
+    bodies = [bytes((65 + index,)) * word.size for index in range(word.many)]
+    return b"".join(
+        publish(channel, word.exchange, word.key, body, word.properties, int(word.mandatory))
+        for body in bodies
+    )
+
+
+ByConsumer = tuple[list[Said], dict[int, list[int]], dict[tuple[int, str], list[Said]]]
+
+
+def by_consumer(said: list[Said]) -> ByConsumer:
+    """What was said but deliveries; each channel's delivery tags; each consumer's deliveries.
+
+    Which of two consumers of one connection comes first is nobody's business.
+    """
+    others: list[Said] = []
+    tags: dict[int, list[int]] = {}
+    deliveries: dict[tuple[int, str], list[Said]] = {}
+    for each in said:
+        if isinstance(each, Content) and isinstance(each.method, BasicDeliver):
+            name = (each.channel, each.method.consumer_tag)
+            tags.setdefault(each.channel, []).append(each.method.delivery_tag)
+            untagged = each._replace(method=each.method._replace(delivery_tag=0))
+            deliveries.setdefault(name, []).append(untagged)
+        else:
+            others.append(each)
+    return others, tags, deliveries
+
+
+@given(st.lists(steps, max_size=12))
+def test_nobody_hears_which_way_a_message_went(
+    script: list[tuple[int, int, list[Word] | Writable]],
+) -> None:
+    short, long = Side(True), Side(False)
+    for step in script:
+        short.step(*step)
+        long.step(*step)
+        for one, other in zip(short.heard(), long.heard(), strict=True):
+            assert by_consumer(one) == by_consumer(other), step
+    assert short.held() == long.held()
+    for node in (short.cluster.node("n1"), long.cluster.node("n1")):
+        for private in node.state.private.values():
+            private.fragment.check()
+
+
+def test_the_short_way_is_taken() -> None:
+    """Otherwise the comparison would compare nothing."""
+    side = Side(True)
+    node = side.cluster.node("n1")
+    before = [private.fragment.last for private in node.state.private.values()]
+    side.step(0, 2, [Publish(FAN, "", PROPERTIES[0], 5, 3, False)])
+    after = [private.fragment.last for private in node.state.private.values()]
+    assert [new > old for old, new in zip(before, after, strict=True)] == [True, False, False]
+    for heard in side.heard():
+        methods_heard = [said.method for said in heard if isinstance(said, Content)]
+        tags = [m.delivery_tag for m in methods_heard if isinstance(m, BasicDeliver)]
+        assert tags == [1, 2, 3]
