@@ -69,15 +69,32 @@ def environment(mode: Mode) -> dict[str, str]:
     return kept
 
 
+class Counting:
+    """A child process that counts: several of them run side by side."""
+
+    def __init__(self, mode: Mode, only: Sequence[str] = ()) -> None:
+        """Begins with the named works and kinds, all without names; raises `CannotCount`."""
+        refuse(mode)
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "tests.cost.figures", *(only or names())],
+            cwd=ROOT, env=environment(mode), stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def result(self) -> tuple[Figures, Shares]:
+        """The figures, and what functions and lines contributed to them, once all is counted."""
+        try:
+            output, _ = self._child.communicate(timeout=TIMEOUT_S)
+        finally:
+            self._child.kill()
+            self._child.wait()
+        assert self._child.returncode == 0, "counting failed: what it wrote above says why"
+        figures, shares = json.loads(output)
+        return figures, shares
+
+
 def count(mode: Mode, only: Sequence[str] = ()) -> tuple[Figures, Shares]:
-    """Figures and shares of the named works and kinds (all without names), in a child process."""
-    refuse(mode)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.cost.figures", *(only or names())],
-        cwd=ROOT, env=environment(mode), stdout=subprocess.PIPE, check=True, timeout=TIMEOUT_S,
-    )  # fmt: skip
-    figures, shares = json.loads(done.stdout)
-    return figures, shares
+    """Counts in a child process and waits for it; raises `CannotCount`."""
+    return Counting(mode, only).result()
 
 
 def _count_work(work: Work, blocks: Blocks | None) -> tuple[Figure, dict[str, float]]:
