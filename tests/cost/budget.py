@@ -72,7 +72,8 @@ def culprits(now: dict[str, float], before: dict[str, float]) -> list[str]:
     growth = {name: value - before.get(name, 0.0) for name, value in now.items()}
     worst = sorted(growth, key=lambda name: -growth[name])[:FUNCTIONS_TOLD]
     return [
-        f"{growth[name]:+10.2f}  ({before.get(name, 0.0):.2f} -> {now[name]:.2f})  {name}"
+        # What was below a hundredth of its work was not written down.
+        f"{growth[name]:+10.2f}  ({before.get(name, 'little')} -> {now[name]})  {name}"
         for name in worst
         if growth[name] > 0
     ]
