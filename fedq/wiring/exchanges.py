@@ -109,27 +109,63 @@ class FanoutTable:
 
 
 class TopicTable:
-    """Patterns of words (specification 3.1.3.4)."""
+    """Patterns of words (specification 3.1.3.4). The trie knows destinations by small numbers.
 
-    __slots__ = ("_trie",)
+    A number stands for one destination from its first binding to its last, then for another one.
+    """
+
+    __slots__ = ("_bindings", "_free", "_names", "_numbers", "_trie", "match_numbers", "others")
     by_key_alone = True
     by_exact_key = False
 
     def __init__(self) -> None:
-        self._trie: TopicTrie[Destination] = TopicTrie()
+        self._trie = TopicTrie()
+        #: The destinations of a routing key, in order, by their numbers.
+        self.match_numbers: Callable[[bytes], tuple[int, ...]] = self._trie.match
+        #: How many destinations are anything but shared queues.
+        self.others = 0
+        self._numbers: dict[Destination, int] = {}
+        #: By number: the destination, and how many bindings it has. Free numbers keep the old ones.
+        self._names: list[Destination] = []
+        self._bindings: list[int] = []
+        self._free: list[int] = []
 
     def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
-        self._trie.add(key, destination)
+        number = self._numbers.get(destination)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self._names[number] = destination
+            else:
+                number = len(self._names)
+                self._names.append(destination)
+                self._bindings.append(0)
+            self._numbers[destination] = number
+            self.others += not isinstance(destination, QueueKey)
+        self._bindings[number] += 1
+        self._trie.add(_bytes_of(key), number)
 
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
-        self._trie.remove(key, destination)
+        number = self._numbers[destination]
+        self._trie.remove(_bytes_of(key), number)
+        self._bindings[number] -= 1
+        if not self._bindings[number]:
+            del self._numbers[destination]
+            self.others -= not isinstance(destination, QueueKey)
+            self._free.append(number)
 
     def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
         for key in keys:
-            self._trie.match(key, found)
+            for number in self._trie.match(_bytes_of(key)):
+                found[self._names[number]] = 1
+
+    def named(self, numbers: tuple[int, ...]) -> list[Destination]:
+        """The destinations that these numbers stand for."""
+        names = self._names
+        return [names[number] for number in numbers]
 
     def destinations(self) -> Iterator[Destination]:
-        return self._trie.targets()
+        yield from self._numbers
 
 
 class HeadersTable:
@@ -174,6 +210,10 @@ TABLES: Mapping[str, Callable[[], Table]] = {
 def arguments_text(arguments: Arguments) -> str:
     """A text by which equal arguments are recognised, whatever their order."""
     return repr(sorted(arguments.items(), key=_name)) if arguments else ""
+
+
+def _bytes_of(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
 
 
 def _name(item: tuple[str, Any]) -> str:

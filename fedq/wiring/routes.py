@@ -10,16 +10,19 @@ exchange does not count as a match, so the alternate one may get a publish too m
 passes an exchange that delays is delayed for all its destinations.
 
 The answers are kept by virtual host and route, so most publishes cost one look-up; a change
-forgets what it may have made wrong.
+forgets what it may have made wrong. A topic exchange may get any number of different keys: where
+no further exchange is involved, its answers are kept by the set of matched destinations, too, so
+that a new key costs a look at the bindings and no more.
 
 Invariants: an answer from the cache is the one that a fresh walk would give; the order of
 destinations is that of the walk and of the bindings, never that of a hash.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from fedq.core.ids import NodeId, QueueKey
+from fedq.core.limits import MIB
 from fedq.core.message import split_route
 from fedq.wiring.exchange_arguments import ALTERNATE
 from fedq.wiring.exchange_types import table_of
@@ -30,14 +33,20 @@ from fedq.wiring.exchanges import (
     Properties,
     Table,
     ToExchange,
+    TopicTable,
     arguments_text,
 )
 from fedq.wiring.hashing import HashTable
 from fedq.wiring.names import node_of
 from fedq.wiring.state import DELAYED
 
-#: What the cache may hold: one for each route, and one for each of its destinations.
-CACHE_WEIGHT_MAX: Final = 1_000_000
+#: What the kept routes may take; beyond, all are forgotten.
+CACHE_BYTES_MAX: Final = 32 * MIB
+#: What a kept route takes besides its text, and for each of its destinations.
+_ROUTE_BYTES: Final = 250
+_DESTINATION_BYTES: Final = 8
+#: What is kept of a topic exchange by the destinations matched: so many destinations in total.
+_SETS_WEIGHT_MAX: Final = 100_000
 
 
 class Route(NamedTuple):
@@ -67,8 +76,8 @@ class Router:
     """The exchanges of all virtual hosts; see the module's docstring."""
 
     __slots__ = (
-        "_alternates", "_bound", "_cache", "_cache_weight", "_delaying", "_everything",
-        "_internal", "_me", "_named", "_stand_ins", "_tables",
+        "_alternates", "_bound", "_cache", "_cache_bytes", "_delaying", "_everything",
+        "_internal", "_me", "_named", "_stand_ins", "_tables", "_topics",
     )  # fmt: skip
 
     def __init__(self, me: NodeId) -> None:
@@ -86,8 +95,11 @@ class Router:
         self._bound: dict[Destination, dict[tuple[QueueKey, str, str], Arguments]] = {}
         #: Nodes that want all that an exchange gets.
         self._everything: dict[QueueKey, dict[NodeId, None]] = {}
-        self._cache: dict[tuple[str, bytes], Route] = {}
-        self._cache_weight = 0
+        #: By virtual host, then by route; and what all of it takes.
+        self._cache: dict[str, dict[bytes, Route]] = {}
+        self._cache_bytes = 0
+        #: Topic exchanges by virtual host and the part of a route that names them, as met.
+        self._topics: dict[tuple[str, bytes], _Topics] = {}
 
     # --- exchanges and names ---
 
@@ -176,12 +188,14 @@ class Router:
             del self._bound[destination]
         table = self._tables[source]
         table.remove(destination, routing_key, arguments)
+        self._topics = {}
         self._forget_key(source, table, routing_key)
         return True
 
     def unbind_all(self, destination: Destination) -> list[Bound]:
         """Removes the bindings of a queue that goes, or of a node that went; returns them."""
         undone = []
+        self._topics = {}
         for (source, key, _), arguments in self._bound.pop(destination, {}).items():
             table = self._tables[source]
             table.remove(destination, key, arguments)
@@ -222,15 +236,29 @@ class Router:
         `route` is as in `fedq.core.message`; `properties` is called at most once, and only if an
         exchange that looks at them is reached.
         """
-        known = self._cache.get((vhost, route))
+        kept = self._cache.get(vhost)
+        known = kept.get(route) if kept is not None else None
         if known is not None:
             return known
+        topics = self._topics.get((vhost, route[: 1 + route[0]]))
+        if topics is not None:
+            known = topics.route(route[2 + route[0] :])
+            if known is not None:
+                return self._keep(vhost, route, known)
         exchange, key = split_route(route)
         if not exchange:
             return self._keep(vhost, route, _sorted_out(self._by_name(QueueKey(vhost, key))))
         source = QueueKey(vhost, exchange)
-        if source not in self._tables:
+        table = self._tables.get(source)
+        if table is None:
             return None
+        if topics is None and isinstance(table, TopicTable):
+            self._topics[vhost, route[: 1 + route[0]]] = _Topics(
+                table,
+                tuple(self._everything.get(source, ())),
+                source in self._delaying,
+                source in self._alternates,
+            )
         answer, may_keep = self._walk(source, (key,), properties)
         return self._keep(vhost, route, answer) if may_keep else answer
 
@@ -311,16 +339,26 @@ class Router:
     # --- the cache ---
 
     def _keep(self, vhost: str, route: bytes, answer: Route) -> Route:
-        weight = 1 + len(answer.queues) + len(answer.private) + len(answer.nodes)
-        if self._cache_weight + weight > CACHE_WEIGHT_MAX:
-            self._forget_all()
-        self._cache[vhost, route] = answer
-        self._cache_weight += weight
+        queues, private, nodes, _ = answer
+        destinations = len(queues) + len(private) + len(nodes)
+        size = _ROUTE_BYTES + len(route) + _DESTINATION_BYTES * destinations
+        if self._cache_bytes + size > CACHE_BYTES_MAX:
+            self._forget_routes()
+        kept = self._cache.get(vhost)
+        if kept is None:
+            kept = self._cache[vhost] = {}
+        kept[route] = answer
+        self._cache_bytes += size
         return answer
 
     def _forget_all(self) -> None:
+        """An exchange changed, or what is beyond its bindings."""
+        self._topics = {}
+        self._forget_routes()
+
+    def _forget_routes(self) -> None:
         self._cache = {}
-        self._cache_weight = 0
+        self._cache_bytes = 0
 
     def _forget_key(self, source: QueueKey, table: Table, routing_key: str) -> None:
         """A binding changed: only one route can be wrong now, or any."""
@@ -328,16 +366,66 @@ class Router:
         if table.by_exact_key and not passed_on:
             self._forget_route(source.vhost, source.name, routing_key)
         else:
-            self._forget_all()
+            self._forget_routes()
 
     def _forget_route(self, vhost: str, exchange: str, routing_key: str) -> None:
-        if not self._cache:
+        kept = self._cache.get(vhost)
+        if not kept:
             return
         name = exchange.encode("utf-8", "surrogateescape")
         key = routing_key.encode("utf-8", "surrogateescape")
-        gone = self._cache.pop((vhost, b"%c%b%c%b" % (len(name), name, len(key), key)), None)
+        named = b"%c%b%c%b" % (len(name), name, len(key), key)
+        gone = kept.pop(named, None)
         if gone is not None:
-            self._cache_weight -= 1 + len(gone.queues) + len(gone.private) + len(gone.nodes)
+            destinations = len(gone.queues) + len(gone.private) + len(gone.nodes)
+            self._cache_bytes -= _ROUTE_BYTES + len(named) + _DESTINATION_BYTES * destinations
+
+
+class _Topics:
+    """A topic exchange as it is while nothing but bindings that come changes it.
+
+    Kept are the answers for sets of destinations, by the numbers that the table gave them. A new
+    binding leaves them true: it does not change which destination a number stands for.
+    """
+
+    __slots__ = ("_delays", "_everything", "_has_alternate", "_known", "_match", "_table",
+                 "_weight")  # fmt: skip
+
+    def __init__(
+        self, table: TopicTable, everything: tuple[NodeId, ...], delays: bool, has_alternate: bool
+    ) -> None:
+        self._table = table
+        self._match = table.match_numbers
+        self._everything = everything
+        self._delays = delays
+        self._has_alternate = has_alternate
+        self._known: dict[tuple[int, ...], Route] = {}
+        self._weight = 0
+
+    def route(self, key: bytes) -> Route | None:
+        """The answer for a routing key; None if other exchanges have a say in it."""
+        numbers = self._match(key)
+        known = self._known.get(numbers)
+        return known if known is not None else self._find(numbers)
+
+    def _find(self, numbers: tuple[int, ...]) -> Route | None:
+        table = self._table
+        if numbers and not table.others and not self._everything:
+            queues = cast("list[QueueKey]", table.named(numbers))
+            answer = Route(tuple(queues), (), (), self._delays)
+        elif self._has_alternate and not numbers:
+            return None
+        else:
+            found = dict.fromkeys(table.named(numbers), 1)
+            if any(isinstance(destination, ToExchange) for destination in found):
+                return None
+            found.update(dict.fromkeys(self._everything, 1))
+            answer = _sorted_out(found, self._delays)
+        self._weight += 1 + len(numbers)
+        if self._weight > _SETS_WEIGHT_MAX:
+            self._known, self._weight = {}, 1 + len(numbers)
+        self._known[numbers] = answer
+        return answer
 
 
 def _sorted_out(found: Found, delayed: bool = False) -> Route:

@@ -1,44 +1,48 @@
 """The patterns of a topic exchange as a trie of words (specification 3.1.3.4).
 
-Inputs: patterns with their targets, and routing keys; output: the targets whose patterns match.
+Inputs: patterns with their targets, and routing keys, all as bytes; output: the targets whose
+patterns match, as a tuple. A target is a small number that the owner gives out (0, 1, 2, …) and
+gives out again when it is over: what a trie holds is as large as its largest one.
+
 Words are separated by dots; `*` stands for exactly one word, `#` for any number of them, none
 included. As in RabbitMQ, the empty key has no words, and "a..b" has an empty one in the middle.
 
-Matching walks all branches at once, word by word, and visits no branch twice for one word: the
-cost is at most words times branches, however many `#` a pattern has.
+A match walks all branches at once, word by word. A branch below `#` stays reached to the key's
+end, so it is kept apart and entered once; any other has one parent and is reached once for a word.
+The cost is at most words times branches, however many `#` a pattern has.
+
+The order of the targets is that of the walk: those of patterns that end in `#` as they are
+reached, then the others, each target once. So it depends on the patterns and on the order in which
+they came, and on nothing else. The walk ends when every target there is has been found.
+
+`topics.pyx` is the compiled twin: the same order, the same answers.
 """
 
-from collections.abc import Hashable, Iterator
-from typing import Generic, TypeVar
 
-Target = TypeVar("Target", bound=Hashable)
-
-
-class _Branch(Generic[Target]):
+class _Branch:
     """The patterns that begin with the words on the way here. Sparse: most have no children."""
 
-    __slots__ = ("hash", "is_hash", "star", "targets", "words")
+    __slots__ = ("hash", "star", "targets", "words")
 
-    def __init__(self, is_hash: bool) -> None:
-        self.is_hash = is_hash
-        self.words: dict[str, _Branch[Target]] | None = None
-        self.star: _Branch[Target] | None = None
-        self.hash: _Branch[Target] | None = None
+    def __init__(self) -> None:
+        self.words: dict[bytes, _Branch] | None = None
+        self.star: _Branch | None = None
+        self.hash: _Branch | None = None
         #: The targets of the pattern that ends here, each with how often it was added.
-        self.targets: dict[Target, int] | None = None
+        self.targets: dict[int, int] | None = None
 
-    def child(self, word: str) -> "_Branch[Target] | None":
-        if word == "*":
+    def child(self, word: bytes) -> "_Branch | None":
+        if word == b"*":
             return self.star
-        if word == "#":
+        if word == b"#":
             return self.hash
         return self.words.get(word) if self.words is not None else None
 
-    def grow(self, word: str) -> "_Branch[Target]":
-        child: _Branch[Target] = _Branch(word == "#")
-        if word == "*":
+    def grow(self, word: bytes) -> "_Branch":
+        child = _Branch()
+        if word == b"*":
             self.star = child
-        elif word == "#":
+        elif word == b"#":
             self.hash = child
         else:
             if self.words is None:
@@ -46,10 +50,10 @@ class _Branch(Generic[Target]):
             self.words[word] = child
         return child
 
-    def prune(self, word: str) -> None:
-        if word == "*":
+    def prune(self, word: bytes) -> None:
+        if word == b"*":
             self.star = None
-        elif word == "#":
+        elif word == b"#":
             self.hash = None
         else:
             assert self.words is not None
@@ -59,33 +63,30 @@ class _Branch(Generic[Target]):
     def is_bare(self) -> bool:
         return not (self.targets or self.words or self.star or self.hash)
 
-    def children(self) -> Iterator["_Branch[Target]"]:
-        if self.star is not None:
-            yield self.star
-        if self.hash is not None:
-            yield self.hash
-        if self.words is not None:
-            yield from self.words.values()
 
-
-class TopicTrie(Generic[Target]):
+class TopicTrie:
     """Patterns and targets; a target added n times under a pattern leaves when removed n times."""
 
-    __slots__ = ("_root",)
+    __slots__ = ("_root", "_uses")
 
     def __init__(self) -> None:
-        self._root: _Branch[Target] = _Branch(False)
+        self._root = _Branch()
+        #: Of how many patterns each target is one.
+        self._uses: dict[int, int] = {}
 
-    def add(self, pattern: str, target: Target) -> None:
-        """Adds the target under the pattern once more."""
+    def add(self, pattern: bytes, target: int) -> None:
+        """Adds the target (0 or more) under the pattern once more."""
+        assert target >= 0, "targets are numbers from 0 on"
         branch = self._root
         for word in _split(pattern):
             branch = branch.child(word) or branch.grow(word)
         if branch.targets is None:
             branch.targets = {}
+        if target not in branch.targets:
+            self._uses[target] = self._uses.get(target, 0) + 1
         branch.targets[target] = branch.targets.get(target, 0) + 1
 
-    def remove(self, pattern: str, target: Target) -> None:
+    def remove(self, pattern: bytes, target: int) -> None:
         """Removes the target from the pattern once; it has to be there."""
         way = [self._root]
         words = _split(pattern)
@@ -94,61 +95,70 @@ class TopicTrie(Generic[Target]):
             assert child is not None, "the pattern was never added"
             way.append(child)
         targets = way[-1].targets
-        assert targets is not None, "the target was never added"
+        assert targets is not None, "the pattern was never added"
+        assert target in targets, "the target was never added"
         if targets[target] > 1:
             targets[target] -= 1
             return
         del targets[target]
+        self._uses[target] -= 1
+        if not self._uses[target]:
+            del self._uses[target]
         way[-1].targets = targets or None
         for parent, word, branch in zip(way[-2::-1], words[::-1], way[:0:-1], strict=True):
             if not branch.is_bare():
                 break
             parent.prune(word)
 
-    def match(self, key: str, found: dict[Target, int]) -> None:
-        """Adds the targets whose patterns match the routing key to the keys of `found`."""
-        active: dict[_Branch[Target], None] = {}
-        _reach(self._root, active)
+    def match(self, key: bytes) -> tuple[int, ...]:
+        """The targets whose patterns match the routing key."""
+        root, every = self._root, len(self._uses)
+        found: dict[int, int] = {}
+        entered: dict[_Branch, None] = {}
+        #: Branches below `#` that have something below them, in the order of their being reached.
+        staying: list[_Branch] = []
+        if root.hash is not None:
+            _stay(root.hash, entered, staying, found)
+        active = [root]
         for word in _split(key):
-            following: dict[_Branch[Target], None] = {}
-            for branch in active:
-                if branch.is_hash:
-                    following[branch] = None
-                if branch.words is not None:
-                    child = branch.words.get(word)
-                    if child is not None:
-                        _reach(child, following)
-                if branch.star is not None:
-                    _reach(branch.star, following)
-            if not following:
-                return
+            following: list[_Branch] = []
+            for branch in staying + active:
+                if branch.words is not None and word in branch.words:
+                    child = branch.words[word]
+                    following.append(child)
+                    if child.hash is not None:
+                        _stay(child.hash, entered, staying, found)
+                child_of_any = branch.star
+                if child_of_any is not None:
+                    following.append(child_of_any)
+                    if child_of_any.hash is not None:
+                        _stay(child_of_any.hash, entered, staying, found)
             active = following
+            if len(found) == every or not (active or staying):
+                return tuple(found)
         for branch in active:
             if branch.targets is not None:
                 found.update(branch.targets)
-
-    def targets(self) -> Iterator[Target]:
-        """All targets, once for each of their patterns."""
-        left = [self._root]
-        while left:
-            branch = left.pop()
-            if branch.targets is not None:
-                yield from branch.targets
-            left.extend(branch.children())
+        return tuple(found)
 
     def is_empty(self) -> bool:
         """Whether nothing is left, not even a branch."""
         return self._root.is_bare()
 
 
-def _split(key: str) -> list[str]:
-    return key.split(".") if key else []
+def _split(key: bytes) -> list[bytes]:
+    return key.split(b".") if key else []
 
 
-def _reach(branch: _Branch[Target], active: dict[_Branch[Target], None]) -> None:
-    """Enters a branch, and those beyond a `#` that stands for no word at all."""
-    active[branch] = None
-    beyond = branch.hash
-    while beyond is not None:
-        active[beyond] = None
+def _stay(
+    branch: _Branch, entered: dict[_Branch, None], staying: list[_Branch], found: dict[int, int]
+) -> None:
+    """Reaches a branch below `#`, and those below a further `#` that stands for no word at all."""
+    beyond: _Branch | None = branch
+    while beyond is not None and beyond not in entered:
+        entered[beyond] = None
+        if beyond.targets is not None:
+            found.update(beyond.targets)
+        if beyond.words is not None or beyond.star is not None:
+            staying.append(beyond)
         beyond = beyond.hash

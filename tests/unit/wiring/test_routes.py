@@ -306,7 +306,7 @@ def test_a_node_that_went_is_no_bucket_any_more(router: Router) -> None:
 
 
 def test_the_cache_stays_within_its_weight(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedq.wiring.routes.CACHE_WEIGHT_MAX", 50)
+    monkeypatch.setattr("fedq.wiring.routes.CACHE_BYTES_MAX", 5_000)
     router.bind(at("fanout"), WORK, "", None)
     for number in range(500):
         assert go(router, "fanout", str(number)) == Route((WORK,), (), ())
