@@ -9,7 +9,7 @@ import sys
 import typer
 
 from fedq import __version__
-from fedq.cli import certs, cluster, node, permission, queue, up, user, vhost
+from fedq.cli import bench, certs, cluster, node, permission, queue, up, user, vhost
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
 from fedq.shell.twins import survey
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("up")(up.start_cluster)
 app.command("node")(node.run_node)
+app.command("bench")(bench.load_broker)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
 app.add_typer(user.app, name="user")

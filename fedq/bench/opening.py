@@ -1,0 +1,232 @@
+"""Opens many connections at once, each with a script of requests, and fails with a sentence.
+
+In: for each connection a target, a script of methods and what to do with the socket when all have
+been answered. The handshake is three exchanges; the script is one write whose replies are counted
+off in order. At most `TOGETHER_MAX` connections are being opened at any time.
+
+Every wait has a deadline that moves with each answer.
+"""
+
+import errno
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from fedq.amqp import methods
+from fedq.amqp.frames import FRAME_BYTES_MIN, FRAME_METHOD, scan_frame
+from fedq.amqp.methods import Method, decode_method, encode_method, frame_ids, ids_of
+from fedq.bench.columns import FRAME_BYTES_MAX
+from fedq.bench.plan import Target
+from fedq.core.errors import ConnectionViolation
+
+TOGETHER_MAX: Final = 256
+READ_BYTES: Final = 65_536
+_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+_POLL_S: Final = 0.05
+
+
+class BrokerFailure(Exception):
+    """The broker refused, hung up or did not answer; the text is a sentence for the user."""
+
+
+class Step(NamedTuple):
+    """A request on a channel and the method that answers it."""
+
+    channel: int
+    request: Method
+    answer: type[Method]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A connection to be."""
+
+    target: Target
+    #: What it is for, in messages: `consumer 3`.
+    who: str
+    steps: Sequence[Step]
+    #: Gets the socket, which is ready and does not block.
+    on_ready: Callable[[socket.socket], None]
+    #: The address to connect from; "" leaves it to the system.
+    source: str = ""
+
+
+def refusal_of(method: Method) -> str | None:
+    """The sentence of a method by which a broker ends something; None for all others."""
+    match method:
+        case methods.ConnectionClose(code, text):
+            return f"the broker closed the connection: {code} {text}"
+        case methods.ChannelClose(code, text):
+            return f"the broker closed the channel: {code} {text}"
+        case methods.BasicCancel(tag):
+            return f"the broker cancelled the consumer {tag}"
+    return None
+
+
+class _Half:
+    """A connection that is being opened."""
+
+    __slots__ = ("answers", "data", "opening", "script", "socket")
+
+    def __init__(self, opening: Opening, descriptor: socket.socket) -> None:
+        self.opening = opening
+        self.socket = descriptor
+        self.data = b""
+        self.script = b"".join(encode_method(step.channel, step.request) for step in opening.steps)
+        #: What is still to come, as (class id, method id), in order.
+        self.answers: deque[tuple[int, int]] = deque(
+            [*_HANDSHAKE, *(ids_of(step.answer()) for step in opening.steps)]
+        )
+
+
+_START: Final = ids_of(methods.ConnectionStart())
+_TUNE: Final = ids_of(methods.ConnectionTune())
+_OPEN_OK: Final = ids_of(methods.ConnectionOpenOk())
+_HANDSHAKE: Final = (_START, _TUNE, _OPEN_OK)
+
+
+class Opener:
+    """Opens what it is given; see the module's docstring."""
+
+    __slots__ = ("_answers", "_halves", "_patience_s", "_poll", "_waiting")
+
+    def __init__(self, openings: Iterable[Opening], patience_s: float) -> None:
+        """`patience_s`: how long no answer may come."""
+        self._answers = 0
+        self._waiting = deque(openings)
+        self._patience_s = patience_s
+        self._halves: dict[int, _Half] = {}
+        self._poll = select.epoll()
+
+    def run(self) -> None:
+        """Opens all. Raises `BrokerFailure` for the first that fails; the sockets are closed."""
+        deadline = time.monotonic() + self._patience_s
+        try:
+            while self._waiting or self._halves:
+                while self._waiting and len(self._halves) < TOGETHER_MAX:
+                    self._begin(self._waiting.popleft())
+                answers = self._answers
+                for number, events in self._poll.poll(_POLL_S):
+                    self._go_on(self._halves[number], events)
+                if self._answers > answers:
+                    deadline = time.monotonic() + self._patience_s
+                elif time.monotonic() > deadline:
+                    self._give_up()
+        finally:
+            for half in self._halves.values():
+                half.socket.close()
+            self._poll.close()
+
+    def _give_up(self) -> None:
+        half = next(iter(self._halves.values()))
+        raise BrokerFailure(
+            f"{half.opening.who} at {half.opening.target.place}: no answer within "
+            f"{self._patience_s:g} s; {len(half.answers)} replies did not come, and "
+            f"{len(self._waiting) + len(self._halves)} connections are not ready"
+        )
+
+    def _begin(self, opening: Opening) -> None:
+        target = opening.target
+        try:
+            made = _connect(target, opening.source)
+        except OSError as error:
+            raise _failure(opening, error) from error
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._halves[made.fileno()] = _Half(opening, made)
+        self._poll.register(made, select.EPOLLOUT)
+
+    def _go_on(self, half: _Half, events: int) -> None:
+        try:
+            if events & select.EPOLLOUT:
+                if number := half.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                    raise OSError(number, errno.errorcode.get(number, "error"))
+                half.socket.send(_HEADER)
+                self._poll.modify(half.socket, select.EPOLLIN)
+                return
+            data = half.socket.recv(READ_BYTES)
+        except OSError as error:
+            raise _failure(half.opening, error) from error
+        if not data:
+            raise BrokerFailure(f"{_name(half.opening)}: the broker hung up during the handshake")
+        half.data += data
+        try:
+            self._read(half)
+        except ConnectionViolation as violation:
+            text = f"{_name(half.opening)}: this is not AMQP 0-9-1: {violation.text}"
+            raise BrokerFailure(text) from violation
+
+    def _read(self, half: _Half) -> None:
+        at = 0
+        while (found := scan_frame(half.data, at, FRAME_BYTES_MAX)) is not None:
+            kind, _, start, end = found
+            at = end + 1
+            if kind == FRAME_METHOD:
+                self._answered(half, half.data[start:end])
+                if not half.answers:
+                    break
+        half.data = half.data[at:]
+        if not half.answers:
+            assert not half.data, "nothing may come before anything was asked for"
+            self._poll.unregister(half.socket)
+            del self._halves[half.socket.fileno()]
+            half.opening.on_ready(half.socket)
+
+    def _answered(self, half: _Half, payload: bytes) -> None:
+        ids = frame_ids(payload)
+        if ids != half.answers[0]:
+            method = decode_method(payload)
+            text = refusal_of(method) or f"an unexpected {type(method).__name__}"
+            raise BrokerFailure(f"{_name(half.opening)}: {text}")
+        half.answers.popleft()
+        self._answers += 1
+        target = half.opening.target
+        if ids == _START:
+            proof = f"\0{target.user}\0{target.password}".encode()
+            _send(half, encode_method(0, methods.ConnectionStartOk({}, "PLAIN", proof, "en_US")))
+        elif ids == _TUNE:
+            tune = decode_method(payload)
+            assert isinstance(tune, methods.ConnectionTune)
+            frame_max = min(tune.frame_max or FRAME_BYTES_MAX, FRAME_BYTES_MAX)
+            assert frame_max >= FRAME_BYTES_MIN, "no broker may ask for less"
+            tune_ok = methods.ConnectionTuneOk(tune.channel_max, frame_max, 0)
+            opening = encode_method(0, methods.ConnectionOpen(target.vhost))
+            _send(half, encode_method(0, tune_ok) + opening)
+        elif ids == _OPEN_OK and half.script:
+            _send(half, half.script)
+
+
+def _connect(target: Target, source: str) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        target.host, target.port, type=socket.SOCK_STREAM
+    )[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setblocking(False)
+        if source:
+            made.bind((source, 0))
+        if (number := made.connect_ex(address)) not in (0, errno.EINPROGRESS):
+            raise OSError(number, errno.errorcode.get(number, "error"))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _send(half: _Half, data: bytes) -> None:
+    """A script may be long: then the rest of the time is the broker's, and so is the blocking."""
+    half.socket.setblocking(True)
+    half.socket.sendall(data)
+    half.socket.setblocking(False)
+
+
+def _name(opening: Opening) -> str:
+    return f"{opening.who} at {opening.target.place}"
+
+
+def _failure(opening: Opening, error: OSError) -> BrokerFailure:
+    reason = error.strerror or str(error)
+    return BrokerFailure(f"{_name(opening)}: {reason}; is the broker running there?")

@@ -1,0 +1,195 @@
+"""What a run should do: the options of `fedq bench`, checked.
+
+In: values from the command line. Out: a `Plan`, or a `BadPlan` that says what is wrong and what to
+do. A plan is one of three kinds: *queues* (producers and consumers of named queues), *fan-out*
+(subscribers with a queue each on a fanout exchange), *topics* (queues with many wildcard bindings).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+#: A body begins with a number and a time of 8 bytes each.
+BODY_BYTES_MIN: Final = 16
+#: A body must fit into one frame of what brokers agree to by default.
+BODY_BYTES_MAX: Final = 131_064
+CLIENTS_MAX: Final = 1_000_000
+PRODUCERS_MAX: Final = 10_000
+DEFAULT_URL: Final = "amqp://guest:guest@127.0.0.1:5672"
+_DEFAULT_PORT: Final = 5_672
+#: Messages on their way when nothing else bounds them, so that no broker has to page.
+_IN_FLIGHT: Final = 50_000
+_IN_FLIGHT_BYTES: Final = 64 << 20
+_IN_FLIGHT_EACH: Final = 20
+
+
+class BadPlan(Exception):
+    """The options make no sense; the text is a sentence for the user."""
+
+
+class Kind(StrEnum):
+    """The shape of a run."""
+
+    QUEUES = "queues"
+    FANOUT = "fan-out"
+    TOPICS = "topics"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A broker's address and who to be there."""
+
+    host: str
+    port: int
+    user: str = "guest"
+    password: str = "guest"
+    vhost: str = "/"
+
+    @property
+    def place(self) -> str:
+        """host:port, for messages."""
+        return f"{self.host}:{self.port}"
+
+
+def parse_url(text: str) -> Target:
+    """The target that an `amqp://user:password@host:port/vhost` names; all but the host may lack.
+
+    A missing or empty path is the virtual host `/`.
+    """
+    parts = urlsplit(text)
+    try:
+        port = parts.port or _DEFAULT_PORT
+    except ValueError as error:
+        raise BadPlan(f"--url {text}: {error}") from error
+    if parts.scheme != "amqp" or not parts.hostname:
+        raise BadPlan(f"--url {text}: write amqp://user:password@host:port/vhost, without TLS")
+    return Target(
+        parts.hostname, port,
+        unquote(parts.username or "guest"), unquote(parts.password or "guest"),
+        unquote(parts.path[1:]) or "/",
+    )  # fmt: skip
+
+
+def parse_sizes(text: str) -> tuple[int, int]:
+    """(smallest, largest) body in bytes, from `16` or `16-79`."""
+    first, dash, last = text.partition("-")
+    if not first.isdigit() or (dash and not last.isdigit()):
+        raise BadPlan(f"--size {text}: write a number of bytes, or a range like 16-79")
+    return int(first), int(last if dash else first)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run. Times in seconds, rates in messages per second over all producers."""
+
+    targets: tuple[Target, ...] = (Target("127.0.0.1", _DEFAULT_PORT),)
+    producers: int = 1
+    consumers: int = 1
+    queues: int = 1
+    size_min: int = BODY_BYTES_MIN
+    size_max: int = BODY_BYTES_MIN
+    #: None: as fast as the broker takes them.
+    rate: float | None = None
+    is_persistent: bool = False
+    is_durable: bool = False
+    #: Unconfirmed publishes per producer; None: no confirms.
+    confirm_window: int | None = None
+    #: Unacknowledged deliveries per consumer; None: automatic acknowledgement. 0: no limit.
+    prefetch: int | None = None
+    #: One acknowledgement for so many deliveries.
+    ack_every: int = 1
+    subscribers: int = 0
+    #: Connections that the subscribers share evenly; 0: one each.
+    connections: int = 0
+    bindings: int = 0
+    bound_queues: int = 1
+    idle: int = 0
+    seconds: float = 10.0
+    warm_up_s: float = 2.0
+    #: How long nothing may happen before a wait is given up.
+    patience_s: float = 30.0
+    queue_arguments: Mapping[str, bool | int | str] = field(default_factory=dict)
+    pids: tuple[int, ...] = ()
+    processes: int = 1
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the three it is."""
+        if self.subscribers:
+            return Kind.FANOUT
+        return Kind.TOPICS if self.bindings else Kind.QUEUES
+
+    @property
+    def queue_count(self) -> int:
+        """How many queues are consumed; in a fan-out they belong to the subscribers."""
+        return self.bound_queues if self.kind is Kind.TOPICS else self.queues
+
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers of named queues there are; topics have at least one for each."""
+        if self.kind is Kind.FANOUT:
+            return 0
+        if self.kind is Kind.TOPICS:
+            return max(self.consumers, self.bound_queues)
+        return self.consumers
+
+    @property
+    def subscriber_connections(self) -> int:
+        """How many connections carry subscribers."""
+        return min(self.connections or self.subscribers, self.subscribers)
+
+    @property
+    def in_flight_max(self) -> int:
+        """Deliveries that the broker may owe before producers wait."""
+        by_bytes = _IN_FLIGHT_BYTES // (self.size_max + 128)
+        return max(min(_IN_FLIGHT, by_bytes), _IN_FLIGHT_EACH * max(self.subscribers, 1))
+
+    def check(self) -> None:
+        """Raises `BadPlan` for what cannot be run."""
+        for condition, sentence in self._rules():
+            if not condition:
+                raise BadPlan(sentence)
+
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        clients = self.producers + self.consumer_count + self.subscriber_connections + self.idle
+        return (
+            (
+                BODY_BYTES_MIN <= self.size_min <= self.size_max <= BODY_BYTES_MAX,
+                f"--size: bodies have {BODY_BYTES_MIN} to {BODY_BYTES_MAX} bytes, smallest first",
+            ),
+            (0 <= self.producers <= PRODUCERS_MAX, f"--producers: 0 to {PRODUCERS_MAX}"),
+            (self.consumers >= 0, "--consumers: 0 or more"),
+            (self.queues >= 1, "--queues: 1 or more"),
+            (
+                self.subscribers == 0 or self.bindings == 0,
+                "--subscribers and --bindings are two kinds of run: give one of them",
+            ),
+            (
+                self.subscribers == 0 or self.prefetch is None,
+                "--subscribers acknowledge automatically: leave --prefetch out",
+            ),
+            (
+                self.connections == 0 or self.subscribers >= self.connections > 0,
+                "--connections: at most one for each of --subscribers",
+            ),
+            (
+                self.kind is not Kind.QUEUES or self.consumers in range(1) or
+                self.consumers >= self.queues,
+                "--consumers: at least one for each queue, or 0 for none at all",
+            ),
+            (self.rate is None or self.rate > 0, "--rate: more than 0 messages per second"),
+            (self.confirm_window != 0, "--confirms: a window of 1 or more; leave it out for none"),
+            (self.ack_every >= 1, "--ack-every: 1 or more"),
+            (
+                not self.prefetch or self.ack_every <= self.prefetch,
+                "--ack-every: at most --prefetch, or nothing would ever be acknowledged",
+            ),
+            (0 <= clients <= CLIENTS_MAX, f"at most {CLIENTS_MAX} connections"),
+            (clients > 0, "nothing to do: give producers, consumers, subscribers or --idle"),
+            (self.seconds > 0, "--seconds: more than 0"),
+            (self.warm_up_s >= 0, "--warm-up: 0 or more"),
+            (1 <= self.processes <= 64, "--processes: 1 to 64"),
+            (1 <= self.bound_queues <= max(self.bindings, 1), "--bound-queues: 1 to --bindings"),
+        )  # fmt: skip
