@@ -40,6 +40,7 @@ from fedq.amqp.frames import (
     wanted_bytes,
 )
 from fedq.amqp.handshake import PROTOCOL_HEADER, ConnectionSettings, Origin
+from fedq.amqp.method_types import NO_TABLE
 from fedq.amqp.methods import (
     AccessRequest,
     AccessRequestOk,
@@ -51,6 +52,8 @@ from fedq.amqp.methods import (
     ClientRequest,
     ConnectionClose,
     ConnectionCloseOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
     Method,
     decode_method,
     encode_method,
@@ -99,9 +102,9 @@ class Connection:
     """One client connection; see the module for what goes in and out."""
 
     __slots__ = (
-        "_channels", "_checked", "_deadline_ms", "_deaf", "_heard_ms", "_heartbeat_ms",
-        "_next_beat_ms", "_now_ms", "_opening", "_pending", "_state", "_wanted",
-        "frame_bytes_max", "parts", "was_left",
+        "_channels", "_channels_max", "_checked", "_deadline_ms", "_deaf", "_heard_ms",
+        "_heartbeat_ms", "_next_beat_ms", "_now_ms", "_opening", "_pending", "_state", "_wanted",
+        "client_properties", "frame_bytes_max", "parts", "was_left",
     )  # fmt: skip
 
     def __init__(
@@ -109,7 +112,10 @@ class Connection:
         certificate_name: str | None = None,
     ) -> None:  # fmt: skip
         """`certificate_name`: whom the client's TLS certificate names, if one was verified."""
-        self._opening = Opening(settings, Origin(is_loopback, certificate_name))
+        #: The handshake, as long as it lasts.
+        self._opening: Opening | None = Opening(settings, Origin(is_loopback, certificate_name))
+        #: What the client said of itself in connection.start-ok; empty until it has logged in.
+        self.client_properties: FieldTable = NO_TABLE
         #: Bytes for the client, in order; whoever writes them clears the list.
         self.parts: list[bytes] = []
         #: The client closed it and has the answer: it is for the client to hang up. Some clients
@@ -118,11 +124,12 @@ class Connection:
         #: The largest frame either side may send; before the handshake is over, a small one.
         self.frame_bytes_max = self._opening.frame_bytes_max
         self._state = _HEADER
+        self._channels_max = 0
         self._channels: dict[int, Channel] = {}
         #: Property lists found well-formed (see `checked_flags`).
-        self._checked: dict[bytes, int] = {}
+        self._checked: dict[bytes, int] | None = None
         #: The beginning of a frame, and how many bytes there must be to go on.
-        self._pending = bytearray()
+        self._pending: bytearray | None = None
         self._wanted = 0
         #: The stream is out of step: nothing in it can be understood any more.
         self._deaf = False
@@ -132,11 +139,6 @@ class Connection:
         self._next_beat_ms = 0
 
     # --- what the node asks -----------------------------------------------------------------------
-
-    @property
-    def client_properties(self) -> FieldTable:
-        """What the client said of itself in connection.start-ok; empty until it has logged in."""
-        return self._opening.client_properties
 
     @property
     def closed(self) -> bool:
@@ -235,12 +237,13 @@ class Connection:
         self._now_ms = self._heard_ms = now_ms
         if self._deaf or self._state == _CLOSED:
             return commands
-        if self._pending:
-            self._pending += data
-            if len(self._pending) < self._wanted:
+        pending = self._pending
+        if pending is not None:
+            pending += data
+            if len(pending) < self._wanted:
                 return commands
-            data = bytes(self._pending)
-            self._pending = bytearray()
+            data = bytes(pending)
+            self._pending = None
         at = 0
         if self._state == _HEADER:
             at = self._on_header(data, commands)
@@ -251,9 +254,9 @@ class Connection:
             self._deaf = True
             self._fail(violation, commands)
         if at < len(data) and not self._deaf and self._state != _CLOSED:
-            self._pending += data[at:] if at else data
+            pending = self._pending = bytearray(data[at:] if at else data)
             # Before the protocol header is complete, every byte is looked at.
-            self._wanted = 0 if self._state == _HEADER else wanted_bytes(self._pending)
+            self._wanted = 0 if self._state == _HEADER else wanted_bytes(pending)
         return commands
 
     def _on_header(self, data: bytes, commands: list[Command]) -> int:
@@ -261,7 +264,8 @@ class Connection:
         size = len(PROTOCOL_HEADER)
         if data[:size] == PROTOCOL_HEADER:
             self._state = _OPENING
-            self.send(0, self._opening.begin())
+            assert self._opening is not None, "nothing has been opened yet"
+            self.parts.append(self._opening.begin())
             return size
         if not PROTOCOL_HEADER.startswith(data):
             self.parts.append(PROTOCOL_HEADER)
@@ -285,6 +289,13 @@ class Connection:
             self._on_frame(kind, channel, data[start:end], commands)
         return at
 
+    @property
+    def _known(self) -> dict[bytes, int]:
+        """Property lists of this client; most connections of a broker never publish."""
+        if self._checked is None:
+            self._checked = {}
+        return self._checked
+
     def _take_run(
         self, data: bytes, at: int, channel: int, ids: bytes, commands: list[Command]
     ) -> int:
@@ -295,9 +306,9 @@ class Connection:
         last = commands[-1] if commands else None
         if ids == _PUBLISH:
             if isinstance(last, Publishes) and last.channel == channel:
-                return take_publishes(data, at, self.frame_bytes_max, self._checked, last.batch)
+                return take_publishes(data, at, self.frame_bytes_max, self._known, last.batch)
             publishes: list[PublishRun] = []
-            at = take_publishes(data, at, self.frame_bytes_max, self._checked, publishes)
+            at = take_publishes(data, at, self.frame_bytes_max, self._known, publishes)
             if publishes:
                 commands.append(Publishes(channel, publishes))
         elif ids in _SETTLES:
@@ -343,7 +354,7 @@ class Connection:
     def _end(self) -> None:
         self._state = _CLOSED
         self._channels.clear()
-        self._pending = bytearray()
+        self._pending = None
 
     # --- channel 0 --------------------------------------------------------------------------------
 
@@ -360,21 +371,27 @@ class Connection:
                 text = "content on channel 0; open a channel and publish there"
                 raise ConnectionViolation(UNEXPECTED_FRAME, text)
             raise ConnectionViolation(FRAME_ERROR, f"frame type {kind} is not AMQP 0-9-1")
-        method = decode_method(payload)
+        opening = self._opening
+        method = decode_method(payload) if opening is None else opening.decode(payload)
         if isinstance(method, ConnectionClose):
             self.send(0, ConnectionCloseOk())
             self._end()
             self.was_left = True
             text = cut_short_string(method.reply_text)
             commands.append(Closed(f"the client closed it: {method.reply_code} {text}"))
-        elif isinstance(method, OpeningMethod):
-            self._on_opening_method(method, commands)
+        elif isinstance(method, OpeningMethod) and opening is not None:
+            self._on_opening_method(opening, method, commands)
+        elif isinstance(method, ConnectionUpdateSecret) and opening is None:
+            # Neither passwords nor certificates expire with the connection: nothing is renewed.
+            # RabbitMQ, too, asks only back ends whose secrets do.
+            self.send(0, ConnectionUpdateSecretOk())
         else:
             text = f"{name_of(method)} is not expected on channel 0 at this point"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
 
-    def _on_opening_method(self, method: OpeningMethod, commands: list[Command]) -> None:
-        opening = self._opening
+    def _on_opening_method(
+        self, opening: Opening, method: OpeningMethod, commands: list[Command]
+    ) -> None:
         try:
             answer = opening.on_method(method)
         except SilentRefusalError as refusal:
@@ -384,8 +401,11 @@ class Connection:
         if answer is not None:
             self.send(0, answer)
         self.frame_bytes_max = opening.frame_bytes_max
-        if opening.is_done and self._state == _OPENING:
+        self.client_properties = opening.client_properties
+        if opening.is_done:
+            self._opening = None
             self._state = _OPEN
+            self._channels_max = opening.channels_max
             self._heartbeat_ms = opening.heartbeat_s * 1_000
             self._next_beat_ms = self._now_ms + self._heartbeat_ms // 2
             commands.append(Opened(opening.vhost, opening.user))
@@ -410,7 +430,7 @@ class Connection:
         elif kind == FRAME_BODY:
             self._add_publish(channel, state.on_body(payload), commands)
         elif kind == FRAME_HEADER:
-            self._add_publish(channel, state.on_header(payload, self._checked), commands)
+            self._add_publish(channel, state.on_header(payload, self._known), commands)
         elif payload[:4] == _PUBLISH:
             state.on_publish(payload)
         else:
@@ -419,7 +439,7 @@ class Connection:
 
     def _open_channel(self, channel: int, payload: bytes, commands: list[Command]) -> None:
         method = decode_method(payload)
-        channels_max = self._opening.channels_max
+        channels_max = self._channels_max
         if len(self._channels) >= channels_max:
             # Their number counts, as in RabbitMQ, not the numbers they have.
             text = (

@@ -9,13 +9,22 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from fedq.amqp.frames import FRAME_BYTES_MIN
-from fedq.amqp.methods import ConnectionStart, ConnectionTune, ConnectionTuneOk
+from fedq.amqp.methods import (
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    decode_method,
+    encode_method,
+)
 from fedq.amqp.sasl import EXTERNAL, MECHANISMS
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, ConnectionViolation, Refused
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+#: An empty table.
+_NO_PROPERTIES: Final = bytes(4)
 
 #: Under RabbitMQ's names. Clients look them up before they use what the specification lacks.
 _CAPABILITIES: Final = (
@@ -56,6 +65,27 @@ class Origin(NamedTuple):
     certificate_name: str | None = None
 
 
+class KnownProperties:
+    """What clients said of themselves: most say the same, so it is decoded and kept once.
+
+    Bounded: a client that says something new when all places are taken has it for itself.
+    """
+
+    __slots__ = ("_by_bytes",)
+
+    def __init__(self) -> None:
+        self._by_bytes: dict[bytes, FieldTable] = {}
+
+    def find(self, data: bytes) -> FieldTable | None:
+        """The table that these bytes stand for, if a client that was let in has sent them."""
+        return self._by_bytes.get(data)
+
+    def keep(self, data: bytes, table: FieldTable) -> None:
+        """A client that was let in has said so; nobody changes the table from now on."""
+        if len(self._by_bytes) < limits.client_properties_known_max:
+            self._by_bytes[data] = table
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
     """What every connection of a node is told; one object for all of them."""
@@ -79,6 +109,9 @@ class ConnectionSettings:
     heartbeat_s: int = limits.heartbeat_s
     #: Added to what the server says of itself.
     server_properties: Mapping[str, TableValue] = field(default_factory=dict)
+    #: What is alike for many connections, made or decoded when the first of them needs it.
+    known_properties: KnownProperties = field(default_factory=KnownProperties, compare=False)
+    start_frames: dict[tuple[str, ...], bytes] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         assert FRAME_BYTES_MIN <= self.frame_bytes_max <= limits.body_bytes_max
@@ -99,8 +132,16 @@ def mechanisms_for(origin: Origin) -> tuple[str, ...]:
     return MECHANISMS if origin.certificate_name is None else (*MECHANISMS, EXTERNAL)
 
 
-def start_of(settings: ConnectionSettings, origin: Origin) -> ConnectionStart:
-    """The server's first method."""
+def start_frame(settings: ConnectionSettings, origin: Origin) -> bytes:
+    """The server's first method, as a frame; encoded once for all who are offered the same."""
+    offered = mechanisms_for(origin)
+    found = settings.start_frames.get(offered)
+    if found is None:
+        found = settings.start_frames[offered] = encode_method(0, _start_of(settings, offered))
+    return found
+
+
+def _start_of(settings: ConnectionSettings, offered: tuple[str, ...]) -> ConnectionStart:
     properties: FieldTable = {
         "capabilities": dict.fromkeys(_CAPABILITIES, True),
         "cluster_name": settings.cluster_name,
@@ -112,7 +153,24 @@ def start_of(settings: ConnectionSettings, origin: Origin) -> ConnectionStart:
         "node": settings.node,
         **settings.server_properties,
     }
-    return ConnectionStart(0, 9, properties, " ".join(mechanisms_for(origin)).encode(), b"en_US")
+    return ConnectionStart(0, 9, properties, " ".join(offered).encode(), b"en_US")
+
+
+def decode_start_ok(payload: bytes, known: KnownProperties) -> tuple[ConnectionStartOk, bytes]:
+    """connection.start-ok, and the bytes of the properties in it; raises as `decode_method` does.
+
+    Properties that are known are not decoded again; then the bytes are empty.
+    """
+    end = 8 + int.from_bytes(payload[4:8])
+    properties = payload[4:end]
+    found = known.find(properties)
+    if found is None:
+        method = decode_method(payload)
+        assert isinstance(method, ConnectionStartOk), "the caller has looked at the ids"
+        return method, properties
+    method = decode_method(payload[:4] + _NO_PROPERTIES + payload[end:])
+    assert isinstance(method, ConnectionStartOk), "the caller has looked at the ids"
+    return method._replace(client_properties=found), b""
 
 
 def tune_of(settings: ConnectionSettings) -> ConnectionTune:

@@ -70,6 +70,9 @@ def name_of(method: Method) -> str:
 
 def encode_method(channel: int, method: Method) -> bytes:
     """A whole method frame. `ValueError` or `struct.error` for arguments beyond their domain."""
+    constant = _CONSTANT.get(type(method))
+    if constant is not None:
+        return frame(FRAME_METHOD, channel, constant)
     row = _ROW_OF[type(method)]
     ids = _IDS.pack(row.class_id, row.method_id)
     return frame(FRAME_METHOD, channel, ids + _encode_fields(row.fields, method))
@@ -162,3 +165,11 @@ def _decode_field(kind: str, payload: bytes, at: int) -> tuple[object, int]:
         return decode_table(payload, at)
     integer = _INTEGERS[kind]
     return integer.unpack_from(payload, at)[0], at + integer.size
+
+
+#: The payloads of methods that say nothing but their names, as most answers do.
+_CONSTANT: Final[dict[type[Method], bytes]] = {
+    found: _IDS.pack(row.class_id, row.method_id) + _encode_fields(row.fields, found())
+    for found, row in _ROW_OF.items()
+    if not found._fields
+}

@@ -1,10 +1,10 @@
 """The handshake of one connection, after the protocol header: methods in, answers out.
 
-    START --start-ok--> TUNE --tune-ok--> VHOST --open--> DONE
-                                                          DONE --update-secret--> DONE
+    START --start-ok--> TUNE --tune-ok--> VHOST --open--> done
 
 What a client may send at each step, and what it gets, is AMQP 0-9-1 clause 2.2.4. Of a client that
 has not proven who it is nothing is kept but its step: what it said of itself only once it has.
+When it is done, the connection keeps what was agreed on, and this object goes.
 """
 
 from typing import Final, TypeAlias
@@ -12,21 +12,21 @@ from typing import Final, TypeAlias
 from fedq.amqp.handshake import (
     ConnectionSettings,
     Origin,
+    decode_start_ok,
     mechanisms_for,
     negotiate,
-    start_of,
+    start_frame,
     tune_of,
     wants_failure_close,
 )
+from fedq.amqp.method_types import NO_TABLE
 from fedq.amqp.methods import (
     ConnectionOpen,
     ConnectionOpenOk,
-    ConnectionStart,
     ConnectionStartOk,
     ConnectionTuneOk,
-    ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
     Method,
+    decode_method,
     ids_of,
     name_of,
 )
@@ -35,9 +35,9 @@ from fedq.core import limits
 from fedq.core.errors import ACCESS_REFUSED, COMMAND_INVALID, NOT_ALLOWED, ConnectionViolation
 
 #: The methods that are for this machine.
-OpeningMethod: TypeAlias = (
-    ConnectionStartOk | ConnectionTuneOk | ConnectionOpen | ConnectionUpdateSecret
-)
+OpeningMethod: TypeAlias = ConnectionStartOk | ConnectionTuneOk | ConnectionOpen
+
+_START_OK: Final = b"\x00\x0a\x00\x0b"
 
 _START: Final = 0
 _TUNE: Final = 1
@@ -53,18 +53,20 @@ class Opening:
     """Where a connection stands in its handshake, and what was agreed on."""
 
     __slots__ = (
-        "_origin", "_settings", "_step", "channels_max", "client_properties", "frame_bytes_max",
-        "heartbeat_s", "user", "vhost",
+        "_new_properties", "_origin", "_settings", "_step", "channels_max", "client_properties",
+        "frame_bytes_max", "heartbeat_s", "user", "vhost",
     )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings, origin: Origin) -> None:
         self._settings = settings
         self._origin = origin
         self._step = _START
+        #: The bytes of properties that nobody else has sent before.
+        self._new_properties = b""
         #: Who the client is; "" until it has proven it.
         self.user = ""
         #: What the client said of itself in connection.start-ok.
-        self.client_properties: FieldTable = {}
+        self.client_properties: FieldTable = NO_TABLE
         #: What both sides keep to; before a user is known, only small frames are read.
         self.frame_bytes_max = limits.handshake_frame_bytes_max
         self.channels_max = settings.channels_max
@@ -76,9 +78,16 @@ class Opening:
         """The virtual host is open."""
         return self._step == _DONE
 
-    def begin(self) -> ConnectionStart:
-        """The server's first method."""
-        return start_of(self._settings, self._origin)
+    def begin(self) -> bytes:
+        """The server's first method, as a frame."""
+        return start_frame(self._settings, self._origin)
+
+    def decode(self, payload: bytes) -> Method:
+        """A method of the connection; raises as `decode_method` does."""
+        if self._step != _START or payload[:4] != _START_OK:
+            return decode_method(payload)
+        method, self._new_properties = decode_start_ok(payload, self._settings.known_properties)
+        return method
 
     def on_method(self, method: OpeningMethod) -> Method | None:
         """What the client hears next, if it is not its turn again.
@@ -93,14 +102,11 @@ class Opening:
             return None
         if isinstance(method, ConnectionOpen) and self._step == _VHOST:
             return self._on_open(method)
-        if isinstance(method, ConnectionUpdateSecret) and self._step == _DONE:
-            # Neither passwords nor certificates expire with the connection: nothing is renewed.
-            # RabbitMQ, too, asks only back ends whose secrets do.
-            return ConnectionUpdateSecretOk()
         text = f"{name_of(method)} is not expected on channel 0 at this point"
         raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
 
     def _on_start_ok(self, method: ConnectionStartOk) -> Method:
+        properties, self._new_properties = self._new_properties, b""
         mechanism = method.mechanism
         offered = mechanisms_for(self._origin)
         if mechanism not in offered:
@@ -118,6 +124,8 @@ class Opening:
             raise refusal(ACCESS_REFUSED, text, *ids_of(method))
         self.user = user
         self.client_properties = method.client_properties
+        if properties:
+            self._settings.known_properties.keep(properties, method.client_properties)
         self._step = _TUNE
         return tune_of(self._settings)
 

@@ -14,6 +14,8 @@ heartbeat_s: Final = 60
 handshake_ms: Final = 10_000
 #: Before authentication no frame larger than this is read.
 handshake_frame_bytes_max: Final = 16 * KIB
+#: How many different tables of client properties are shared by the connections that sent them.
+client_properties_known_max: Final = 256
 body_bytes_max: Final = 128 * MIB
 consumers_per_channel_max: Final = 10_000
 name_bytes_max: Final = 255

@@ -40,7 +40,7 @@ class Answers:
             return
         if method is not None:
             self.reply(channel, method)
-        notices, channel.notices = channel.notices, []
+        notices, channel.notices = channel.notices, ()
         for notice in notices:
             self.reply(channel, notice)
         self.state.answered[channel] = None

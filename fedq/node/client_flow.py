@@ -8,6 +8,7 @@ Changes `clients` and their channels.
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -135,7 +136,7 @@ class ClientFlow:
         if client.vhost:
             self._read(client, data)
             return
-        client.early.append(data)
+        client.early += (data,)
         if self._is_listened_to(data):
             self._hear(client)
         elif self.state.joined:
@@ -161,7 +162,7 @@ class ClientFlow:
     def _hear(self, client: Client) -> None:
         """The client is read, beginning with what it said early."""
         self._late.pop(client, None)
-        early, client.early = client.early, []
+        early, client.early = client.early, ()
         for data in early:
             if not client.gone:
                 self._read(client, data)
@@ -222,8 +223,9 @@ class ClientFlow:
                 if channel is None:
                     return
                 if channel.waiting:
-                    channel.backlog.append(command)
-                    if len(channel.backlog) > BACKLOG_MAX:
+                    backlog = _backlog_of(channel)
+                    backlog.append(command)
+                    if len(backlog) > BACKLOG_MAX:
                         self.state.hold_reading(client, "backlog")
                 else:
                     self._perform(channel, command)
@@ -233,7 +235,7 @@ class ClientFlow:
         if not self.state.serving and not isinstance(command, Settles):
             # The map may be an old one: nothing is answered from it, or routed by it.
             self.answers.wait(channel)
-            channel.backlog.appendleft(command)
+            _backlog_of(channel).appendleft(command)
             self._fenced[channel] = None
             return
         try:
@@ -285,6 +287,7 @@ class ClientFlow:
         while channel.backlog and not channel.waiting and not channel.closed:
             self._perform(channel, channel.backlog.popleft())
         if not channel.backlog:
+            channel.backlog = None
             self.state.release_reading(channel.client, "backlog")
             if channel.leaving and not channel.waiting:
                 self._drop_channel(channel)
@@ -326,7 +329,7 @@ class ClientFlow:
         self._forget_number(channel)
         self.consuming.requeue_all(channel)
         self._remove_consumers(channel)
-        channel.backlog.clear()
+        channel.backlog = None
         self.state.release_reading(channel.client, "backlog")
 
     def _forget_number(self, channel: Channel) -> None:
@@ -443,3 +446,10 @@ class ClientFlow:
         more = bool(state.sated_queues)
         state.sated_queues = {}
         return more
+
+
+def _backlog_of(channel: Channel) -> deque[Publishes | Settles | Request]:
+    """What waits behind the channel's request; made when first needed."""
+    if channel.backlog is None:
+        channel.backlog = deque()
+    return channel.backlog

@@ -425,7 +425,7 @@ class ConsumeFlow:
                 continue
             if channel.waiting:
                 # Who deletes a queue hears first that it is deleted, and then what went with it.
-                channel.notices.append(BasicCancel(consumer.tag, True))
+                channel.notices = (*channel.notices, BasicCancel(consumer.tag, True))
             else:
                 channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
                 self.state.dirty_clients[channel.client] = None

@@ -4,7 +4,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
@@ -141,10 +141,10 @@ class Channel:
         self.last_queue = ""
         self.tags_made = 0
         #: What the client is told once its request is answered.
-        self.notices: list[Method] = []
+        self.notices: Sequence[Method] = ()
         #: A request waits for the cluster; what comes after it waits in `backlog`.
         self.waiting = False
-        self.backlog: deque[Publishes | Settles | Request] = deque()
+        self.backlog: deque[Publishes | Settles | Request] | None = None
 
     @property
     def held(self) -> int:
@@ -191,9 +191,9 @@ class Client:
         self.connection = connection
         self.address = address
         #: Bytes that came before this node had joined the cluster.
-        self.early: list[bytes] = []
+        self.early: tuple[bytes, ...] = ()
         #: Why its socket is not read at present.
-        self.held: dict[str, None] = {}
+        self.held: dict[str, None] | None = None
         self.machine = machine
         self.vhost = ""
         self.user = ""
@@ -470,15 +470,17 @@ class NodeState:
 
     def hold_reading(self, client: Client, reason: str) -> None:
         """Back-pressure: the client's socket is not read while there is a reason."""
-        if not client.held:
+        if client.held is None:
             self.out.reading[client.connection] = False
+            client.held = {}
         client.held[reason] = None
 
     def release_reading(self, client: Client, reason: str) -> None:
         """One reason less."""
-        if reason in client.held:
+        if client.held is not None and reason in client.held:
             del client.held[reason]
             if not client.held:
+                client.held = None
                 client.machine.excuse_silence(self.now_ms)
                 self.out.reading[client.connection] = True
 

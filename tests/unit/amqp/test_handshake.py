@@ -19,7 +19,7 @@ from fedq.amqp.methods import (
     QueueDeclare,
     encode_method,
 )
-from fedq.amqp.values import encode_table
+from fedq.amqp.values import FieldTable, encode_table
 from fedq.core import limits
 from tests.unit.amqp.wire import handshake, methods, opened, receive, settings, start_ok, written
 
@@ -257,3 +257,49 @@ def test_a_handshake_has_its_time() -> None:
     assert isinstance(command, Closed)
     assert server.closed
     assert server.tick(limits.handshake_ms + 1) == []
+
+
+def test_clients_that_say_the_same_share_one_table() -> None:
+    shared = settings()
+    said: FieldTable = {"product": "pika", "capabilities": {"basic.nack": True}}
+    tables: list[FieldTable] = []
+    for response in (b"\0guest\0guest", b"\0guest\0wrong", b"\0guest\0guest"):
+        server = Connection(shared, now_ms=0, is_loopback=True)
+        commands = server.receive(PROTOCOL_HEADER + start_ok(said, "PLAIN", response), 0)
+        assert bool(commands) == (b"wrong" in response)
+        tables.append(server.client_properties)
+    assert tables == [said, {}, said]
+    assert tables[0] is tables[2]
+
+
+def test_what_is_said_before_a_login_is_right_is_shared_with_nobody() -> None:
+    shared = settings()
+    said: FieldTable = {"product": "unknown"}
+    refused, welcome = (Connection(shared, now_ms=0, is_loopback=True) for _ in range(2))
+    refused.receive(PROTOCOL_HEADER + start_ok(said, "PLAIN", b"\0guest\0wrong"), 0)
+    assert shared.known_properties.find(encode_table(said)) is None
+    welcome.receive(PROTOCOL_HEADER + start_ok(said), 0)
+    assert shared.known_properties.find(encode_table(said)) is welcome.client_properties
+
+
+def test_tables_of_clients_are_kept_up_to_a_bound() -> None:
+    shared = settings()
+    for number in range(limits.client_properties_known_max + 1):
+        server = Connection(shared, now_ms=0, is_loopback=True)
+        server.receive(PROTOCOL_HEADER + start_ok({"number": number}), 0)
+        assert server.client_properties == {"number": number}
+        known = shared.known_properties.find(encode_table({"number": number}))
+        assert (known is None) == (number == limits.client_properties_known_max)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 9, 30])
+def test_a_table_that_is_known_does_not_excuse_what_follows_it(cut: int) -> None:
+    shared = settings()
+    frame = start_ok({"product": "pika"})
+    Connection(shared, now_ms=0, is_loopback=True).receive(PROTOCOL_HEADER + frame, 0)
+    payload = frame[7:-1][: len(frame) - 8 - cut] + b"more"[: 4 if not cut else 0]
+    damaged = b"\x01\x00\x00" + len(payload).to_bytes(4) + payload + b"\xce"
+    server = Connection(shared, now_ms=0, is_loopback=True)
+    (command,) = server.receive(PROTOCOL_HEADER + damaged, 0)
+    assert isinstance(command, Closed)
+    assert "connection.start-ok" in command.reason
