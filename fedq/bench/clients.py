@@ -13,16 +13,9 @@ from itertools import accumulate
 from typing import Final
 
 from fedq.amqp.deliveries import ack_frame
-from fedq.amqp.frames import (
-    FRAME_HEARTBEAT,
-    FRAME_METHOD,
-    SETTLE_ACK,
-    SETTLE_NACK,
-    Settle,
-    scan_frame,
-    take_settles,
-)
+from fedq.amqp.frames import FRAME_HEARTBEAT, FRAME_METHOD, scan_frame
 from fedq.amqp.methods import decode_method
+from fedq.amqp.settlements import SETTLE_ACK, SETTLE_NACK, Settle, take_settles
 from fedq.bench.blocks import ACK_BYTES, CHANNEL, AckRun, Block
 from fedq.bench.board import Board, Cell
 from fedq.bench.columns import FRAME_BYTES_MAX, Batch, Reader
@@ -255,15 +248,19 @@ class Producer(Client):
         singly, confirmed = self._confirmed_singly, self._confirmed
         before = confirmed + len(singly)
         refused = 0
-        for kind, tag, is_multiple, _ in settles:
+        for kind, first, last, is_multiple, _ in settles:
             if kind == SETTLE_NACK:
-                refused += 1 if not is_multiple else max(tag - confirmed, 0)
+                refused += last - first + 1
+                if is_multiple and last > confirmed:
+                    refused += last - confirmed - 1 - sum(tag <= last for tag in singly)
             elif kind != SETTLE_ACK:
                 raise BrokerFailure(f"{self.who}: the broker rejected a delivery")
-            if is_multiple:
-                confirmed = max(confirmed, tag)
+            if is_multiple or first == confirmed + 1:
+                confirmed = max(confirmed, last)
+            elif last - first >= self.unconfirmed:
+                raise BrokerFailure(f"{self.who}: a confirm of what was never sent")
             else:
-                singly[tag] = None
+                singly.update(dict.fromkeys(range(first, last + 1)))
         if confirmed > self._confirmed:
             for tag in [tag for tag in singly if tag <= confirmed]:
                 del singly[tag]
