@@ -93,8 +93,9 @@ class FragmentFlow:
     def on_replica_ack(self, sender: NodeId, message: ReplicaAck) -> None:
         """A backup holds more than before."""
         primary = self._current(message.fragment, message.reign)
-        if primary is not None:
-            primary.replication.on_ack(sender, message.through, message.copied, self.state.now_ms)
+        if primary is not None and primary.replication.on_ack(
+            sender, message.through, message.copied, self.state.now_ms
+        ):
             self._touch(primary)
 
     def on_attach(self, sender: NodeId, message: Attach) -> None:
@@ -286,7 +287,8 @@ class FragmentFlow:
     def _on_synced(self, primary: Primary) -> Callable[[int], None]:
         def on_synced(chunk: int) -> None:
             primary.mark.on_synced(chunk)
-            self._touch(primary)
+            if primary.replication.on_local(primary.mark.safe):
+                self._touch(primary)
 
         return on_synced
 

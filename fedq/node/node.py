@@ -180,8 +180,13 @@ class Node:
             self.clients.on_joined()
         self.evictions.work_off()
         passes = 0
-        while self._work_off() and passes < TURN_PASSES_MAX:
+        while passes < TURN_PASSES_MAX and self._work_off():
             passes += 1
+            if not state.is_marked:
+                break
+        # The last pass may have made some: letters of the dead, a transaction's publishes.
+        for node in state.peers:
+            self.relays.flush(node)
         self.private.announce()
         self.map.tell_version()
         self.proposals.flush()

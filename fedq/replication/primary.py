@@ -145,10 +145,13 @@ class PrimaryReplication:
                 self._send(node, Replicate(self.fragment_id, self.reign, progress.sent, last, data))
                 progress.sent = last
 
-    def on_local(self, through: int) -> None:
-        """This node holds everything up to `through`, on disk where that is asked for."""
+    def on_local(self, through: int) -> bool:
+        """This node holds everything up to `through`, on disk where that is asked for.
+
+        Whether that commits anything.
+        """
         self.local = through
-        self._raise_commit()
+        return self._raise_commit()
 
     def on_offer(
         self,
@@ -189,20 +192,24 @@ class PrimaryReplication:
                 self._send(node, self._next_chunk(progress, messages, notes))
                 progress.moved_ms = now_ms
 
-    def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> None:
-        """A backup holds the events up to `through` and the chunks up to `copied`."""
+    def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> bool:
+        """A backup holds the events up to `through` and the chunks up to `copied`.
+
+        Whether that commits anything, or more of its copy is to be sent.
+        """
         progress = self.backups.get(node)
         if progress is None or progress.state == WAITING:
-            return
+            return False
         progress.moved_ms = now_ms
         progress.chunk_acked = max(progress.chunk_acked, copied)
         if progress.state == COPYING and progress.done_sent:
             if progress.chunk_acked < progress.chunk_sent:
-                return
+                return False
             progress.state = STREAMING
-        if progress.state == STREAMING:
-            progress.acked = max(progress.acked, through)
-            self._raise_commit()
+        if progress.state != STREAMING:
+            return True
+        progress.acked = max(progress.acked, through)
+        return self._raise_commit()
 
     def may_join(self) -> list[NodeId]:
         """Backups that have everything and are not in the in-sync set yet."""
@@ -276,14 +283,16 @@ class PrimaryReplication:
             self.fragment_id, self.reign, progress.chunk_sent, progress.done_sent, data
         )
 
-    def _raise_commit(self) -> None:
+    def _raise_commit(self) -> bool:
         mark = self.local
         for node in (*self.in_sync, *self.joining):
             progress = self.backups.get(node)
             if progress is not None and progress.acked < mark:
                 mark = progress.acked
-        if mark > self.commit:
-            self.commit = mark
+        if mark <= self.commit:
+            return False
+        self.commit = mark
+        return True
 
     def _forget(self, node: NodeId) -> None:
         del self.backups[node]
