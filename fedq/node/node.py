@@ -182,7 +182,7 @@ class Node:
         passes = 0
         while passes < TURN_PASSES_MAX and self._work_off():
             passes += 1
-            if not state.is_marked:
+            if not _is_marked(state):
                 break
         # The last pass may have made some: letters of the dead, a transaction's publishes.
         for node in state.peers:
@@ -404,3 +404,20 @@ class Node:
         primaries = [self.state.map.fragments[fragment].primary for fragment in info.fragments]
         if self.state.me not in primaries and len(primaries) <= len(self.state.live_peers()):
             self.proposals.ask(AddFragment(*queue, self.state.me))
+
+
+def _is_marked(state: NodeState) -> bool:
+    """Something waits for the turn to work it off."""
+    return bool(
+        state.dirty_primaries
+        or state.dirty_queues
+        or state.dirty_publishers
+        or state.dirty_backups
+        or (state.dirty_channels and state.serving)
+        or state.settlements
+        or state.committed
+        or state.answered
+        or state.after_applied
+        or state.after_interest
+        or state.suspect_copies
+    )

@@ -468,23 +468,6 @@ class NodeState:
         """
         self.peers[peer].link.send(message, patient)
 
-    @property
-    def is_marked(self) -> bool:
-        """Something waits for the turn to work it off."""
-        return bool(
-            self.dirty_primaries
-            or self.dirty_queues
-            or self.dirty_publishers
-            or self.dirty_backups
-            or (self.dirty_channels and self.serving)
-            or self.settlements
-            or self.committed
-            or self.answered
-            or self.after_applied
-            or self.after_interest
-            or self.suspect_copies
-        )
-
     def hold_reading(self, client: Client, reason: str) -> None:
         """Back-pressure: the client's socket is not read while there is a reason."""
         if client.held is None:
