@@ -68,7 +68,9 @@ class Origin(NamedTuple):
 class KnownProperties:
     """What clients said of themselves: most say the same, so it is decoded and kept once.
 
-    Bounded: a client that says something new when all places are taken has it for itself.
+    Bounded: what is long is not kept, and when all places are taken all is forgotten. Some clients
+    say something that no other will ever say (a name of the connection): they must not hold the
+    places for good.
     """
 
     __slots__ = ("_by_bytes",)
@@ -82,8 +84,11 @@ class KnownProperties:
 
     def keep(self, data: bytes, table: FieldTable) -> None:
         """A client that was let in has said so; nobody changes the table from now on."""
-        if len(self._by_bytes) < limits.client_properties_known_max:
-            self._by_bytes[data] = table
+        if len(data) > limits.client_properties_known_bytes_max:
+            return
+        if len(self._by_bytes) >= limits.client_properties_known_max:
+            self._by_bytes.clear()
+        self._by_bytes[data] = table
 
 
 @dataclass(frozen=True, slots=True)

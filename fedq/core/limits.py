@@ -16,6 +16,7 @@ handshake_ms: Final = 10_000
 handshake_frame_bytes_max: Final = 16 * KIB
 #: How many different tables of client properties are shared by the connections that sent them.
 client_properties_known_max: Final = 256
+client_properties_known_bytes_max: Final = 2 * KIB
 body_bytes_max: Final = 128 * MIB
 consumers_per_channel_max: Final = 10_000
 name_bytes_max: Final = 255

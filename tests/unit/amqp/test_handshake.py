@@ -282,14 +282,24 @@ def test_what_is_said_before_a_login_is_right_is_shared_with_nobody() -> None:
     assert shared.known_properties.find(encode_table(said)) is welcome.client_properties
 
 
-def test_tables_of_clients_are_kept_up_to_a_bound() -> None:
+def test_clients_that_say_what_nobody_else_says_hold_no_place_for_good() -> None:
     shared = settings()
     for number in range(limits.client_properties_known_max + 1):
         server = Connection(shared, now_ms=0, is_loopback=True)
         server.receive(PROTOCOL_HEADER + start_ok({"number": number}), 0)
         assert server.client_properties == {"number": number}
         known = shared.known_properties.find(encode_table({"number": number}))
-        assert (known is None) == (number == limits.client_properties_known_max)
+        assert known is server.client_properties
+    assert shared.known_properties.find(encode_table({"number": 0})) is None
+
+
+def test_a_long_table_is_not_kept_for_others() -> None:
+    shared = settings()
+    said: FieldTable = {"text": "x" * limits.client_properties_known_bytes_max}
+    server = Connection(shared, now_ms=0, is_loopback=True)
+    server.receive(PROTOCOL_HEADER + start_ok(said), 0)
+    assert server.client_properties == said
+    assert shared.known_properties.find(encode_table(said)) is None
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 9, 30])
