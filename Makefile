@@ -79,8 +79,8 @@ fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary atheris --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
-bench: setup ## Throughput next to RabbitMQ; writes loadtests/results.
-	$(BIN)/python -m loadtests.macro.throughput $(ARGS)
+bench: setup ## fedq next to RabbitMQ in one run; writes loadtests/results. ARGS=--quick is short.
+	$(BIN)/python -m loadtests.macro $(ARGS)
 
 micro: setup ## The costs of single steps in microseconds.
 	$(BIN)/python -m loadtests.micro $(ARGS)

@@ -18,7 +18,7 @@ import yaml
 from fedq.core.ids import NodeId
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import CertificateFiles
-from loadtests.macro.brokers import RabbitBroker
+from loadtests.macro.brokers import RabbitBroker, RabbitNode
 from tests.integration.harness import LOOPBACK, Cluster, NodeProcess, free_ports
 from tests.integration.waiting import until
 
@@ -128,8 +128,8 @@ class _RabbitWithTls(RabbitBroker):
             "ssl_options.fail_if_no_peer_cert = false\n"
         )
 
-    def _environment(self) -> dict[str, str]:
-        usual = super()._environment()
+    def _environment(self, node: RabbitNode) -> dict[str, str]:
+        usual = super()._environment(node)
         # These would add a listener of their own.
         del usual["RABBITMQ_NODE_IP_ADDRESS"], usual["RABBITMQ_NODE_PORT"]
         return usual | {"RABBITMQ_CONFIG_FILE": str(self._settings)}

@@ -1,14 +1,19 @@
 """The brokers that are measured, as processes of their own on free loopback ports.
 
-`FedqBroker` is a single node; `RabbitBroker` a RabbitMQ that happens to be installed, started
-without its service, its user and its directories. Both are pinned to given cores and report the
-processor time of their whole process tree.
+`FedqBroker` is one fedq node or several; `RabbitBroker` one RabbitMQ or a cluster of them that
+happens to be installed, started without its service, its user and its directories. All are pinned
+to given cores and end with their context.
+
+In: a directory that may be filled, the cores, how many nodes. Out: addresses for clients and the
+processes whose trees are the broker. Everything has a deadline.
 """
 
+import json
 import os
 import secrets
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -19,7 +24,10 @@ from tests.integration.stock import Address
 from tests.integration.waiting import until
 
 START_S = 60.0
+#: An Erlang node with ten thousand connections ends slowly; after this it is killed.
+STOP_S = 10.0
 RABBIT_HOME = Path("/usr/lib/rabbitmq/bin")
+NODE_NAMES = ("a", "b", "c", "d", "e")
 
 
 class Broker(Protocol):
@@ -30,12 +38,12 @@ class Broker(Protocol):
         """The broker's name and version."""
 
     @property
-    def address(self) -> Address:
-        """Where it listens for clients."""
+    def addresses(self) -> list[Address]:
+        """Where its nodes listen for clients."""
 
     @property
-    def pid(self) -> int:
-        """Its first process; all others descend from it."""
+    def pids(self) -> list[int]:
+        """The first process of each node; all others descend from them."""
 
     def __enter__(self) -> Self: ...
 
@@ -43,10 +51,14 @@ class Broker(Protocol):
 
 
 def tree_cpu_s(pid: int) -> float:
-    """User and system seconds of a process and its living descendants."""
-    root = psutil.Process(pid)
+    """User and system seconds of a process and its living descendants; 0 when it is gone."""
     total = 0.0
-    for process in [root, *root.children(recursive=True)]:
+    try:
+        root = psutil.Process(pid)
+        tree = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return total
+    for process in tree:
         try:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
@@ -61,11 +73,11 @@ def pinned(cores: str) -> list[str]:
 
 
 class FedqBroker:
-    """A single fedq node."""
+    """Nodes of fedq with the configuration that `fedq up` gives them: real disks, real syncs."""
 
-    def __init__(self, directory: Path, cores: str) -> None:
-        """`cores`: as taskset lists them, "" for all."""
-        self._cluster = Cluster(directory, names=("bench",), prefix=pinned(cores))
+    def __init__(self, directory: Path, cores: str, count: int = 1) -> None:
+        """`cores`: as taskset lists them, "" for all; all nodes share them."""
+        self._cluster = Cluster(directory, names=NODE_NAMES[:count], prefix=pinned(cores))
 
     @property
     def name(self) -> str:
@@ -73,16 +85,15 @@ class FedqBroker:
         return "fedq"
 
     @property
-    def address(self) -> Address:
-        """Where it listens for clients."""
-        return self._cluster.nodes["bench"].amqp
+    def addresses(self) -> list[Address]:
+        """Where its nodes listen for clients."""
+        return [node.amqp for node in self._cluster.nodes.values()]
 
     @property
-    def pid(self) -> int:
-        """The node's process."""
-        process = self._cluster.nodes["bench"].process
-        assert process is not None
-        return process.pid
+    def pids(self) -> list[int]:
+        """The nodes' processes."""
+        processes = [node.process for node in self._cluster.nodes.values()]
+        return [process.pid for process in processes if process is not None]
 
     def __enter__(self) -> Self:
         self._cluster.__enter__()
@@ -92,14 +103,32 @@ class FedqBroker:
         self._cluster.stop()
 
 
-class RabbitBroker:
-    """A RabbitMQ node with default settings, apart from its ports and directories."""
+@dataclass(frozen=True, slots=True)
+class RabbitNode:
+    """One node of a RabbitMQ: its number and its ports, for clients and for other nodes."""
 
-    def __init__(self, directory: Path, cores: str) -> None:
-        """`cores`: as taskset lists them, "" for all."""
+    number: int
+    port: int
+    distribution_port: int
+
+    @property
+    def name(self) -> str:
+        """What Erlang calls it."""
+        return f"bench{self.port}@localhost"
+
+
+class RabbitBroker:
+    """RabbitMQ nodes with default settings, apart from their ports and directories."""
+
+    def __init__(self, directory: Path, cores: str, count: int = 1) -> None:
+        """`cores`: as taskset lists them, "" for all; all nodes share them."""
         self._directory = directory
         self._prefix = pinned(cores)
-        self._port, self._distribution_port, self._names_port = free_ports(3)
+        self._names_port, *ports = free_ports(1 + 2 * count)
+        self._nodes = [
+            RabbitNode(number, *ports[2 * number : 2 * number + 2]) for number in range(count)
+        ]
+        #: The name server, then one start script for each node, the parent of its Erlang machine.
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @staticmethod
@@ -114,23 +143,28 @@ class RabbitBroker:
         return f"RabbitMQ {versions[-1].name.partition('-')[2]}" if versions else "RabbitMQ"
 
     @property
-    def address(self) -> Address:
-        """Where it listens for clients."""
-        return Address("127.0.0.1", self._port)
+    def addresses(self) -> list[Address]:
+        """Where its nodes listen for clients."""
+        return [Address("127.0.0.1", node.port) for node in self._nodes]
 
     @property
-    def pid(self) -> int:
-        """The start script's process, the parent of the Erlang machine."""
-        return self._processes[-1].pid
+    def address(self) -> Address:
+        """Where its first node listens for clients."""
+        return self.addresses[0]
 
-    def _environment(self) -> dict[str, str]:
+    @property
+    def pids(self) -> list[int]:
+        """The nodes' start scripts."""
+        return [process.pid for process in self._processes[1:]]
+
+    def _environment(self, node: RabbitNode) -> dict[str, str]:
         base = str(self._directory)
         return os.environ | {
             "HOME": base,
-            "RABBITMQ_NODENAME": f"bench{self._port}@localhost",
+            "RABBITMQ_NODENAME": node.name,
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": str(self._port),
-            "RABBITMQ_DIST_PORT": str(self._distribution_port),
+            "RABBITMQ_NODE_PORT": str(node.port),
+            "RABBITMQ_DIST_PORT": str(node.distribution_port),
             "ERL_EPMD_PORT": str(self._names_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_MNESIA_BASE": f"{base}/mnesia",
@@ -138,49 +172,100 @@ class RabbitBroker:
             "RABBITMQ_CONFIG_FILE": f"{base}/rabbitmq.conf",
             "RABBITMQ_ENABLED_PLUGINS_FILE": f"{base}/enabled_plugins",
             "RABBITMQ_CONF_ENV_FILE": f"{base}/rabbitmq-env.conf",
-            "RABBITMQ_PID_FILE": f"{base}/pid",
+            "RABBITMQ_PID_FILE": f"{base}/{node.name}.pid",
         }
 
-    def __enter__(self) -> Self:
+    def _write_files(self) -> None:
+        lines = ["loopback_users.guest = true"]
+        if len(self._nodes) > 1:
+            lines.append("cluster_formation.peer_discovery_backend = classic_config")
+            lines += [
+                f"cluster_formation.classic_config.nodes.{node.number + 1} = {node.name}"
+                for node in self._nodes
+            ]
         self._directory.mkdir(parents=True, exist_ok=True)
-        (self._directory / "rabbitmq.conf").write_text("loopback_users.guest = true\n")
+        (self._directory / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
         (self._directory / "enabled_plugins").write_text("[].\n")
         cookie = self._directory / ".erlang.cookie"
         cookie.write_text(secrets.token_hex(16))
         cookie.chmod(0o400)
+
+    def __enter__(self) -> Self:
+        self._write_files()
+        first, *others = self._nodes
         try:
             # Erlang would leave its name server behind as a daemon: run it as a child instead.
-            self._start("epmd", ["epmd", "-port", str(self._names_port)])
-            self._start("server", [*self._prefix, str(RABBIT_HOME / "rabbitmq-server")])
-            until(f"{self.name} serves clients", self._serves, START_S)
+            self._start("epmd", ["epmd", "-port", str(self._names_port)], first)
+            self._start_node(first)
+            self._wait_served(first)
+            # The others find the first one running and join it.
+            for node in others:
+                self._start_node(node)
+            for node in others:
+                self._wait_served(node)
+            if others:
+                until(f"{self.name}: all nodes have joined", self._is_whole, START_S)
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def _start(self, name: str, command: list[str]) -> None:
+    def _start_node(self, node: RabbitNode) -> None:
+        self._start(node.name, [*self._prefix, str(RABBIT_HOME / "rabbitmq-server")], node)
+
+    def _start(self, name: str, command: list[str], node: RabbitNode) -> None:
         with (self._directory / f"{name}.out").open("wb") as output:
             self._processes.append(
                 subprocess.Popen(
-                    command, cwd=self._directory, env=self._environment(),
+                    command, cwd=self._directory, env=self._environment(node),
                     stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 )
             )  # fmt: skip
 
-    def _serves(self) -> bool:
-        if self._processes[-1].poll() is not None:
-            output = (self._directory / "server.out").read_text(errors="replace")
-            raise RuntimeError(f"{self.name} did not start:\n{output[-2000:]}")
-        return serves(self.address)
+    def _wait_served(self, node: RabbitNode) -> None:
+        process = self._processes[1 + node.number]
+
+        def is_served() -> bool:
+            if process.poll() is not None:
+                output = (self._directory / f"{node.name}.out").read_text(errors="replace")
+                raise RuntimeError(f"{self.name} did not start:\n{output[-2000:]}")
+            return serves(self.addresses[node.number])
+
+        until(f"{self.name} serves clients", is_served, START_S)
+
+    def _is_whole(self) -> bool:
+        """Whether the first node counts all the others as running members."""
+        first = self._nodes[0]
+        asked = subprocess.run(
+            [
+                str(RABBIT_HOME / "rabbitmqctl"), "--node", first.name, "--quiet",
+                "cluster_status", "--formatter", "json",
+            ],
+            env=self._environment(first), capture_output=True, text=True, check=False,
+            timeout=START_S,
+        )  # fmt: skip
+        if asked.returncode != 0:
+            return False
+        return len(json.loads(asked.stdout)["running_nodes"]) == len(self._nodes)
 
     def __exit__(self, *details: object) -> None:
-        for process in reversed(self._processes):
-            # The server's start script has the Erlang machine as its child: end the whole tree.
-            tree = psutil.Process(process.pid).children(recursive=True)
-            process.terminate()
-            for child in tree:
-                if child.is_running():
-                    child.terminate()
-            psutil.wait_procs(tree, timeout=10)
-            process.wait(10)
+        trees = [
+            process
+            for started in reversed(self._processes)
+            for process in [*psutil.Process(started.pid).children(recursive=True), started]
+        ]
+        # The start scripts have the Erlang machines as children: end the whole trees.
+        for process in trees:
+            if isinstance(process, subprocess.Popen) or process.is_running():
+                process.terminate()
+        descendants = [p for p in trees if not isinstance(p, subprocess.Popen)]
+        _, alive = psutil.wait_procs(descendants, timeout=STOP_S)
+        for process in alive:
+            process.kill()
+        for started in self._processes:
+            try:
+                started.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
         self._processes.clear()

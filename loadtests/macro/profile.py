@@ -1,9 +1,11 @@
 """Where a node's processor time goes, function by function, while the generator works.
 
-    python -m loadtests.macro.profile [--seconds 6]
+    python -m loadtests.macro.profile [--works transient-16,fanout] [--seconds 6]
 
 Samples the node's loop thread with py-spy (400 times a second, waiting left out) under each work of
-`loadtests.macro.throughput` and prints the share of the functions that are on top of the stack.
+`loadtests.macro.works` that one node can do, and prints the share of the functions that are on top
+of the stack. `--inclusive` counts a function for whatever it calls, too; `--native` shows C
+functions, those of compiled modules among them. The set-up of a work is done before.
 """
 
 import argparse
@@ -12,22 +14,27 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from loadtests.macro.brokers import FedqBroker
-from loadtests.macro.throughput import WORKS, cores, run_generator
+from loadtests.macro.machine import cores
+from loadtests.macro.running import allow_descriptors, generate, generator_command
+from loadtests.macro.works import Work, chosen
 
-SAMPLES_PER_S = 400
-ROWS = 14
-WARM_UP_S = 2
+SAMPLES_PER_S: Final = 400
+ROWS: Final = 20
+#: Frames of threads that mostly wait: the journal's writer, gRPC's and executors' workers.
+OTHER_THREADS: Final = ("_worker ", "Thread.run ", "_poll_wrapper")
 
 
-def sample(pid: int, seconds: int, file: Path) -> None:
+def sample(pid: int, seconds: int, file: Path, more: Iterable[str] = ()) -> None:
     """Writes collapsed stacks of a process to a file."""
-    command = ["py-spy", "record", "--pid", str(pid), "--duration", str(seconds)]
+    command = ["py-spy", "record", "--pid", str(pid), "--duration", str(seconds), *more]
     command += ["--rate", str(SAMPLES_PER_S), "--format", "raw", "--output", str(file)]
     subprocess.run(
         [str(Path(sys.executable).with_name(command[0])), *command[1:]],
@@ -35,48 +42,77 @@ def sample(pid: int, seconds: int, file: Path) -> None:
     )  # fmt: skip
 
 
-def shares(stacks: str) -> list[tuple[str, float]]:
+def shares(stacks: str, is_inclusive: bool = False) -> list[tuple[str, float]]:
     """(function, share of all samples of the loop's thread), largest first."""
-    tops: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
+    total = 0
     for line in stacks.splitlines():
         stack, _, count = line.rpartition(" ")
         frames = stack.split(";")
-        if any(frame.startswith(("_worker ", "Thread.run ", "_poll_wrapper")) for frame in frames):
-            continue  # other threads, which wait
-        tops[frames[-1].rpartition(":")[0] or frames[-1]] += int(count)
-    total = sum(tops.values())
-    return [(name, count / total) for name, count in tops.most_common(ROWS)]
+        if any(frame.startswith(OTHER_THREADS) for frame in frames):
+            continue
+        names = [frame.rpartition(":")[0] or frame for frame in frames]
+        total += int(count)
+        for name in dict.fromkeys(names) if is_inclusive else names[-1:]:
+            counts[name] += int(count)
+    return [(name, count / total) for name, count in counts.most_common(ROWS)]
 
 
-def profile(work: str, seconds: int) -> list[tuple[str, float]]:
+def profile(work: Work, seconds: int, options: argparse.Namespace) -> list[tuple[str, float]]:
     """Runs one work against a node of its own and samples it meanwhile."""
     broker_core, generator_core = cores()
     with (
-        tempfile.TemporaryDirectory() as directory,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
         FedqBroker(Path(directory) / "node", broker_core) as broker,
     ):
+
+        def run(length_s: float) -> float:
+            command = generator_command(broker, work, length_s, "fedq", generator_core)
+            outcome, failure = generate(command, length_s + work.warm_up_s + work.patience_s)
+            if failure:
+                raise SystemExit(f"{work.name}: {failure}")
+            return float(outcome["setup_seconds"])
+
+        # How long connecting takes is not known before it has been done once.
+        late_s = run(0.5) + work.warm_up_s + 1.0
         stacks = Path(directory) / "stacks"
-        late = threading.Timer(WARM_UP_S, sample, (broker.pid, seconds, stacks))
+        more = ["--native"] if options.native else []
+        late = threading.Timer(late_s, sample, (broker.pids[0], seconds, stacks, more))
         late.start()
-        run_generator(broker, work, seconds + 2.0 * WARM_UP_S, generator_core)
+        run(seconds + 2.0)
         late.join()
-        return shares(stacks.read_text())
+        return shares(stacks.read_text(), options.inclusive)
 
 
-def main() -> None:
+def main() -> int:
     """Prints one table for each work."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0], allow_abbrev=False)
+    parser.add_argument("--works", default="", help="names of works or groups, with commas")
     parser.add_argument("--seconds", type=int, default=6)
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--inclusive", action="store_true", help="count callers, too")
+    parser.add_argument("--native", action="store_true", help="C functions, too")
+    options = parser.parse_args()
     screen = Console()
-    for work in WORKS:
-        table = Table(title=work)
-        table.add_column("function on top of the stack")
+    try:
+        works = chosen([name for name in options.works.split(",") if name])
+    except ValueError as error:
+        screen.print(str(error), markup=False)
+        return 2
+    allow_descriptors()
+    for work in works:
+        if work.group.nodes > 1:
+            continue
+        title = (
+            "function and what it calls" if options.inclusive else "function on top of the stack"
+        )
+        table = Table(title=f"{work.name}: {work.about}")
+        table.add_column(title)
         table.add_column("share", justify="right")
-        for name, share in profile(work, seconds):
+        for name, share in profile(work, options.seconds, options):
             table.add_row(name, f"{share:.1%}")
         screen.print(table)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""`make bench`: fedq next to RabbitMQ, every work of the table of aims, in one run.
+
+    python -m loadtests.macro [--quick] [--only fedq] [--works fanout,topic-1] [--rounds 3]
+
+Writes a dated report (JSON, Markdown, SVG) to `loadtests/results/` when all works were measured, or
+when `--label` gives it a name. See loadtests/README.md. Exit code 0 even when an aim is missed:
+times are for people; 1 if a measurement of fedq did not finish; 2 for a wrong command line.
+"""
+
+import argparse
+import datetime
+import sys
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from loadtests.macro import chart, results
+from loadtests.macro.figures import number
+from loadtests.macro.machine import facts
+from loadtests.macro.running import (
+    MAKES,
+    Rounds,
+    Run,
+    allow_descriptors,
+    expected_s,
+    kinds_to_measure,
+    running_on,
+)
+from loadtests.macro.works import WORKS, Group, chosen
+from tests.integration.harness import ROOT
+
+RESULTS: Final = ROOT / "loadtests" / "results"
+ROUNDS, SECONDS = 3, 4.0
+QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="python -m loadtests.macro", description=__doc__.partition("\n")[0],
+        epilog=f"works: {', '.join(WORKS)}; groups: {', '.join(group.value for group in Group)}",
+        allow_abbrev=False,
+    )  # fmt: skip
+    made.add_argument("--only", choices=tuple(MAKES), help="measure this broker alone")
+    made.add_argument("--works", default="", help="names of works or groups, with commas")
+    made.add_argument("--rounds", type=int, default=None, help=f"default {ROUNDS}")
+    made.add_argument("--seconds", type=float, default=None, help=f"a work; default {SECONDS:g}")
+    made.add_argument("--quick", action="store_true", help="one short round of the main works")
+    made.add_argument("--label", default="", help="write the report under this name")
+    made.add_argument("--into", type=Path, default=RESULTS, help="the directory of reports")
+    made.add_argument("--list", action="store_true", help="show the works and end")
+    return made
+
+
+def line_of(run: Run) -> str:
+    """What is printed when a run has ended."""
+    head = f"round {run.round}: {run.broker:16} {run.work:24}"
+    if run.failure:
+        return f"{head} {run.failure}"
+    rounds = {run.work: run.outcome}
+    figures = [row.figure for row in WORKS[run.work].rows]
+    shown = []
+    for figure in figures:
+        value = figure.read(rounds, run.work)
+        if value is not None:
+            shown.append(f"{figure.name} {number(value)} {figure.unit}")
+    return f"{head} {'; '.join(shown)}; others used {run.others_share or 0:.0%}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measures, prints, writes."""
+    options = parser().parse_args(arguments)
+    screen = Console(highlight=False, soft_wrap=True)
+    try:
+        works = chosen([name for name in options.works.split(",") if name], options.quick)
+    except ValueError as error:
+        screen.print(str(error), markup=False)
+        return 2
+    if options.list:
+        for work in works:
+            screen.print(f"{work.name:24} {work.about}: {' '.join(work.options)}", markup=False)
+        return 0
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
+    kinds = kinds_to_measure(options)
+    if not kinds:
+        screen.print("RabbitMQ is not installed: nothing to measure")
+        return 2
+    if not options.only and kinds == ["fedq"]:
+        screen.print("RabbitMQ is not installed: fedq is measured alone")
+    allow_descriptors()
+    about = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": facts(),
+        "where": running_on(),
+        "rounds": rounds,
+        "seconds": seconds,
+    }
+    minutes = expected_s(works, kinds, rounds, seconds) / 60
+    screen.print(f"{len(works)} works, {rounds} rounds: about {minutes:.0f} minutes")
+    runs: list[Run] = []
+    for run in Rounds(works, kinds, rounds, seconds):
+        runs.append(run)
+        screen.print(line_of(run), markup=False)
+    report = results.summarise(works, kinds, runs, about)
+    screen.print(results.terminal_table(report))
+    if report["disturbance"]:
+        screen.print(report["disturbance"], style="yellow")
+    is_whole = not options.works and not options.only
+    label = options.label or ("quick" if options.quick else "bench") * is_whole
+    if label:
+        base = options.into / f"{about['date']}-{label}"
+        for path in results.write(report, base, chart.draw(report)):
+            screen.print(f"written: {path}")
+    return 1 if any(run.failure and run.kind == "fedq" for run in runs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""What is read off a measurement, and what is aimed at.
+
+A `Figure` is one number of one run; an `Aim` a bound on its median, absolute or relative to
+RabbitMQ's in the same run. In: the object that `fedq bench --json` printed (docs/BENCHMARKING.md),
+and for some figures that of another work of the same round. Out: a number, or None where the run
+does not tell it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+#: What `fedq bench --json` printed, by work, of one broker in one round.
+Round = Mapping[str, Mapping[str, Any]]
+KIB: Final = 1024
+
+
+class Figure(NamedTuple):
+    """One number of a run."""
+
+    name: str
+    unit: str
+    is_more_better: bool
+    #: Of the runs of a round and the work in question.
+    read: Callable[[Round, str], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A bound on a figure's median: a least value where more is better, else a greatest one."""
+
+    bound: float
+    #: Whether the bound is on fedq's median as a multiple of RabbitMQ's.
+    is_relative: bool = False
+
+    def is_reached(self, figure: Figure, ours: float, theirs: float | None) -> bool | None:
+        """None if there is nothing to compare with."""
+        if self.is_relative:
+            if not theirs:
+                return None
+            ours /= theirs
+        return ours >= self.bound if figure.is_more_better else ours <= self.bound
+
+    def words(self, figure: Figure) -> str:
+        """The aim as the table shows it."""
+        sign = "≥" if figure.is_more_better else "≤"
+        if self.is_relative:
+            return f"{sign} {self.bound:g} times RabbitMQ's"
+        return f"{sign} {number(self.bound)}"
+
+
+def number(value: float) -> str:
+    """A figure as people read it: three digits that count, thousands apart."""
+    if abs(value) >= 1_000:
+        digits = max(len(str(int(abs(value)))) - 3, 0)
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+
+
+def _plain(key: str) -> Callable[[Round, str], float | None]:
+    def read(runs: Round, work: str) -> float | None:
+        value = runs[work].get(key)
+        return None if value is None else float(value)
+
+    return read
+
+
+def _within(key: str, part: str, scale: float = 1.0) -> Callable[[Round, str], float | None]:
+    def read(runs: Round, work: str) -> float | None:
+        summary = runs[work].get(key) or {}
+        return float(summary[part]) * scale if summary.get("count") else None
+
+    return read
+
+
+def _connections(run: Mapping[str, Any]) -> int:
+    """How many connections the run had that a broker without it has not."""
+    return int(run["options"]["idle"] or 0) or int(run["options"]["connections"] or 0)
+
+
+def _kib_each(runs: Round, work: str) -> float | None:
+    """Resident memory that came with the connections, for each of them."""
+    run = runs[work]
+    count = _connections(run)
+    brokers = run.get("brokers") or []
+    if not count or not brokers:
+        return None
+    grown = sum(one["rss_bytes_connected"] - one["rss_bytes_before"] for one in brokers)
+    return float(grown) / count / KIB
+
+
+def cpu_us(run: Mapping[str, Any]) -> float | None:
+    """Microseconds of the brokers' processors for each delivery, summed over all nodes."""
+    rate = run.get("deliveries_per_cpu_second")
+    return 1e6 / rate if rate else None
+
+
+def _cpu_us(runs: Round, work: str) -> float | None:
+    return cpu_us(runs[work])
+
+
+def rise_over(base: str) -> Figure:
+    """The processor time for a message next to that of another work in the same round."""
+
+    def read(runs: Round, work: str) -> float | None:
+        ours = cpu_us(runs[work])
+        theirs = cpu_us(runs[base]) if base in runs else None
+        return ours / theirs if ours and theirs else None
+
+    return Figure("CPU for a message", "times that on one node", False, read)
+
+
+PER_CPU: Final = Figure("messages", "a CPU-second", True, _plain("deliveries_per_cpu_second"))
+DELIVERIES_PER_CPU: Final = PER_CPU._replace(name="deliveries")
+PUBLISHES_PER_CPU: Final = Figure(
+    "routed publishes", "a CPU-second", True, _plain("publishes_per_cpu_second")
+)
+PER_SECOND: Final = Figure("messages", "a second", True, _plain("deliver_per_second"))
+DELIVERIES_PER_SECOND: Final = PER_SECOND._replace(name="deliveries")
+CPU_EACH: Final = Figure("CPU for a message, all nodes", "µs", False, _cpu_us)
+LATENCY_P50: Final = Figure("end to end p50", "µs", False, _within("latency_us", "p50"))
+LATENCY_P99: Final = Figure("end to end p99", "µs", False, _within("latency_us", "p99"))
+CONFIRM_P50: Final = Figure("confirm p50", "µs", False, _within("confirm_us", "p50"))
+CONFIRM_P99: Final = Figure("confirm p99", "µs", False, _within("confirm_us", "p99"))
+LAST_P50: Final = Figure(
+    "last subscriber p50", "ms", False, _within("last_subscriber_us", "p50", 1e-3)
+)
+MEMORY_EACH: Final = Figure("memory for each connection", "KiB", False, _kib_each)
+SET_UP: Final = Figure("set-up", "s", False, _plain("setup_seconds"))

@@ -1,0 +1,183 @@
+"""Measurements, one after the other: brokers are started, loaded by `fedq bench`, and ended.
+
+Rounds alternate: in each, every group of works is done by every broker before the next group is
+begun, so that a machine that gets slower or faster meanwhile does so for all brokers. A single node
+has one core and the generator another; the nodes of a cluster and the generator share all cores.
+
+In: brokers, works, rounds, seconds. Out: one `Run` for each work, round and broker. Nothing hangs:
+a measurement that fails or does not end in time becomes a `Run` that says so.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from loadtests.macro.brokers import Broker, FedqBroker, RabbitBroker, pinned
+from loadtests.macro.machine import Stretch, cores
+from loadtests.macro.works import Group, Work
+from tests.integration.harness import environment
+
+#: Exit code of the generator when messages were lost, repeated or out of order.
+WRONG_DELIVERIES: Final = 1
+WORDS_SHOWN: Final = 400
+
+Make = Callable[[Path, str, int], Broker]
+MAKES: Final[dict[str, Make]] = {"fedq": FedqBroker, "rabbitmq": RabbitBroker}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One work on one broker in one round."""
+
+    work: str
+    #: "fedq" or "rabbitmq".
+    kind: str
+    broker: str
+    round: int
+    #: What the generator printed; empty if it did not finish.
+    outcome: dict[str, Any] = field(default_factory=dict)
+    #: Why there is no outcome; "" if there is one.
+    failure: str = ""
+    #: The part of the machine that neither broker nor generator used; None if unknown.
+    others_share: float | None = None
+
+
+def allow_descriptors() -> None:
+    """Lets this process and those it starts have as many descriptors as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def generator_command(
+    broker: Broker, work: Work, seconds: float, kind: str, core: str
+) -> list[str]:
+    """The load generator's command line for a work."""
+    own = {"fedq": work.fedq, "rabbitmq": work.rabbitmq}[kind]
+    command = [*pinned(core), sys.executable, "-m", "fedq", "bench", "--json", "--quiet"]
+    for address in broker.addresses[: work.addresses]:
+        command += ["--url", f"amqp://guest:guest@{address.host}:{address.port}"]
+    for pid in broker.pids:
+        command += ["--pid", str(pid)]
+    command += ["--seconds", f"{seconds:g}", "--warm-up", f"{work.warm_up_s:g}"]
+    return [*command, *work.options, *own]
+
+
+def last_words(text: str) -> str:
+    """The end of what a process said, on one line."""
+    return " ".join(text.split())[-WORDS_SHOWN:]
+
+
+def generate(command: list[str], timeout_s: float) -> tuple[dict[str, Any], str]:
+    """What the generator measured, or why it did not."""
+    # A quiet terminal: progress bars are for people.
+    quiet = environment() | {"TERM": "dumb", "NO_COLOR": "1"}
+    try:
+        done = subprocess.run(
+            command, env=quiet, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {}, f"did not finish within {timeout_s:.0f} s"
+    said = last_words(done.stderr)
+    if done.returncode not in (0, WRONG_DELIVERIES) or not done.stdout.strip():
+        return {}, f"the generator ended with {done.returncode}: {said}"
+    outcome: dict[str, Any] = json.loads(done.stdout)
+    if done.returncode == WRONG_DELIVERIES:
+        return {}, f"messages were lost, repeated or out of order, or the broker ended: {said}"
+    return outcome, ""
+
+
+def measure(
+    broker: Broker, work: Work, kind: str, number: int, seconds: float, generator_cores: str
+) -> Run:
+    """One measurement on a broker that runs."""
+    seconds *= work.times_longer
+    command = generator_command(broker, work, seconds, kind, generator_cores)
+    stretch = Stretch(broker.pids)
+    outcome, failure = generate(command, seconds + work.warm_up_s + work.patience_s)
+    others = stretch.others_share()
+    return Run(work.name, kind, broker.name, number, outcome, failure, others)
+
+
+class Rounds:
+    """All measurements that the options ask for."""
+
+    def __init__(self, works: list[Work], kinds: list[str], rounds: int, seconds: float) -> None:
+        """`seconds`: how long each work is measured after its warm-up."""
+        self._works = works
+        self._kinds = kinds
+        self._rounds = rounds
+        self._seconds = seconds
+
+    def __iter__(self) -> Iterator[Run]:
+        for number in range(1, self._rounds + 1):
+            for group, works in groupby(self._works, lambda work: work.group):
+                same_group = list(works)
+                for kind in self._kinds:
+                    yield from self._measured(number, group, same_group, kind)
+
+    def _measured(
+        self, number: int, group: Group, works: Iterable[Work], kind: str
+    ) -> Iterator[Run]:
+        """The works of one group on one broker; a broker that broke is replaced."""
+        core, generator_core = cores()
+        if group.nodes > 1:
+            core = generator_core = ""
+        with ExitStack() as stack:
+            broker: Broker | None = None
+            for work in works:
+                if broker is not None and work.needs_fresh_broker:
+                    stack.pop_all().close()
+                    broker = None
+                if broker is None:
+                    try:
+                        broker = self._started(stack, kind, core, group.nodes)
+                    except (OSError, RuntimeError, AssertionError) as error:
+                        failure = f"the broker did not start: … {last_words(str(error))}"
+                        yield Run(work.name, kind, kind, number, failure=failure)
+                        continue
+                run = measure(broker, work, kind, number, self._seconds, generator_core)
+                yield run
+                if run.failure:
+                    stack.pop_all().close()
+                    broker = None
+
+    @staticmethod
+    def _started(stack: ExitStack, kind: str, core: str, nodes: int) -> Broker:
+        prefix = "fedq-bench-"
+        directory = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+        )
+        return stack.enter_context(MAKES[kind](Path(directory) / "broker", core, nodes))
+
+
+def kinds_to_measure(options: argparse.Namespace) -> list[str]:
+    """The brokers to compare: those that are asked for and installed."""
+    kinds = [options.only] if options.only else list(MAKES)
+    return [kind for kind in kinds if kind != "rabbitmq" or RabbitBroker.is_installed()]
+
+
+def expected_s(works: list[Work], kinds: list[str], rounds: int, seconds: float) -> float:
+    """About how long a run takes; connecting to RabbitMQ takes most of the rest."""
+    works_s = sum(seconds * work.times_longer + work.warm_up_s + 4.0 for work in works)
+    starts_s = 12.0 * len({work.group for work in works})
+    return rounds * len(kinds) * (works_s + starts_s)
+
+
+def running_on() -> str:
+    """A word on the cores for the reader of the results."""
+    available = sorted(os.sched_getaffinity(0))
+    broker, generator = cores()
+    return (
+        f"a single broker on core {broker}, the generator on core {generator}; the nodes of a "
+        f"cluster and the generator on all {len(available)}, processor time summed over the nodes"
+    )

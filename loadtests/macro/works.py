@@ -1,0 +1,266 @@
+"""The works that are measured: what the generator is told, what is read off, what is aimed at.
+
+Each is a row or more of the project's table of aims. A work belongs to a group; the works of one
+group run one after the other on the same broker, unless one needs a fresh one (memory can only be
+read off a process that has not had any yet).
+
+Out: `WORKS` by name, and `chosen()`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from loadtests.macro import figures
+from loadtests.macro.figures import Aim, Figure
+
+WINDOW: Final = "200"
+MANY: Final = 10_000
+
+
+class Group(Enum):
+    """Works that may share a broker; brokers alternate from group to group."""
+
+    QUEUES = "queues"
+    LATENCY = "latency"
+    TOPICS = "topics"
+    FANOUT = "fanout"
+    MANY = "many"
+    COPIES = "copies"
+    SPREAD = "spread"
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the broker has."""
+        return 3 if self in (Group.COPIES, Group.SPREAD) else 1
+
+
+class Row(NamedTuple):
+    """A figure of a work, and what is aimed at."""
+
+    figure: Figure
+    aim: Aim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One load."""
+
+    name: str
+    about: str
+    group: Group
+    #: For `fedq bench`.
+    options: tuple[str, ...]
+    rows: tuple[Row, ...]
+    #: Only for the broker of this name: arguments of the queue.
+    fedq: tuple[str, ...] = ()
+    rabbitmq: tuple[str, ...] = ()
+    #: To how many of the broker's nodes the clients are spread.
+    addresses: int = 1
+    needs_fresh_broker: bool = False
+    is_in_quick: bool = True
+    #: Than usual: few messages a second need more seconds.
+    times_longer: int = 1
+    #: Under load before measuring. After ten thousand set-ups a broker has something to clear up.
+    warm_up_s: float = 1.0
+    #: How long connecting, declaring and ending may take beside the measured time.
+    patience_s: float = 40.0
+
+
+TRANSIENT: Final = ("--auto-ack",)
+RELIABLE: Final = ("--persistent", "--confirms", WINDOW, "--prefetch", WINDOW)
+
+
+def replicas(count: int) -> tuple[str, ...]:
+    """fedq's argument for so many copies."""
+    return ("--queue-argument", f"x-fedq-replicas={count}")
+
+
+#: RabbitMQ's way of having copies; one on each of three nodes.
+QUORUM: Final = ("--queue-argument", "x-queue-type=quorum")
+SPEED: Final = (Row(figures.PER_SECOND),)
+
+
+def _speed(aim: float | None) -> tuple[Row, ...]:
+    bound = None if aim is None else Aim(aim)
+    return (Row(figures.PER_CPU, bound), *SPEED)
+
+
+def _queues() -> list[Work]:
+    transient = "1 → 1, transient, automatic acks"
+    persistent = "1 → 1, persistent, confirms 200, prefetch 200, fsync before confirm"
+    sizes = (
+        ("transient-16", f"{transient}, 16 B", TRANSIENT, "16", 400_000, True),
+        ("transient-mixed", f"{transient}, 16 to 79 B", TRANSIENT, "16-79", 400_000, True),
+        ("transient-1k", f"{transient}, 1 KiB", TRANSIENT, "1024", 250_000, True),
+        ("transient-1k-mixed", f"{transient}, 0.5 to 1.5 KiB", TRANSIENT, "512-1536", None, False),
+        ("persistent-16", f"{persistent}, 16 B", RELIABLE, "16", 150_000, True),
+        ("persistent-1k", f"{persistent}, 1 KiB", RELIABLE, "1024", None, False),
+    )
+    return [
+        Work(name, about, Group.QUEUES, ("--size", size, *options), _speed(aim), is_in_quick=quick)
+        for name, about, options, size, aim, quick in sizes
+    ]
+
+
+def _latencies() -> list[Work]:
+    not_above = Aim(1.0, is_relative=True)
+    ends = (Row(figures.LATENCY_P50, not_above), Row(figures.LATENCY_P99, not_above))
+    confirms = (Row(figures.CONFIRM_P50, not_above), Row(figures.CONFIRM_P99, not_above))
+    found: list[Work] = []
+    for rate in (1_000, 5_000):
+        paced = ("--size", "16", "--rate", str(rate))
+        found += [
+            Work(
+                f"latency-{rate}", f"latency at {rate:,}/s, transient", Group.LATENCY,
+                (*paced, *TRANSIENT), ends, is_in_quick=rate == 1_000,
+            ),
+            Work(
+                f"latency-{rate}-persistent", f"latency at {rate:,}/s, persistent with confirms",
+                Group.LATENCY, (*paced, *RELIABLE), (*ends, *confirms), is_in_quick=rate == 1_000,
+            ),
+        ]  # fmt: skip
+    return found
+
+
+def _topics() -> list[Work]:
+    return [
+        Work(
+            f"topic-{queues}", f"topic exchange, 10,000 mixed wildcard bindings {words}",
+            Group.TOPICS,
+            ("--size", "16", *TRANSIENT, "--bindings", str(MANY), "--bound-queues", str(queues)),
+            (Row(figures.PUBLISHES_PER_CPU, aim), Row(figures.DELIVERIES_PER_SECOND)),
+            patience_s=90.0,
+        )
+        for queues, words, aim in (
+            (1, "of one queue", Aim(200_000)), (100, "of 100 queues", None),
+        )
+    ]  # fmt: skip
+
+
+def _fanout_rows(aim: float) -> tuple[Row, ...]:
+    return (Row(figures.DELIVERIES_PER_CPU, Aim(aim)), Row(figures.DELIVERIES_PER_SECOND))
+
+
+def _fanout(
+    name: str, about: str, subscribers: int, connections: int, more: tuple[str, ...] = ()
+) -> tuple[str, str, tuple[str, ...]]:
+    counts = ("--subscribers", str(subscribers), "--connections", str(connections))
+    return name, f"fan-out, {about}", ("--size", "64", *TRANSIENT, *counts, *more)
+
+
+def _fanouts() -> list[Work]:
+    paced = (Row(figures.DELIVERIES_PER_CPU, Aim(100_000)), Row(figures.LAST_P50))
+    state = (Row(figures.MEMORY_EACH, Aim(8)), Row(figures.SET_UP, Aim(4)))
+    name, about, options = _fanout("fanout-1000", "1,000 connections, full speed", 1_000, 1_000)
+    found = [Work(name, about, Group.FANOUT, options, _fanout_rows(200_000))]
+    name, about, options = _fanout(
+        "fanout-1000-paced", "1,000 connections, 20 messages/s", 1_000, 1_000, ("--rate", "20")
+    )
+    found.append(Work(name, about, Group.FANOUT, options, paced))
+    name, about, options = _fanout(
+        "fanout-100x100", "100 consumers on each of 100 connections, full speed", MANY, 100
+    )
+    found.append(
+        Work(
+            name,
+            about,
+            Group.FANOUT,
+            options,
+            _fanout_rows(500_000),
+            warm_up_s=2.0,
+            patience_s=90.0,
+        )
+    )
+    name, about, options = _fanout(
+        "fanout-10000-paced", "10,000 connections, 2 messages/s", MANY, MANY, ("--rate", "2")
+    )
+    found.append(
+        Work(
+            name, about, Group.MANY, options, (*paced, *state), needs_fresh_broker=True,
+            times_longer=2, warm_up_s=5.0, patience_s=120.0,
+        )
+    )  # fmt: skip
+    name, about, options = _fanout("fanout-10000", "10,000 connections, full speed", MANY, MANY)
+    found.append(
+        Work(
+            name, about, Group.MANY, options, _fanout_rows(120_000), is_in_quick=False,
+            warm_up_s=5.0, patience_s=120.0,
+        )
+    )  # fmt: skip
+    found.append(
+        Work(
+            "idle-10000", "10,000 connections that do nothing", Group.MANY,
+            ("--idle", str(MANY), "--producers", "0", "--consumers", "0"),
+            (Row(figures.MEMORY_EACH, Aim(5)),), needs_fresh_broker=True, patience_s=120.0,
+        )
+    )  # fmt: skip
+    return found
+
+
+def _copies() -> list[Work]:
+    twice = Aim(2.0, is_relative=True)
+    rows = (
+        Row(figures.PER_CPU, twice), *SPEED, Row(figures.CONFIRM_P50), Row(figures.CONFIRM_P99),
+    )  # fmt: skip
+    return [
+        Work(
+            f"copies-{count}",
+            f"three nodes, {count} copies (RabbitMQ: quorum queue of 3), otherwise as persistent",
+            Group.COPIES, ("--size", "16", *RELIABLE), rows, fedq=replicas(count), rabbitmq=QUORUM,
+        )
+        for count in (2, 3)
+    ]  # fmt: skip
+
+
+def _spread() -> list[Work]:
+    kinds = (
+        ("spread", "transient, one copy", TRANSIENT, replicas(1), ()),
+        ("spread-persistent", "persistent, 2 copies", RELIABLE, replicas(2), QUORUM),
+    )
+    found: list[Work] = []
+    for kind, about, options, fedq, rabbitmq in kinds:
+        base = f"{kind}-1"
+        for nodes in (1, 2, 3):
+            rows: tuple[Row, ...] = (Row(figures.CPU_EACH), *SPEED)
+            if nodes > 1:
+                rows += (Row(figures.rise_over(base), Aim(1.2) if nodes == 3 else None),)
+            where = "one node" if nodes == 1 else f"{nodes} nodes"
+            found.append(
+                Work(
+                    f"{kind}-{nodes}",
+                    f"a cluster of three, 3 → 3, {about}, clients on {where}",
+                    Group.SPREAD,
+                    ("--size", "16", "--producers", "3", "--consumers", "3", *options),
+                    rows,
+                    fedq=(*fedq, "--queue-argument", "x-fedq-fragments=3"), rabbitmq=rabbitmq,
+                    addresses=nodes, is_in_quick=nodes != 2,
+                )
+            )  # fmt: skip
+    return found
+
+
+WORKS: Final = {
+    work.name: work
+    for work in [*_queues(), *_latencies(), *_topics(), *_fanouts(), *_copies(), *_spread()]
+}
+
+
+def chosen(names: Iterable[str], is_quick: bool = False) -> list[Work]:
+    """The works of these names or groups, in the order of the table; all (or all quick) if none.
+
+    Raises `ValueError` for a name that nothing has.
+    """
+    wanted = dict.fromkeys(names)
+    unknown = [
+        name for name in wanted if name not in WORKS and name not in [g.value for g in Group]
+    ]
+    if unknown:
+        raise ValueError(
+            f"no work or group is called {', '.join(unknown)}; there are {', '.join(WORKS)} and "
+            f"the groups {', '.join(group.value for group in Group)}"
+        )
+    if not wanted:
+        return [work for work in WORKS.values() if work.is_in_quick or not is_quick]
+    return [work for work in WORKS.values() if work.name in wanted or work.group.value in wanted]

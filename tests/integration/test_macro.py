@@ -1,0 +1,59 @@
+"""`make bench` in small: brokers start, are loaded, measured, and reported; nothing is timed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loadtests.macro.__main__ import main
+from loadtests.macro.brokers import FedqBroker, RabbitBroker
+from loadtests.macro.running import measure
+from loadtests.macro.works import WORKS
+
+SHORT = ["--rounds", "1", "--seconds", "0.3"]
+
+
+@pytest.mark.slow
+def test_a_report_has_what_was_measured(tmp_path: Path) -> None:
+    works = "transient-16,latency-1000-persistent,fanout-100x100"
+    options = ["--only", "fedq", "--works", works, "--label", "some", "--into", str(tmp_path)]
+    assert main([*SHORT, *options]) == 0
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md", ".svg"]
+    report = json.loads(next(tmp_path.glob("*-some.json")).read_text())
+    assert [run["work"] for run in report["runs"]] == works.split(",")
+    for row in report["rows"]:
+        assert row["brokers"]["fedq"]["median"] > 0, row
+    assert report["runs"][0]["outcome"]["brokers"][0]["cpu_seconds"] > 0
+
+
+@pytest.mark.slow
+def test_clients_are_spread_over_a_cluster(tmp_path: Path) -> None:
+    with FedqBroker(tmp_path / "broker", "", 3) as broker:
+        run = measure(broker, WORKS["spread-persistent-3"], "fedq", 1, 0.3, "")
+    assert not run.failure
+    cpu = [one["cpu_seconds"] for one in run.outcome["brokers"]]
+    assert len(cpu) == 3
+    assert min(cpu) > 0.2 * max(cpu)
+
+
+@pytest.mark.slow
+def test_a_broker_that_refuses_the_work_is_a_failure_with_words(tmp_path: Path) -> None:
+    with FedqBroker(tmp_path / "broker", "") as broker:
+        run = measure(broker, WORKS["spread-1"], "rabbitmq", 1, 0.3, "")
+        assert not run.failure
+        work = replace(WORKS["copies-3"], fedq=("--queue-argument", "x-fedq-replicas=99"))
+        run = measure(broker, work, "fedq", 1, 0.3, "")
+    assert "x-fedq-replicas" in run.failure
+    assert run.outcome == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not RabbitBroker.is_installed(), reason="RabbitMQ is not installed here")
+def test_rabbitmq_is_measured_as_a_cluster_of_three(tmp_path: Path) -> None:
+    with RabbitBroker(tmp_path / "broker", "", 3) as broker:
+        run = measure(broker, WORKS["copies-3"], "rabbitmq", 1, 0.3, "")
+        assert len(broker.pids) == 3
+    assert not run.failure
+    assert all(one["cpu_seconds"] > 0 for one in run.outcome["brokers"])
+    assert not broker.pids

@@ -1,0 +1,1 @@
+"""The benchmarks' own arithmetic: figures, medians, verdicts, charts; no broker is started."""
