@@ -2,6 +2,8 @@
 
 Inputs: the primary's journal records. What consumers do meanwhile shows as settlements. When the
 map makes this node the primary, the replica's messages become a `Fragment` of the new reign.
+Live messages without notes stay unread until then, or until something concerns them singly
+(`fedq.fragments.unread`).
 
 Invariants: notes speak of messages that are here; when a copy is complete, messages, notes and
 origins are the primary's.
@@ -14,7 +16,8 @@ from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges, within
 from fedq.fragments.fragment import oldest_persistent
-from fedq.journal.decoding import decode
+from fedq.fragments.unread import Unread
+from fedq.journal.decoding import Outline, outlines
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.records import (
     NOTES_THAT_CHANGE,
@@ -41,8 +44,8 @@ class Applied(NamedTuple):
 class Replica:
     """A backup's copy of one fragment."""
 
-    __slots__ = ("_ahead", "_doubtful", "bytes_held", "durable", "fragment_id", "messages", "notes",
-                 "origins", "sorted")  # fmt: skip
+    __slots__ = ("_ahead", "_doubtful", "_read", "_read_bytes", "_top", "_unread", "durable",
+                 "fragment_id", "notes", "origins", "sorted")  # fmt: skip
 
     def __init__(
         self,
@@ -56,21 +59,35 @@ class Replica:
         """A copy that begins with what the node recovered, or had as the primary of before."""
         self.fragment_id = fragment_id
         self.durable = durable
-        self.messages: dict[int, bytes] = dict(messages or {})
-        #: What the messages take.
-        self.bytes_held = sum(map(len, self.messages.values()))
+        self._read: dict[int, bytes] = dict(messages or {})
+        self._read_bytes = sum(map(len, self._read.values()))
+        #: All of them beyond those that are read.
+        self._unread = Unread()
+        #: The highest position there ever was here.
+        self._top = max(self._read, default=0)
         #: Highest publish number of each origin up to which this copy surely has everything.
         self.origins: dict[Origin, int] = dict(origins or {})
         #: What is known of the messages, by kind (`fedq.journal.records.NOTES`), by position.
         self.notes: Notes = {}
         for what, values in (notes or {}).items():
-            take_notes(self.notes, what, values, self.messages)
+            take_notes(self.notes, what, values, self._read)
         #: While a copy is under way: changing notes that the primary has not confirmed yet.
         self._doubtful: Notes = {}
         #: While a copy is under way: what the origins will be when it is complete.
         self._ahead: dict[Origin, int] | None = None
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
+
+    @property
+    def messages(self) -> dict[int, bytes]:
+        """By position. Reads them all: for when they are wanted, not for every record."""
+        self._read_all()
+        return self._read
+
+    @property
+    def bytes_held(self) -> int:
+        """What the messages take."""
+        return self._read_bytes + self._unread.bytes_held
 
     def apply(self, records: bytes) -> Applied:
         """Applies the primary's records in order; a repeated one changes nothing.
@@ -80,7 +97,7 @@ class Replica:
         """
         journal = sync = False
         top = 0
-        for record in list(decode(records)):
+        for record in outlines(records):
             whole = isinstance(record, Group)
             for single in record.records if isinstance(record, Group) else (record,):
                 persistent, last = self._apply(single)
@@ -90,8 +107,15 @@ class Replica:
                 top = max(top, last)
         return Applied(self.durable and journal, self.durable and sync, top)
 
-    def _apply(self, record: Single) -> tuple[bool, int]:
+    def _apply(self, record: Single | Outline) -> tuple[bool, int]:
         """Whether it says something of persistent messages; the last position it brings, or 0."""
+        if isinstance(record, Outline):
+            self._saw(record.origin, record.last_number)
+            if record.first_position > self._top:
+                self._top = record.last_position
+                return self._unread.add(record), record.last_position
+            positions = range(record.first_position, record.last_position + 1)
+            return self._add(positions, record.messages()), record.last_position
         if isinstance(record, Enqueue):
             positions = range(record.first_position, record.last_position + 1)
             self._saw(record.origin, record.last_number)
@@ -150,7 +174,11 @@ class Replica:
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""
-        return oldest_persistent(self.in_order()) if self.durable else None
+        if not self.durable:
+            return None
+        self._sort()
+        oldest = oldest_persistent(self._read)
+        return self._unread.oldest_persistent() if oldest is None else oldest
 
     def in_order(self) -> dict[int, bytes]:
         """The messages by ascending position."""
@@ -159,13 +187,25 @@ class Replica:
 
     def _forget(self, ranges: list[Range]) -> bool:
         """Whether persistent messages were among them."""
-        gone = within(ranges, self.messages)
-        pop = self.messages.pop
-        messages = [message for p in gone if (message := pop(p, None)) is not None]
-        self.bytes_held -= sum(map(len, messages))
+        persistent = False
+        if self.notes or self._doubtful:
+            # They are forgotten by position.
+            self._read_all()
+        elif self._unread:
+            for each in ranges:
+                concerned, read = self._unread.forget(each)
+                persistent = persistent or concerned
+                self._read |= read
+                self._read_bytes += sum(map(len, read.values()))
+        held = self._read
+        if not held:
+            return persistent
+        gone = within(ranges, held)
+        messages = [message for p in gone if (message := held.pop(p, None)) is not None]
+        self._read_bytes -= sum(map(len, messages))
         forget_notes(self.notes, gone)
         forget_notes(self._doubtful, gone)
-        return any(message[0] & FLAG_PERSISTENT for message in messages)
+        return persistent or any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> bool:
         """Whether persistent messages are among them.
@@ -173,11 +213,12 @@ class Replica:
         A position that is known already keeps its message: it is the same one.
         """
         held, added = self.messages, 0
+        self._top = max(self._top, max(positions, default=0))
         for position, message in zip(positions, messages, strict=True):
             if position not in held:
                 held[position] = message
                 added += len(message)
-        self.bytes_held += added
+        self._read_bytes += added
         return any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _note(self, record: Note) -> bool:
@@ -197,7 +238,12 @@ class Replica:
         if number > origins.get(origin, 0):
             origins[origin] = number
 
+    def _read_all(self) -> None:
+        if self._unread:
+            self._read_bytes += self._unread.bytes_held
+            self._read |= self._unread.read()
+
     def _sort(self) -> None:
         if not self.sorted:
-            self.messages = dict(sorted(self.messages.items()))
+            self._read = dict(sorted(self._read.items()))
             self.sorted = True

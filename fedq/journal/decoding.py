@@ -3,12 +3,14 @@
 Inputs: bytes from a disk or a peer, of which nothing is believed. Outputs: records, or
 `CorruptRecord` with the place where there is none. Invariants: no bytes raise anything else, and a
 lying length or count costs no memory; damage is told apart from a record that is whole but not
-understood (`ForeignRecord`), which no reader may cut away.
+understood (`ForeignRecord`), which no reader may cut away; an `Outline` has been checked like the
+record whose messages it spares to take out.
 """
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from itertools import accumulate
+from typing import NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 from fedq.core import limits
@@ -47,6 +49,7 @@ from fedq.journal.records import (
     Single,
 )
 
+R = TypeVar("R")
 _Decoder: TypeAlias = Callable[[bytes, int, int, FragmentId, int], Single]
 
 
@@ -61,6 +64,52 @@ class CorruptRecord(Exception):
 
 class ForeignRecord(CorruptRecord):
     """The checksum holds, yet this version of fedq cannot read the record. Never a torn write."""
+
+
+class Outline(NamedTuple):
+    """An `Enqueue` whose messages still lie in the bytes that it came in."""
+
+    first_position: int
+    origin: Origin
+    first_number: int
+    resent: bool
+    #: The messages lie one behind the other in `data`, from `at` on.
+    data: bytes
+    at: int
+    lengths: tuple[int, ...]
+
+    @property
+    def last_position(self) -> int:
+        """The position of the last message; also the record's last event number."""
+        return self.first_position + len(self.lengths) - 1
+
+    @property
+    def last_number(self) -> int:
+        """The origin's number of the last message."""
+        return self.first_number + len(self.lengths) - 1
+
+    def messages(self, first: int = 0) -> list[bytes]:
+        """The messages, but for the `first` ones."""
+        return _cut(self.data, self.at + sum(self.lengths[:first]), self.lengths[first:])
+
+    def flags(self) -> bytes:
+        """The first byte of each message."""
+        starts = accumulate(self.lengths[:-1], initial=self.at)
+        return bytes(map(self.data.__getitem__, starts))
+
+
+def outlines(data: bytes) -> list[Record | Outline]:
+    """Every record of the data, enqueues as outlines; raises `CorruptRecord` if there is damage."""
+    found: list[Record | Outline] = []
+    offset, end = 0, len(data)
+    while offset < end:
+        opened = _open(data, offset, end)
+        if opened.kind == KIND_ENQUEUE:
+            found.append(_checked(_outline, data, offset, opened))
+        else:
+            found.append(_record(data, offset, opened))
+        offset = opened.end
+    return found
 
 
 def decode(data: bytes | memoryview, offset: int = 0) -> Iterator[Record]:
@@ -93,22 +142,27 @@ def scan(data: bytes | memoryview) -> tuple[list[Record], int]:
 
 def decode_at(data: bytes, offset: int) -> tuple[Record, int]:
     """The record at `offset` and the offset after it; raises `CorruptRecord`."""
-    kind, fragment, reign, at, end = _open(data, offset, len(data))
-    if kind != KIND_GROUP:
-        return _single(data, offset, kind, fragment, reign, at, end), end
+    opened = _open(data, offset, len(data))
+    return _record(data, offset, opened), opened.end
+
+
+def _record(data: bytes, offset: int, opened: "_Opened") -> Record:
+    if opened.kind != KIND_GROUP:
+        return _single(data, offset, opened)
     records: list[Single] = []
-    while at < end:
+    at = opened.at
+    while at < opened.end:
         try:
-            kind, inner_fragment, inner_reign, inner_at, after = _open(data, at, end)
+            inner = _open(data, at, opened.end)
             # Checked here rather than by calling itself: depth must cost a liar more than us.
-            if kind == KIND_GROUP or inner_fragment != fragment:
+            if inner.kind == KIND_GROUP or inner.fragment != opened.fragment:
                 raise ForeignRecord(at, "a group in a group, or a record of another fragment")
-            records.append(_single(data, at, kind, inner_fragment, inner_reign, inner_at, after))
+            records.append(_single(data, at, inner))
         except CorruptRecord as error:
             # The group is whole, so what it holds was never torn.
             raise ForeignRecord(offset, f"its content contradicts itself: {error}") from error
-        at = after
-    return Group(fragment, reign, records), end
+        at = inner.end
+    return Group(opened.fragment, opened.reign, records)
 
 
 def singles(records: Iterable[Record]) -> Iterator[Single]:
@@ -120,11 +174,18 @@ def singles(records: Iterable[Record]) -> Iterator[Single]:
             yield record
 
 
-def _open(data: bytes, offset: int, stop: int) -> tuple[int, FragmentId, int, int, int]:
-    """(kind, fragment, reign, start of the payload, end) of the record at `offset`.
+class _Opened(NamedTuple):
+    """A record whose checksum holds: its payload begins at `at`."""
 
-    The record must end by `stop`; its checksum holds.
-    """
+    kind: int
+    fragment: FragmentId
+    reign: int
+    at: int
+    end: int
+
+
+def _open(data: bytes, offset: int, stop: int) -> _Opened:
+    """The record at `offset`, which must end by `stop`."""
     body_at = offset + FRAME.size
     if body_at > stop:
         raise CorruptRecord(offset, "cut off within its first eight bytes")
@@ -142,33 +203,50 @@ def _open(data: bytes, offset: int, stop: int) -> tuple[int, FragmentId, int, in
         raise ForeignRecord(
             offset, f"record version {version} is unknown here; run a newer version of fedq"
         )
-    return kind, FragmentId(fragment), reign, body_at + HEAD.size, end
+    return _Opened(kind, FragmentId(fragment), reign, body_at + HEAD.size, end)
 
 
-def _single(
-    data: bytes, offset: int, kind: int, fragment: FragmentId, reign: int, at: int, end: int
-) -> Single:
-    decoder = _DECODERS.get(kind)
+def _single(data: bytes, offset: int, opened: _Opened) -> Single:
+    decoder = _DECODERS.get(opened.kind)
     if decoder is None:
         raise ForeignRecord(
-            offset, f"record kind {kind} is unknown here; run a newer version of fedq"
+            offset, f"record kind {opened.kind} is unknown here; run a newer version of fedq"
         )
+    return _checked(decoder, data, offset, opened)
+
+
+def _checked(
+    decoder: Callable[[bytes, int, int, FragmentId, int], R],
+    data: bytes,
+    offset: int,
+    opened: _Opened,
+) -> R:
     try:
-        return decoder(data, at, end, fragment, reign)
+        return decoder(data, opened.at, opened.end, opened.fragment, opened.reign)
     except (ValueError, struct.error) as error:
         raise ForeignRecord(offset, f"its content contradicts itself: {error}") from error
 
 
 def _decode_enqueue(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    outline = _outline(data, at, end, fragment, reign)
+    return Enqueue(
+        fragment, reign, outline.first_position, outline.origin, outline.first_number,
+        outline.resent, outline.messages(),
+    )  # fmt: skip
+
+
+def _outline(data: bytes, at: int, end: int, _: FragmentId, __: int) -> Outline:
     first, flags, incarnation, number, count, node_size = ENQUEUE_HEAD.unpack_from(data, at)
     node_at = at + ENQUEUE_HEAD.size
     at = node_at + node_size
     node = NodeId(data[node_at:at].decode())
     if count == 0 or flags & ~FLAG_RESENT:
         raise ValueError("no messages, or flags that do not exist")
-    messages = _messages(data, at + 4 * count, end, _table(data, at, end, count, "I"))
+    lengths = _table(data, at, end, count, "I")
+    at += 4 * count
+    _check_messages(at, end, lengths)
     origin = Origin(node, Incarnation(incarnation))
-    return Enqueue(fragment, reign, first, origin, number, flags & FLAG_RESENT != 0, messages)
+    return Outline(first, origin, number, flags & FLAG_RESENT != 0, data, at, lengths)
 
 
 def _decode_copy(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
@@ -242,9 +320,17 @@ def _table(data: bytes, at: int, end: int, count: int, code: str) -> tuple[int, 
 
 
 def _messages(data: bytes, at: int, end: int, lengths: tuple[int, ...]) -> list[bytes]:
+    _check_messages(at, end, lengths)
+    return _cut(data, at, lengths)
+
+
+def _check_messages(at: int, end: int, lengths: tuple[int, ...]) -> None:
     _expect_end(at + sum(lengths), end)
     if lengths and min(lengths) < MESSAGE_BYTES_MIN:
         raise ValueError("a message is shorter than its own head")
+
+
+def _cut(data: bytes, at: int, lengths: tuple[int, ...]) -> list[bytes]:
     messages = []
     for length in lengths:
         stop = at + length

@@ -11,7 +11,8 @@ from fedq.core import peer_messages as peer
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.journal import records
-from fedq.journal.decoding import CorruptRecord, decode, scan
+from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan
+from fedq.journal.records import Enqueue, Record
 from fedq.journal.recovery import CorruptJournal, recover
 from fedq.shell import raft_wire
 from fedq.shell.peer_codec import MalformedFrameError, decode_frame, encode_frame
@@ -135,6 +136,16 @@ def run_snapshot(data: bytes) -> None:
 # --- the journal ----------------------------------------------------------------------------------
 
 
+def plain(record: Record | Outline) -> object:
+    """An outline and what it is the outline of are equal."""
+    if isinstance(record, Enqueue):
+        ids = (record.first_position, record.origin, record.first_number, record.resent)
+        return (*ids, record.messages)
+    if isinstance(record, Outline):
+        return (*record[:4], record.messages())
+    return record
+
+
 def run_journal(data: bytes) -> None:
     """Records are read up to the damage; recovery tells it, or what it found."""
     if error_of(lambda: scan(data), CorruptRecord):
@@ -142,6 +153,7 @@ def run_journal(data: bytes) -> None:
     found, end = scan(data)
     assert 0 <= end <= len(data)
     assert list(decode(data[:end])) == found
+    assert [plain(record) for record in outlines(data[:end])] == [plain(r) for r in found]
     error_of(lambda: recover([(1, data)]), CorruptJournal)
 
 

@@ -1,0 +1,125 @@
+"""Live messages of a backup's copy as they came: in the bytes of their records, not taken apart.
+
+A backup needs a message only when it becomes the primary; most are gone by then. So what a live
+record brings stays one thing, and settlements, which mostly take the oldest messages first, drop
+it whole or cut off its beginning.
+
+Inputs: outlines of records, ranges that are gone. Outputs: messages, when they are wanted after
+all. Invariants: positions ascend from batch to batch, each batch has at least one message;
+`bytes_held` is what the messages here take. (The memory they hold may be `KEPT_MIN` times as much:
+a batch of which less is left is read.)
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Final
+
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.ranges import Range
+from fedq.journal.decoding import Outline
+
+#: A batch of which less than one part in so many is left is read, so that its bytes can go.
+KEPT_MIN: Final = 8
+
+
+class _Batch:
+    """The messages of one record, but for the `gone` first ones."""
+
+    __slots__ = ("gone", "outline", "persistent")
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self.gone = 0
+        self.persistent = _holds_persistent(outline)
+
+    @property
+    def first(self) -> int:
+        return self.outline.first_position + self.gone
+
+    def size(self) -> int:
+        lengths = self.outline.lengths
+        return sum(islice(lengths, self.gone, None)) if self.gone else sum(lengths)
+
+    def read(self) -> dict[int, bytes]:
+        outline = self.outline
+        positions = range(self.first, outline.last_position + 1)
+        return dict(zip(positions, outline.messages(self.gone), strict=True))
+
+
+class Unread:
+    """See the module's docstring."""
+
+    __slots__ = ("_batches", "bytes_held")
+
+    def __init__(self) -> None:
+        self._batches: deque[_Batch] = deque()
+        self.bytes_held = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def add(self, outline: Outline) -> bool:
+        """Messages beyond all that are here; whether persistent ones are among them."""
+        batch = _Batch(outline)
+        self._batches.append(batch)
+        self.bytes_held += batch.size()
+        return batch.persistent
+
+    def read(self) -> dict[int, bytes]:
+        """All messages, which are here no more, by ascending position."""
+        messages: dict[int, bytes] = {}
+        for batch in self._batches:
+            messages |= batch.read()
+        self._batches.clear()
+        self.bytes_held = 0
+        return messages
+
+    def forget(self, gone: Range) -> tuple[bool, dict[int, bytes]]:
+        """The messages in the range are gone.
+
+        Whether records with persistent messages were concerned; and messages that are here no more
+        because they have to be dealt with singly: all that are below the range, maybe some in it.
+        """
+        first, last = gone
+        batches = self._batches
+        persistent = False
+        read: dict[int, bytes] = {}
+        while batches and batches[0].first <= last:
+            batch = batches[0]
+            if first > batch.first:
+                self._read_first(read)
+                continue
+            persistent = persistent or batch.persistent
+            if last >= batch.outline.last_position:
+                self.bytes_held -= batch.size()
+                batches.popleft()
+                continue
+            self.bytes_held -= batch.size()
+            batch.gone = last + 1 - batch.outline.first_position
+            self.bytes_held += batch.size()
+            count = len(batch.outline.lengths)
+            if (count - batch.gone) * KEPT_MIN < count:
+                self._read_first(read)
+            break
+        return persistent, read
+
+    def oldest_persistent(self) -> int | None:
+        """The lowest position of a persistent message."""
+        for batch in self._batches:
+            if batch.persistent:
+                flags = batch.outline.flags()
+                for index in range(batch.gone, len(flags)):
+                    if flags[index] & FLAG_PERSISTENT:
+                        return batch.outline.first_position + index
+        return None
+
+    def _read_first(self, into: dict[int, bytes]) -> None:
+        batch = self._batches.popleft()
+        self.bytes_held -= batch.size()
+        into |= batch.read()
+
+
+def _holds_persistent(outline: Outline) -> bool:
+    if outline.data[outline.at] & FLAG_PERSISTENT:
+        return True
+    return any(flags & FLAG_PERSISTENT for flags in dict.fromkeys(outline.flags()))
