@@ -11,7 +11,6 @@ a batch of which less is left is read.)
 """
 
 from collections import deque
-from itertools import islice
 from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
@@ -37,8 +36,7 @@ class _Batch:
         return self.outline.first_position + self.gone
 
     def size(self) -> int:
-        lengths = self.outline.lengths
-        return sum(islice(lengths, self.gone, None)) if self.gone else sum(lengths)
+        return sum(self.outline.lengths[self.gone :])
 
     def read(self) -> dict[int, bytes]:
         outline = self.outline
@@ -94,10 +92,12 @@ class Unread:
                 self.bytes_held -= batch.size()
                 batches.popleft()
                 continue
-            self.bytes_held -= batch.size()
-            batch.gone = last + 1 - batch.outline.first_position
-            self.bytes_held += batch.size()
-            count = len(batch.outline.lengths)
+            lengths = batch.outline.lengths
+            # Only what goes is looked at: settlements may take a long batch in many small steps.
+            stop = last + 1 - batch.outline.first_position
+            self.bytes_held -= sum(lengths[batch.gone : stop])
+            batch.gone = stop
+            count = len(lengths)
             if (count - batch.gone) * KEPT_MIN < count:
                 self._read_first(read)
             break
