@@ -21,6 +21,19 @@ def to_ranges(positions: Iterable[int]) -> list[Range]:
     return ranges
 
 
+def join_ranges(ranges: list[Range]) -> list[Range]:
+    """The same positions in ascending ranges that do not touch; none may be in two of them."""
+    if len(ranges) < 2:
+        return ranges
+    joined: list[Range] = []
+    for first, last in sorted(ranges):
+        if joined and joined[-1][1] == first - 1:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
 def from_ranges(ranges: Iterable[Range]) -> Iterator[int]:
     """The positions in the given ranges, ascending if the ranges are."""
     for first, last in ranges:

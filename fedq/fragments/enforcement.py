@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from fedq.core.message import body_size
 from fedq.core.policy import EXPIRED, TOO_LONG
-from fedq.fragments.fragment import DELAYED, Fragment
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.holders import DELAYED
 from fedq.journal.records import NOTE_DUE, NOTE_EXPIRES
 
 #: What the line and the appointments may say in vain, besides as much as they say in earnest.
@@ -21,11 +22,14 @@ _TRIM_STEP = 1_000
 
 def wake(fragment: Fragment, unix_ms: int) -> None:
     """Delayed messages that are due become ready, at their old places and as new."""
-    for when, position in fragment.delayed.due(unix_ms + 1):
-        due = fragment.notes[NOTE_DUE]
-        if due.get(position) == when and fragment.unacked.get(position) == DELAYED:
+    singles = fragment.singles
+    if singles is None:
+        return
+    for when, position in singles.delayed.due(unix_ms + 1):
+        due = singles.notes[NOTE_DUE]
+        if due.get(position) == when and singles.unacked.get(position) == DELAYED:
             del due[position]
-            fragment.put_back([position])
+            singles.put_back([position])
 
 
 def expire(fragment: Fragment, before_ms: int) -> None:
@@ -34,20 +38,29 @@ def expire(fragment: Fragment, before_ms: int) -> None:
     One that is with a consumer lives on; when it comes back its time is looked at again. Of very
     many that are due at once only some die; the rest are due still (`next_ms`).
     """
-    appointments = fragment.expiring.due(before_ms)
-    if not appointments:
+    singles = fragment.singles
+    appointments = singles.expiring.due(before_ms) if singles is not None else []
+    if singles is None or not appointments:
         return
-    expires = fragment.notes.get(NOTE_EXPIRES, {})
+    expires = singles.notes.get(NOTE_EXPIRES, {})
     gone: dict[int, None] = {}
     for when, position in appointments:
-        if expires.get(position) == when and position not in fragment.unacked:
+        if expires.get(position) == when and position not in singles.unacked:
             gone[position] = None
-    fragment.bury_ready(sorted(gone), EXPIRED)
+    fragment.bury_ready(gone, EXPIRED)
+
+
+def expires_ms(fragment: Fragment) -> int | None:
+    """When the next message may expire, in milliseconds of the wall clock; None for never."""
+    return fragment.singles.expiring.next_ms if fragment.singles is not None else None
 
 
 def next_ms(fragment: Fragment) -> int | None:
     """When the fragment is to be looked at next, in milliseconds of the wall clock."""
-    times = [t for t in (fragment.expiring.next_ms, fragment.delayed.next_ms) if t is not None]
+    singles = fragment.singles
+    if singles is None:
+        return None
+    times = [t for t in (singles.expiring.next_ms, singles.delayed.next_ms) if t is not None]
     return min(times, default=None)
 
 
@@ -61,8 +74,7 @@ def trim(fragment: Fragment) -> None:
     if fragment.refuses:
         return
     while excess := _excess(fragment):
-        head = fragment.line.take(min(excess, _TRIM_STEP), fragment.messages, fragment.unacked)
-        fragment.bury_ready(sorted(head), TOO_LONG)
+        fragment.bury_first(min(excess, _TRIM_STEP), TOO_LONG)
         if policy.max_bytes is None and excess <= _TRIM_STEP:
             return
 
@@ -73,13 +85,16 @@ def sweep(fragment: Fragment) -> None:
     Without it a queue that nobody consumes would remember all that ever expired there, and one with
     a time to live of a day whatever was acknowledged in that day.
     """
-    if len(fragment.line) > 2 * fragment.ready_count + SLACK:
-        fragment.line.sweep(fragment.messages, fragment.unacked)
-    if fragment.expiring.next_ms is None:
+    singles = fragment.singles
+    if singles is None:
         return
-    expires = fragment.notes.get(NOTE_EXPIRES, {})
-    if len(fragment.expiring) > 2 * len(expires) + SLACK:
-        fragment.expiring.renew((when, position) for position, when in expires.items())
+    if len(singles.line) > 2 * singles.ready_count + SLACK:
+        singles.line.sweep(singles.messages, singles.unacked)
+    if singles.expiring.next_ms is None:
+        return
+    expires = singles.notes.get(NOTE_EXPIRES, {})
+    if len(singles.expiring) > 2 * len(expires) + SLACK:
+        singles.expiring.renew((when, position) for position, when in expires.items())
 
 
 def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
@@ -89,7 +104,7 @@ def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
     if policy.max_length is not None:
         room = min(room, max(0, policy.max_length - fragment.ready_count))
     if policy.max_bytes is not None:
-        left = policy.max_bytes - fragment.ready_bytes
+        left = policy.max_bytes - _ready_bytes(fragment)
         for index, message in enumerate(messages[:room]):
             left -= body_size(message)
             if left < 0:
@@ -108,6 +123,11 @@ def _excess(fragment: Fragment) -> int:
     policy = fragment.policy
     if policy.max_length is not None and fragment.ready_count > policy.max_length:
         return fragment.ready_count - policy.max_length
-    if policy.max_bytes is not None and fragment.ready_bytes > policy.max_bytes:
+    if policy.max_bytes is not None and _ready_bytes(fragment) > policy.max_bytes:
         return 1
     return 0
+
+
+def _ready_bytes(fragment: Fragment) -> int:
+    """Bytes of the bodies of ready messages, where they are limited: then all are singles."""
+    return fragment.singles.ready_bytes if fragment.singles is not None else 0

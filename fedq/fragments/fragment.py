@@ -5,9 +5,14 @@ Inputs: batches of publishes, takes, settlements. Outputs: messages to hand out,
 hubs (`fedq.proxy.hub`) which consumer gets which; so a consumer's place never matters here.
 What the queue's policy asks (`fedq.core.policy`) is enforced by `fedq.fragments.enforcement`.
 
+Messages are kept in two ways. Those without a history, nearly all, are in runs
+(`fedq.fragments.runs`): *fresh* ones, which were never handed out, and *held* ones; publishes,
+takes and settlements handle them by the run. What comes back, or has a time, a priority or a
+note, is kept singly (`fedq.fragments.singles`), and stays so.
+
 Invariants (held by `check`):
-* every message is either ready or with exactly one taker (P2); what is dead and what is not due
-  yet are with takers of their own, `DEAD` and `DELAYED`;
+* every message is kept in one way, and is either ready or with exactly one taker (P2); what is dead
+  and what is not due yet are with takers of their own, `DEAD` and `DELAYED`;
 * ready messages are handed out in order of position, within a priority, whatever way they came
   back (P4);
 * an event number is used once, and grows; those of a new reign are beyond all earlier ones;
@@ -18,56 +23,33 @@ trip per message and protects nobody, since an unconfirmed publish may be lost a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from fedq.amqp.content import expiration_of
-from fedq.amqp.rewriting import delay_of, with_headers
-from fedq.amqp.values import Long
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
-from fedq.core.message import (
-    FLAG_DELAYED,
-    FLAG_EXPIRES,
-    FLAG_PERSISTENT,
-    FLAG_SEEN,
-    body_size,
-)
+from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN
 from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
+from fedq.core.ranges import Range, join_ranges, to_ranges
+from fedq.core.weights import weigh
+from fedq.fragments.holders import DEAD
+from fedq.fragments.holdings import Holdings
+from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import FragmentOut, Owed
-from fedq.fragments.ready import ByPriority, Fifo, Line
 from fedq.fragments.recorder import Recorder
-from fedq.fragments.times import Appointments
-from fedq.journal.records import (
-    NOTE_DEAD,
-    NOTE_DUE,
-    NOTE_EXPIRES,
-    NOTE_RETURNS,
-)
-
-#: Who holds messages that wait for their dead-lettering to be committed.
-DEAD: Final = NodeId("\0dead")
-#: Who holds messages that are not due yet.
-DELAYED: Final = NodeId("\0delayed")
+from fedq.fragments.runs import RUN_MAX, Fresh, Held
+from fedq.fragments.singles import Notes, Singles
+from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
 
 _TIMED: Final = FLAG_EXPIRES | FLAG_DELAYED
-
-Notes = dict[int, dict[int, int]]
-
-
-class Taken(NamedTuple):
-    """Messages handed to one taker, in their order; `redelivered` are those handed out before."""
-
-    positions: list[int]
-    messages: list[bytes]
-    redelivered: list[int]
+#: Flags of messages that are kept singly from the first.
+_SINGLE: Final = _TIMED | FLAG_SEEN
 
 
 class Fragment:
     """The primary's copy of one fragment. See the module's docstring."""
 
     __slots__ = (
-        "_timed", "bytes_held", "delayed", "dropped", "expiring", "fragment_id", "last", "line",
-        "messages", "notes", "origins", "out", "policy", "ready_bytes", "recorder",
-        "redelivered", "refuses", "reign", "seen_through", "unacked",
+        "_fresh", "_held", "bytes_held", "dropped", "fragment_id", "last", "origins", "out",
+        "policy", "recorder", "refuses", "reign", "seen_through", "singles", "singly",
     )  # fmt: skip
 
     def __init__(
@@ -96,55 +78,78 @@ class Fragment:
         self.refuses = policy.overflow != DROP_HEAD and (
             policy.max_length is not None or policy.max_bytes is not None
         )
-        self._timed = policy.message_ttl_ms is not None
-        #: All live messages by position, ascending.
-        self.messages: dict[int, bytes] = dict(messages or {})
-        self.unacked: dict[int, NodeId] = {}
-        #: Positions handed out before and returned; only asked for membership.
-        self.redelivered: set[int] = set()
+        #: The policy has something to say of each message.
+        self.singly = (
+            policy.message_ttl_ms is not None
+            or policy.max_bytes is not None
+            or policy.max_priority > 0
+        )
+        self._fresh = Fresh()
+        self._held: Held | None = None
+        self.singles: Singles | None = None
         #: Positions up to this one may have been delivered in an earlier reign.
-        self.seen_through: int = max(self.messages, default=0)
+        self.seen_through: int = 0
         #: Highest publish number taken from each origin.
         self.origins: dict[Origin, int] = dict(origins or {})
         self.last: int = first_position(reign)
-        assert self.seen_through <= self.last
-        self.bytes_held: int = sum(map(len, self.messages.values()))
-        #: Bytes of the bodies of ready messages; counted only for `max_bytes`.
-        self.ready_bytes = 0
+        self.bytes_held = 0
         #: How many messages the policy dropped that had no dead-letter exchange to go to.
         self.dropped = 0
         self.out = FragmentOut()
         self.recorder = Recorder(fragment_id, reign, self.out, active=recording, durable=durable)
-        self.notes: Notes = {what: dict(values) for what, values in (notes or {}).items()}
-        self.expiring = Appointments()
-        self.delayed = Appointments()
-        self.line: Line = ByPriority(policy.max_priority) if policy.max_priority else Fifo()
-        self._line_up(unix_ms)
+        if messages:
+            singles = self._make_singles()
+            dead = singles.take_over(messages, notes or {}, unix_ms)
+            if dead:
+                self.out.dead.extend(dead)
+            self.seen_through = max(singles.messages)
+            assert self.seen_through <= self.last
+            self.bytes_held = sum(map(len, singles.messages.values()))
 
-    def _line_up(self, unix_ms: int) -> None:
-        """The messages of an earlier reign take their places."""
-        for position, when in self.notes.get(NOTE_EXPIRES, {}).items():
-            self.expiring.add(when, position)
-        due = self.notes.get(NOTE_DUE, {})
-        for position, when in list(due.items()):
-            if when <= unix_ms:
-                del due[position]
-                continue
-            self.delayed.add(when, position)
-            self.unacked[position] = DELAYED
-        for position in self.notes.get(NOTE_DEAD, {}):
-            self.unacked[position] = DEAD
-            self.out.dead.append(position)
-        ready = [position for position in self.messages if position not in self.unacked]
-        waiting = [self.messages[position] for position in ready]
-        self.line.extend(ready, waiting)
-        if self.policy.max_bytes is not None:
-            self.ready_bytes = sum(map(body_size, waiting))
+    def _make_singles(self) -> Singles:
+        """Where messages with a history are, made when there is one."""
+        if self.singles is None:
+            self.singles = Singles(self.policy)
+        return self.singles
+
+    # --- what is here ------------------------------------------------------------------------
 
     @property
     def ready_count(self) -> int:
         """Messages that wait for a taker."""
-        return len(self.messages) - len(self.unacked)
+        singles = self.singles
+        return self._fresh.count + (singles.ready_count if singles is not None else 0)
+
+    @property
+    def unacked_count(self) -> int:
+        """Messages that are with a taker."""
+        held = self._held.count if self._held is not None else 0
+        return held + (len(self.singles.unacked) if self.singles is not None else 0)
+
+    @property
+    def messages(self) -> Holdings:
+        """All live messages by position, ascending."""
+        return Holdings(self._fresh, self._held, self.singles)
+
+    @property
+    def unacked(self) -> dict[int, NodeId]:
+        """Who has which message; a walk over all that is with takers."""
+        found = dict(self._held.holders()) if self._held is not None else {}
+        if self.singles is not None:
+            found |= self.singles.unacked
+        return found
+
+    @property
+    def notes(self) -> Notes:
+        """What is noted of messages, by kind and position; to be read only."""
+        return self.singles.notes if self.singles is not None else {}
+
+    def was_handed_out(self, position: int) -> bool:
+        """Whether somebody may have seen the message: it is delivered as such."""
+        singles = self.singles
+        return position <= self.seen_through or (
+            singles is not None and position in singles.redelivered
+        )
 
     # --- publishes ---------------------------------------------------------------------------
 
@@ -187,70 +192,35 @@ class Fragment:
     def _enqueue(
         self, origin: Origin, number: int, messages: Sequence[bytes], resent: bool, unix_ms: int
     ) -> None:
-        first = self.last + 1
-        flags = self._add(messages, unix_ms)
-        if resent:
-            self.redelivered.update(range(first, self.last + 1))
-        notes = self._times_since(first) if self._timed or flags & _TIMED else {}
-        persistent = flags & FLAG_PERSISTENT != 0
-        self.recorder.enqueue(self.last, origin, number, messages, resent, persistent, notes)
+        size, flags = weigh(messages)
+        notes = self._add(messages, size, flags, resent, unix_ms)
+        lasting = flags & FLAG_PERSISTENT != 0
+        self.recorder.enqueue(self.last, origin, number, messages, resent, lasting, notes)
 
     def publish_private(self, messages: Sequence[bytes], unix_ms: int = 0) -> None:
         """Enqueues into a private queue: no origin, no record, no confirm to wait for."""
-        self._add(messages, unix_ms)
+        size, flags = weigh(messages)
+        self._add(messages, size, flags, False, unix_ms)
 
-    def _add(self, messages: Sequence[bytes], unix_ms: int) -> int:
-        """New messages join the line; returns all their flags together."""
+    def _add(
+        self, messages: Sequence[bytes], size: int, flags: int, resent: bool, unix_ms: int
+    ) -> Notes:
+        """New messages join the line; returns the notes about them."""
         first = self.last + 1
         self.last += len(messages)
-        positions = range(first, self.last + 1)
-        self.messages.update(zip(positions, messages, strict=True))
-        self.line.extend(positions, messages)
-        self.bytes_held += sum(map(len, messages))
-        if self.policy.max_bytes is not None:
-            self.ready_bytes += sum(map(body_size, messages))
-        flags = 0
-        for message in messages:
-            flags |= message[0]
-        if flags & FLAG_SEEN:
-            seen = (p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
-            self.redelivered.update(seen)
-        if self._timed or flags & _TIMED:
-            self._make_appointments(first, messages, unix_ms)
-        return flags
-
-    def _make_appointments(self, first: int, messages: Sequence[bytes], unix_ms: int) -> None:
-        expires = self.notes.setdefault(NOTE_EXPIRES, {})
-        due = self.notes.setdefault(NOTE_DUE, {})
-        for position, message in enumerate(messages, first):
-            visible = unix_ms
-            if message[0] & FLAG_DELAYED and (delay := delay_of(message)):
-                visible += delay
-                due[position] = visible
-                self.delayed.add(visible, position)
-                self._hold_back(position, DELAYED)
-            time_to_live = self.policy.message_ttl_ms
-            if message[0] & FLAG_EXPIRES:
-                own = expiration_of(message)
-                time_to_live = own if time_to_live is None else min(own, time_to_live)
-            if time_to_live is not None:
-                expires[position] = visible + time_to_live
-                self.expiring.add(visible + time_to_live, position)
-
-    def _hold_back(self, position: int, holder: NodeId) -> None:
-        """A ready message is with one of the fragment's own takers."""
-        self.unacked[position] = holder
-        if self.policy.max_bytes is not None:
-            self.ready_bytes -= body_size(self.messages[position])
-
-    def _times_since(self, first: int) -> Notes:
-        """When the messages from this position on expire and are due."""
-        positions = range(first, self.last + 1)
-        return {
-            what: {p: table[p] for p in positions if p in table}
-            for what in (NOTE_EXPIRES, NOTE_DUE)
-            if (table := self.notes.get(what))
-        }
+        self.bytes_held += size
+        if not (self.singly or resent or flags & _SINGLE):
+            self._fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
+            return {}
+        singles = self._make_singles()
+        singles.add(first, messages)
+        if resent:
+            singles.redelivered.update(range(first, self.last + 1))
+        elif flags & FLAG_SEEN:
+            singles.redelivered.update(p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
+        if self.policy.message_ttl_ms is not None or flags & _TIMED:
+            return singles.make_appointments(first, messages, unix_ms)
+        return {}
 
     # --- takers ------------------------------------------------------------------------------
 
@@ -259,143 +229,187 @@ class Fragment:
 
         `settled`: its consumers acknowledge by receiving (no-ack), so they are gone at once.
         """
-        live = self.messages
-        positions = self.line.take(amount, live, self.unacked)
-        bodies = [live[position] for position in positions]
-        seen: list[int] = []
-        redelivered, seen_through = self.redelivered, self.seen_through
-        if redelivered or seen_through:
-            seen = [p for p in positions if p <= seen_through or p in redelivered]
-        if self.policy.max_bytes is not None:
-            self.ready_bytes -= sum(map(body_size, bodies))
-        if self.policy.counts_returns:
-            bodies = self._tell_returns(positions, bodies)
+        fresh, singles = self._fresh, self.singles
+        pieces: list[range] = []
+        messages: list[bytes] = []
+        redelivered: list[int] = []
+        going = Going()
+        while (left := amount - len(messages)) > 0:
+            single = singles.next() if singles is not None and singles.ready_count else None
+            if single is not None and not (fresh.count and fresh.first < single):
+                part = self._take_singles(taker, left, settled, pieces, redelivered, going)
+            elif fresh.count:
+                part = self._take_fresh(taker, left, single, settled, pieces, going)
+            else:
+                break
+            messages = [*messages, *part] if messages else part
+        if going.ranges:
+            self._went(going)
+        return Taken(pieces, messages, redelivered)
+
+    def _take_fresh(
+        self, taker: NodeId, amount: int, before: int | None, settled: bool, pieces: list[range],
+        going: Going,
+    ) -> list[bytes]:  # fmt: skip
+        """Some of the next run, those before a position that comes first."""
+        first, part, persistent = self._fresh.pop(amount, before)
+        last = first + len(part) - 1
+        pieces.append(range(first, last + 1))
         if settled:
-            self._remove(positions)
+            going.add(part, [(first, last)])
         else:
-            self.unacked.update(dict.fromkeys(positions, taker))
-        return Taken(positions, bodies, seen)
+            if self._held is None:
+                self._held = Held()
+            self._held.add(taker, first, part, persistent)
+        return part
 
-    def _tell_returns(self, positions: list[int], bodies: list[bytes]) -> list[bytes]:
-        """Consumers see how often a message came back, in RabbitMQ's `x-delivery-count`."""
-        returns = self.notes.get(NOTE_RETURNS)
-        if not returns:
-            return bodies
-        return [
-            with_headers(body, {"x-delivery-count": Long(returns[p])}) if p in returns else body
-            for p, body in zip(positions, bodies, strict=True)
-        ]
+    def _take_singles(
+        self, taker: NodeId, amount: int, settled: bool, pieces: list[range],
+        redelivered: list[int], going: Going,
+    ) -> list[bytes]:  # fmt: skip
+        """The next ones that are kept singly, as far as they come before those in runs."""
+        fresh, singles = self._fresh, self._make_singles()
+        positions, messages = singles.take(amount, fresh.first if fresh.count else None)
+        pieces += [range(first, last + 1) for first, last in to_ranges(positions)]
+        seen, seen_through = singles.redelivered, self.seen_through
+        if seen or seen_through:
+            redelivered += [p for p in positions if p <= seen_through or p in seen]
+        told = singles.told(positions, messages)
+        if settled:
+            going.add(*singles.forget(sorted(positions)))
+        else:
+            singles.unacked.update(dict.fromkeys(positions, taker))
+        return told
 
-    def settle(self, taker: NodeId, positions: Iterable[int]) -> None:
+    def settle(self, taker: NodeId, positions: Sequence[int]) -> None:
         """Deliveries that the taker's consumers acknowledged: gone.
 
         After a failover the acknowledgement may concern a message that is ready here, because the
         taker had not attached yet: it counts. One that is with another taker by now does not.
         """
-        self._remove(sorted(self._release(taker, positions)))
+        self.settle_pieces(taker, (positions,))
+
+    def settle_pieces(self, taker: NodeId, pieces: Iterable[Sequence[int]]) -> None:
+        """The same for many runs of positions (ranges, at best), as one event."""
+        going = Going()
+        held = self._held
+        for piece in pieces:
+            gone: list[bytes] = []
+            if held is not None and held.count:
+                ranges: list[Range] = []
+                for first, last in _ranges_of(piece):
+                    held.release(taker, first, last, gone, ranges)
+                going.add(gone, ranges)
+            if len(gone) < len(piece):
+                self._settle_others(taker, piece, going)
+        if going.ranges:
+            self._went(going)
+
+    def _settle_others(self, taker: NodeId, positions: Sequence[int], going: Going) -> None:
+        """Those of the positions that are not in the runs that the taker has."""
+        if self.singles is not None:
+            going.add(*self.singles.forget(self.singles.release(taker, positions)))
+        if self._fresh.count:
+            for position in positions:
+                message = self._fresh.extract(position)
+                if message is not None:
+                    going.add([message], [(position, position)])
 
     def reject(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that the taker's consumers rejected for good: dead."""
-        self.bury(sorted(self._release(taker, positions)), REJECTED)
-
-    def _release(self, taker: NodeId, positions: Iterable[int]) -> dict[int, None]:
-        """Which of these the taker may decide about; they are with nobody after that."""
-        unacked, messages = self.unacked, self.messages
-        # A message that was delivered twice may be acknowledged twice in one batch.
-        released: dict[int, None] = {}
-        for position in positions:
-            holder = unacked.get(position)
-            if holder == taker:
-                del unacked[position]
-                released[position] = None
-            elif holder is None and position in messages and position not in released:
-                released[position] = None
-                if self.policy.max_bytes is not None:
-                    self.ready_bytes -= body_size(messages[position])
-        return released
+        singles = self._single_out(positions)
+        if singles is not None:
+            self._bury(singles, singles.release(taker, positions), REJECTED)
 
     def requeue(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that come back to their old places, marked redelivered."""
-        back = self._held_by(taker, positions)
-        self.put_back(back)
-        self.redelivered.update(back)
+        singles = self._single_out(positions)
+        if singles is None:
+            return
+        back = singles.held_by(taker, positions)
+        singles.put_back(back)
+        singles.redelivered.update(back)
         if self.policy.counts_returns and back:
-            self._count_returns(back)
+            self._count_returns(singles, back)
 
     def take_back(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that come back to their old places without having reached a consumer.
 
         They count as no return; but they are marked, as they may be behind younger ones now (P4).
         """
-        back = self._held_by(taker, positions)
-        self.put_back(back)
-        self.redelivered.update(back)
+        singles = self._single_out(positions)
+        if singles is not None:
+            back = singles.held_by(taker, positions)
+            singles.put_back(back)
+            singles.redelivered.update(back)
 
-    def _held_by(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
-        """Those of these positions that the taker has, each once."""
-        unacked = self.unacked
-        return list(dict.fromkeys(p for p in positions if unacked.get(p) == taker))
-
-    def put_back(self, positions: Iterable[int]) -> None:
-        """Messages that are with a taker are ready again, at their old places."""
-        expires = self.notes.get(NOTE_EXPIRES)
+    def _single_out(self, positions: Iterable[int]) -> Singles | None:
+        """From now on these messages, where they live, are kept singly; None if none is."""
+        held, fresh = self._held, self._fresh
         for position in positions:
-            del self.unacked[position]
-            message = self.messages[position]
-            self.line.put_back(position, message)
-            if expires and position in expires:
-                self.expiring.add(expires[position], position)
-            if self.policy.max_bytes is not None:
-                self.ready_bytes += body_size(message)
+            found = held.extract(position) if held is not None else None
+            if found is not None:
+                self._make_singles().adopt(position, *found)
+                continue
+            message = fresh.extract(position) if fresh.count else None
+            if message is not None:
+                self._make_singles().adopt(position, message, None)
+        return self.singles
 
-    def _count_returns(self, positions: list[int]) -> None:
-        returns = self.notes.setdefault(NOTE_RETURNS, {})
-        for position in positions:
-            returns[position] = returns.get(position, 0) + 1
+    def _count_returns(self, singles: Singles, positions: list[int]) -> None:
+        counted = singles.count_returns(positions)
         limit = self.policy.delivery_limit
         # A count that only consumers see is not worth a disk full of it.
-        self._record_note(NOTE_RETURNS, {p: returns[p] for p in positions}, limit is not None)
+        self._record_note(singles, NOTE_RETURNS, counted, limit is not None)
         if limit is not None:
-            often = [position for position in positions if returns[position] > limit]
+            often = [position for position in positions if counted[position] > limit]
             self.bury_ready(often, RETURNED_TOO_OFTEN)
 
     def release(self, taker: NodeId) -> int:
         """Everything the taker holds comes back: it is gone. Returns how many messages."""
-        held = [position for position, holder in self.unacked.items() if holder == taker]
+        self._single_out_held(taker)
+        if self.singles is None:
+            return 0
+        held = [position for position, holder in self.singles.unacked.items() if holder == taker]
         self.requeue(taker, held)
         return len(held)
+
+    def _single_out_held(self, taker: NodeId) -> None:
+        """What the taker has is kept singly."""
+        if self._held is not None:
+            for position, message in self._held.take_from(taker):
+                self._make_singles().adopt(position, message, taker)
 
     def attach(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries of an earlier reign, or session, that are still with the taker's consumers.
 
         Whatever else this copy believed to be with the taker was lost on its way: it comes back.
         """
-        held = set(positions)
-        lost = [p for p, holder in self.unacked.items() if holder == taker and p not in held]
+        held = dict.fromkeys(sorted(positions))
+        self._single_out_held(taker)
+        singles = self._single_out(held)
+        if singles is None:
+            return
+        lost = [p for p, holder in singles.unacked.items() if holder == taker and p not in held]
         self.requeue(taker, lost)
-        for position in sorted(held & self.messages.keys()):
-            holder = self.unacked.get(position)
-            if holder is None:
-                self._hold_back(position, taker)
-            elif holder == DELAYED:
-                # It was due by the clock of the earlier primary, which was ahead of this one's.
-                self.unacked[position] = taker
-                del self.notes[NOTE_DUE][position]
-            else:
-                continue
-            self.redelivered.add(position)
+        singles.attach(taker, held)
 
     def purge(self) -> int:
         """Removes what is ready, not what is with consumers. Returns how many messages."""
-        gone = [position for position in self.messages if position not in self.unacked]
-        self.line.clear()
-        self.ready_bytes = 0
-        self._remove(gone)
-        return len(gone)
+        going = Going()
+        count = self.ready_count
+        while self._fresh.count:
+            first, part, _ = self._fresh.pop(RUN_MAX)
+            going.add(part, [(first, first + len(part) - 1)])
+        if self.singles is not None:
+            going.add(*self.singles.forget(self.singles.purge()))
+        if going.ranges:
+            self._went(going)
+        return count
 
     # --- death -------------------------------------------------------------------------------
 
-    def bury(self, positions: list[int], reason: int) -> None:
+    def _bury(self, singles: Singles, positions: list[int], reason: int) -> None:
         """Messages that are in nobody's hands (ascending) die; see `bury_ready`.
 
         With a dead-letter exchange they stay, as `DEAD`'s, until they are safe where it leads
@@ -405,78 +419,82 @@ class Fragment:
             return
         if self.policy.dead_letter_exchange is None:
             for position in positions:
-                self.unacked.pop(position, None)
+                singles.unacked.pop(position, None)
             if reason != REJECTED:
                 self.dropped += len(positions)
-            self._remove(positions)
+            going = Going()
+            going.add(*singles.forget(positions))
+            self._went(going)
             return
-        dead = self.notes.setdefault(NOTE_DEAD, {})
+        dead = singles.notes.setdefault(NOTE_DEAD, {})
         for position in positions:
-            self.unacked[position] = DEAD
+            singles.unacked[position] = DEAD
             dead[position] = reason
         self.out.dead.extend(positions)
-        self._record_note(NOTE_DEAD, dict.fromkeys(positions, reason))
+        self._record_note(singles, NOTE_DEAD, dict.fromkeys(positions, reason))
 
-    def bury_ready(self, positions: list[int], reason: int) -> None:
-        """Messages that are ready, or not due yet, die (ascending).
+    def bury_ready(self, positions: Iterable[int], reason: int) -> None:
+        """Messages that are ready, or not due yet, die.
 
         What the line and the appointments still say of them is forgotten later.
         """
+        positions = sorted(positions)
+        singles = self._single_out(positions)
+        if singles is None:
+            return
         for position in positions:
-            if position not in self.unacked:
-                self._hold_back(position, DEAD)
-        self.bury(positions, reason)
+            if position not in singles.unacked:
+                singles.hold_back(position, DEAD)
+        self._bury(singles, positions, reason)
+
+    def bury_first(self, amount: int, reason: int) -> None:
+        """The messages that would be handed out next die."""
+        positions = sorted(self.take(DEAD, amount).positions)
+        singles = self._single_out(positions)
+        if singles is not None:
+            self._bury(singles, positions, reason)
 
     # --- records -----------------------------------------------------------------------------
 
-    def _record_note(self, what: int, values: Mapping[int, int], keep: bool = True) -> None:
+    def _record_note(
+        self, singles: Singles, what: int, values: Mapping[int, int], keep: bool = True
+    ) -> None:
         self.last += 1
-        persistent = any(self.messages[p][0] & FLAG_PERSISTENT for p in values)
+        persistent = any(singles.messages[p][0] & FLAG_PERSISTENT for p in values)
         self.recorder.note(self.last, what, values, keep and persistent)
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""
-        return oldest_persistent(self.messages) if self.recorder.durable else None
+        if not self.recorder.durable:
+            return None
+        places = [self._fresh, self._held, self.singles]
+        oldest = [place.oldest_persistent() for place in places if place is not None]
+        return min((position for position in oldest if position is not None), default=None)
 
-    def _remove(self, positions: list[int]) -> None:
-        """Forgets live messages (ascending, with no taker) and records that they are gone."""
-        if not positions:
-            return
-        pop, discard = self.messages.pop, self.redelivered.discard
-        persistent = False
-        for position in positions:
-            message = pop(position)
-            self.bytes_held -= len(message)
-            persistent = persistent or message[0] & FLAG_PERSISTENT != 0
-        if self.redelivered:
-            for position in positions:
-                discard(position)
-        for table in self.notes.values():
-            for position in positions:
-                table.pop(position, None)
-        self.last += 1
-        self.recorder.settle(self.last, positions, persistent)
+    def _went(self, going: Going) -> None:
+        """Messages are gone, from everywhere: their bytes, and the record of it."""
+        self.bytes_held -= going.size
+        if self.recorder.active:
+            self.last += 1
+            self.recorder.settle(self.last, join_ranges(going.ranges), going.persistent)
 
     def check(self) -> None:
         """Asserts the invariants; costs a walk over everything."""
-        waiting = {p for p in self.line.positions() if p in self.messages and p not in self.unacked}
-        assert all(position in self.messages for position in self.unacked)
-        assert waiting == set(self.messages) - set(self.unacked)
-        assert self.bytes_held == sum(map(len, self.messages.values()))
-        assert list(self.messages) == sorted(self.messages)
-        assert max(self.messages, default=0) <= self.last
-        for what, table in self.notes.items():
-            assert all(position in self.messages for position in table), f"stray notes {what}"
-        assert self.notes.get(NOTE_DEAD, {}).keys() == {
-            p for p, holder in self.unacked.items() if holder == DEAD
-        }
-        if self.policy.max_bytes is not None:
-            assert self.ready_bytes == sum(body_size(self.messages[p]) for p in waiting)
+        messages = self.messages
+        positions = list(messages)
+        assert positions == sorted(set(positions)), "a message is kept twice, or out of order"
+        assert len(positions) == len(messages)
+        assert self.ready_count + self.unacked_count == len(messages)
+        assert self.bytes_held == sum(len(message) for _, message in messages.pairs())
+        assert max(positions, default=0) <= self.last
+        self._fresh.check()
+        if self._held is not None:
+            self._held.check()
+        if self.singles is not None:
+            self.singles.check()
 
 
-def oldest_persistent(messages: Mapping[int, bytes]) -> int | None:
-    """The first persistent position of messages that are in ascending order."""
-    for position, message in messages.items():
-        if message[0] & FLAG_PERSISTENT:
-            return position
-    return None
+def _ranges_of(positions: Sequence[int]) -> list[Range]:
+    if isinstance(positions, range) and positions.step == 1:
+        return [(positions[0], positions[-1])] if positions else []
+    return to_ranges(positions)

@@ -42,10 +42,24 @@ class Owed(NamedTuple):
 class FragmentOut:
     """The lanes of one fragment."""
 
-    __slots__ = ("dead", "owed", "records")
+    __slots__ = ("_dead", "_owed", "records")
 
     def __init__(self) -> None:
         self.records: list[RecordOut] = []
-        self.owed: deque[Owed] = deque()
-        #: Positions of messages that died and go to the dead-letter exchange.
-        self.dead: deque[int] = deque()
+        # Most private queues need neither of these, and they are large.
+        self._owed: deque[Owed] | None = None
+        self._dead: deque[int] | None = None
+
+    @property
+    def owed(self) -> deque[Owed]:
+        """The after-commit lane."""
+        if self._owed is None:
+            self._owed = deque()
+        return self._owed
+
+    @property
+    def dead(self) -> deque[int]:
+        """Positions of messages that died and go to the dead-letter exchange."""
+        if self._dead is None:
+            self._dead = deque()
+        return self._dead

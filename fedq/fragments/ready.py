@@ -11,10 +11,13 @@ a priority.
 import heapq
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from fedq.amqp.content import priority_of
 from fedq.core.message import FLAG_PRIORITY
+
+#: Beyond all positions.
+_NEVER: Final = 1 << 64
 
 
 class Line(Protocol):
@@ -26,8 +29,17 @@ class Line(Protocol):
     def put_back(self, position: int, message: bytes) -> None:
         """A message that was out is ready again."""
 
-    def take(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
-        """The next positions that live in `messages` and are not `out`; they leave the line."""
+    def take(
+        self, amount: int, messages: Mapping[int, bytes], out: Container[int],
+        before: int | None = None,
+    ) -> list[int]:  # fmt: skip
+        """The next positions that live in `messages` and are not `out`; they leave the line.
+
+        `before`: only lower positions, as far as they come first.
+        """
+
+    def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
+        """The first of the positions that `take` would give; it stays."""
 
     def clear(self) -> None:
         """Nothing is ready."""
@@ -50,7 +62,7 @@ class Fifo:
     def __init__(self) -> None:
         #: Positions never handed out, ascending.
         self._fresh: deque[int] = deque()
-        #: Heap of positions that came back.
+        #: Heap of positions that came back, or were in the line before they came here.
         self._returned: list[int] = []
 
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
@@ -59,14 +71,20 @@ class Fifo:
     def put_back(self, position: int, message: bytes) -> None:
         heapq.heappush(self._returned, position)
 
-    def take(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
+    def take(
+        self, amount: int, messages: Mapping[int, bytes], out: Container[int],
+        before: int | None = None,
+    ) -> list[int]:  # fmt: skip
         positions: list[int] = []
         fresh, returned = self._fresh, self._returned
         newest = 0
+        end = before if before is not None else _NEVER
         while len(positions) < amount:
             if returned and (not fresh or returned[0] < fresh[0]):
+                if returned[0] >= end:
+                    break
                 position = heapq.heappop(returned)
-            elif fresh:
+            elif fresh and fresh[0] < end:
                 position = fresh.popleft()
             else:
                 break
@@ -76,6 +94,16 @@ class Fifo:
             newest = position
             positions.append(position)
         return positions
+
+    def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
+        fresh, returned = self._fresh, self._returned
+        while returned and (returned[0] not in messages or returned[0] in out):
+            heapq.heappop(returned)
+        while fresh and (fresh[0] not in messages or fresh[0] in out):
+            fresh.popleft()
+        if returned and (not fresh or returned[0] < fresh[0]):
+            return returned[0]
+        return fresh[0] if fresh else None
 
     def clear(self) -> None:
         self._fresh.clear()
@@ -112,16 +140,26 @@ class ByPriority:
         priority = priority_of(message) if message[0] & FLAG_PRIORITY else 0
         heapq.heappush(self._heap, (-min(priority, self._max_priority), position))
 
-    def take(self, amount: int, messages: Mapping[int, bytes], out: Container[int]) -> list[int]:
+    def take(
+        self, amount: int, messages: Mapping[int, bytes], out: Container[int],
+        before: int | None = None,
+    ) -> list[int]:  # fmt: skip
         positions: list[int] = []
         heap = self._heap
         newest = 0
-        while heap and len(positions) < amount:
+        end = before if before is not None else _NEVER
+        while heap and len(positions) < amount and heap[0][1] < end:
             _, position = heapq.heappop(heap)
             if position in messages and position not in out and position != newest:
                 newest = position
                 positions.append(position)
         return positions
+
+    def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
+        heap = self._heap
+        while heap and (heap[0][1] not in messages or heap[0][1] in out):
+            heapq.heappop(heap)
+        return heap[0][1] if heap else None
 
     def clear(self) -> None:
         self._heap.clear()

@@ -7,7 +7,7 @@ lane. A fragment with neither journal nor backups (a private queue) records noth
 from collections.abc import Mapping, Sequence
 
 from fedq.core.ids import FragmentId, Origin
-from fedq.core.ranges import to_ranges
+from fedq.core.ranges import Range
 from fedq.fragments.outbox import FragmentOut, RecordOut
 from fedq.journal.records import (
     encode_copy,
@@ -50,10 +50,9 @@ class Recorder:
         journal = persistent and self.durable
         self._out.records.append(RecordOut(last, last, data, journal, journal))
 
-    def settle(self, last: int, positions: Sequence[int], persistent: bool) -> None:
-        """Messages (ascending) that are gone."""
+    def settle(self, last: int, ranges: Sequence[Range], persistent: bool) -> None:
+        """Messages in these ranges (ascending) are gone."""
         if self.active:
-            ranges = to_ranges(positions)
             data = encode_settle(self._fragment_id, self._reign, last, ranges)
             self._append(last, data, persistent)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges, within
-from fedq.fragments.fragment import oldest_persistent
+from fedq.fragments.singles import oldest_persistent
 from fedq.fragments.unread import Unread
 from fedq.journal.decoding import Outline, outlines
 from fedq.journal.notes import Notes, forget_notes, take_notes

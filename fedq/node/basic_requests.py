@@ -71,6 +71,7 @@ class BasicRequests:
         if request.global_:
             channel.prefetch_global = request.prefetch_count
             for consumer in channel.consumers.values():
+                self.state.wake(consumer)
                 self.consuming.grant_anew(consumer.queue)
         else:
             channel.prefetch = request.prefetch_count
@@ -225,7 +226,7 @@ class BasicRequests:
         """channel.flow: the client stops or restarts its deliveries (1.5.2.3)."""
         channel.flow = request.active
         for consumer in channel.consumers.values():
-            self.state.dirty_queues[consumer.queue] = None
+            self.state.wake(consumer)
         self.answers.reply(channel, ChannelFlowOk(request.active))
 
     def confirm_select(self, channel: Channel, request: ConfirmSelect) -> None:

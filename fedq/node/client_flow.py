@@ -191,7 +191,7 @@ class ClientFlow:
         if writable:
             for channel in client.channels.values():
                 for consumer in channel.consumers.values():
-                    self.state.dirty_queues[consumer.queue] = None
+                    self.state.wake(consumer)
 
     def on_disconnected(self, connection: ConnectionId) -> None:
         """The socket is gone."""
@@ -442,10 +442,7 @@ class ClientFlow:
                 machine.parts = []
             if machine.closed:
                 state.out.closes[client.connection] = machine.was_left
-        state.dirty_queues.update(state.sated_queues)
-        more = bool(state.sated_queues)
-        state.sated_queues = {}
-        return more
+        return state.wake_sated()
 
 
 def _backlog_of(channel: Channel) -> deque[Publishes | Settles | Request]:

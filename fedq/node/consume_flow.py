@@ -8,7 +8,8 @@
 Changes hubs, channels' unacked windows, `settlements`; sends credit and watches to peers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.method_types import BasicCancel
@@ -18,26 +19,28 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import delivery_bytes_per_turn_max
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Settle, Watch
 from fedq.core.ranges import to_ranges
-from fedq.fragments.fragment import Fragment, Taken
+from fedq.fragments.fragment import Fragment
 from fedq.node.answers import capability
-from fedq.node.fan_out import sate
 from fedq.node.getting import Getting
 from fedq.node.queue_timers import QueueTimers
-from fedq.node.settling import settle_in
-from fedq.node.state import (
+from fedq.node.settling import (
     ACKNOWLEDGED,
     REJECTED,
     REQUEUED,
+    Settlements,
+    positions_of,
+    settle_in,
+)
+from fedq.node.state import (
     Channel,
     Consumer,
     NodeState,
     Primary,
-    Settlements,
     Transaction,
 )
 from fedq.node.transaction_limits import check_room
-from fedq.proxy.hub import Hub
-from fedq.sessions.unacked import Delivery
+from fedq.proxy.hub import Hub, Parked
+from fedq.sessions.unacked import Part
 
 BASIC = 60
 #: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.settlements`).
@@ -74,7 +77,8 @@ class ConsumeFlow:
     def add(self, consumer: Consumer) -> None:
         """A consumer begins; its fragments hear how many there are now."""
         consumer.channel.consumers[consumer.tag] = consumer
-        self.hub_of(consumer.queue).add(consumer)
+        consumer.hub = self.hub_of(consumer.queue)
+        consumer.hub.add(consumer)
         private = self.state.private.get(consumer.queue)
         if private is not None:
             private.had_consumers = True
@@ -86,6 +90,7 @@ class ConsumeFlow:
         del consumer.channel.consumers[consumer.tag]
         hub = self.hub_of(consumer.queue)
         hub.remove(consumer)
+        consumer.hub = None
         self._give_back_surplus(hub)
         private = self.state.private.get(consumer.queue)
         if private is not None:
@@ -245,7 +250,7 @@ class ConsumeFlow:
 
     def _deal_from(self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0) -> None:
         while available := fragment.ready_count:
-            ready = hub.ready()
+            ready = hub.ready(available if not reserved else None)
             if not ready:
                 return
             if reserved:
@@ -255,61 +260,74 @@ class ConsumeFlow:
             amount, hands = hub.plan(ready, available)
             settled = all(consumer.no_ack for consumer in ready)
             taken = fragment.take(self.state.me, amount, settled)
-            if not taken.positions:
+            if not taken.messages:
                 return
             if fragment.fragment_id > 0:
                 self.state.dirty_primaries[fragment.fragment_id] = None
+            if len(hands) == 1:
+                self._deliver(
+                    ready[0], fragment.fragment_id, taken.pieces, taken.messages, taken.redelivered
+                )
+                continue
+            positions = taken.pieces[0] if len(taken.pieces) == 1 else taken.positions
             for consumer, start, step in hands:
-                part = taken
-                if step > 1:
-                    part = Taken(taken.positions[start::step], taken.messages[start::step],
-                                 taken.redelivered)  # fmt: skip
-                if part.positions:
-                    self._deliver(consumer, fragment.fragment_id, part)
-                    if consumer.no_ack and not settled:
-                        fragment.settle(self.state.me, part.positions)
+                part = positions[start::step]
+                if not part:
+                    break
+                self._deliver(
+                    consumer, fragment.fragment_id, (part,), taken.messages[start::step],
+                    taken.redelivered,
+                )  # fmt: skip
+                if consumer.no_ack and not settled:
+                    fragment.settle(self.state.me, part)
 
     def _deal_parked(self, hub: Hub[Consumer]) -> None:
         while hub.parked:
-            ready = hub.ready()
+            ready = hub.ready(len(hub.parked))
             if not ready:
                 return
             amount, hands = hub.plan(ready, len(hub.parked))
             batch = hub.take_parked(amount)
             for consumer, start, step in hands:
-                runs: dict[FragmentId, Taken] = {}
+                runs: dict[FragmentId, list[Parked]] = {}
                 for parked in batch[start::step]:
-                    run = runs.setdefault(parked.fragment, Taken([], [], []))
-                    run.positions.append(parked.position)
-                    run.messages.append(parked.message)
-                    if parked.redelivered:
-                        run.redelivered.append(parked.position)
+                    runs.setdefault(parked.fragment, []).append(parked)
                 for fragment, run in runs.items():
-                    self._deliver(consumer, fragment, run)
+                    positions = [parked.position for parked in run]
+                    again = [parked.position for parked in run if parked.redelivered]
+                    messages = [parked.message for parked in run]
+                    self._deliver(consumer, fragment, (positions,), messages, again)
                     if consumer.no_ack:
-                        self.acknowledge(fragment, run.positions)
+                        self.acknowledge(fragment, positions)
 
-    def _deliver(self, consumer: Consumer, fragment: FragmentId, taken: Taken) -> None:
+    def _deliver(
+        self, consumer: Consumer, fragment: FragmentId, pieces: Sequence[Sequence[int]],
+        messages: list[bytes], redelivered: list[int],
+    ) -> None:  # fmt: skip
+        """Deliveries to one consumer: their tags, and their frames."""
         channel = consumer.channel
-        count = len(taken.positions)
+        unacked = channel.unacked
+        first_tag = unacked.last_tag + 1
         if consumer.no_ack:
-            first_tag = channel.unacked.skip(count)
+            unacked.skip(len(messages))
         else:
-            first_tag = channel.unacked.add(consumer, fragment, taken.positions)
-            consumer.unacked += count
+            for piece in pieces:
+                unacked.add(consumer, fragment, piece)
+            consumer.unacked += len(messages)
         seen = None
-        if taken.redelivered:
-            marked = dict.fromkeys(taken.redelivered)
-            seen = {i: None for i, position in enumerate(taken.positions) if position in marked}
-        machine = channel.client.machine
+        if redelivered:
+            marked = dict.fromkeys(redelivered)
+            positions = chain.from_iterable(pieces)
+            seen = {i: None for i, position in enumerate(positions) if position in marked}
+        client = channel.client
+        machine = client.machine
         append_deliveries(
-            machine.parts, channel.number, consumer.tag, first_tag, taken.messages, seen,
+            machine.parts, channel.number, consumer.tag, first_tag, messages, seen,
             machine.frame_bytes_max,
         )  # fmt: skip
-        client = channel.client
         client.delivered_bytes += len(machine.parts[-1])
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
-            sate(self.state, client)
+            self.state.sated[client] = None
         self.state.dirty_clients[client] = None
 
     # --- settlements -------------------------------------------------------------------------
@@ -320,27 +338,39 @@ class ConsumeFlow:
             self._settle_later(channel, channel.transaction, batch)
             return
         lanes: dict[FragmentId, Settlements] = {}
-        resolve = channel.unacked.resolve
-        unknown: tuple[int, int] | None = None
-        for kind, tag, multiple, requeue in _one_by_one(batch):
-            found = resolve(tag, multiple)
-            if found is None:
-                unknown = (kind, tag)
-                break
+        window = channel.unacked
+        unknown: int | None = None
+        kind = 0
+        for kind, first, last, multiple, requeue in batch:
+            if multiple:
+                named = window.settle_through(last)
+                found = named or []
+                unknown = last if named is None else None
+            else:
+                found, unknown = window.settle(first, last)
             outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
-            for holder, fragment, position in found:
-                settlements = lanes.get(fragment)
-                if settlements is None:
-                    settlements = lanes[fragment] = Settlements.none()
-                settlements[outcome].append(position)
-                if holder is not None:
-                    holder.unacked -= 1
-                    self.state.dirty_queues[holder.queue] = None
+            for part in found:
+                self._note(lanes, part, outcome)
+            if unknown is not None:
+                break
         self.wake(channel)
         for fragment, settlements in lanes.items():
             self.settle(fragment, settlements)
         if unknown is not None:
-            raise _unknown_tag(*unknown)
+            raise _unknown_tag(kind, unknown)
+
+    def _note(
+        self, lanes: dict[FragmentId, Settlements], part: Part[Consumer | None], outcome: int
+    ) -> None:
+        """Deliveries that are done with: their consumer takes others, their fragment is to know."""
+        holder, fragment, positions = part
+        settlements = lanes.get(fragment)
+        if settlements is None:
+            settlements = lanes[fragment] = Settlements.none()
+        settlements[outcome].append(positions)
+        if holder is not None:
+            holder.unacked -= len(positions)
+            self.state.wake(holder)
 
     def _settle_later(
         self, channel: Channel, transaction: Transaction, batch: list[Settled]
@@ -361,15 +391,15 @@ class ConsumeFlow:
         """A global prefetch concerns every consumer of the channel."""
         if channel.prefetch_global:
             for consumer in channel.consumers.values():
-                self.state.dirty_queues[consumer.queue] = None
+                self.state.wake(consumer)
 
     def acknowledge(self, fragment: FragmentId, positions: list[int]) -> None:
         """Deliveries that are done with."""
-        self.settle(fragment, Settlements(positions, [], [], []))
+        self.settle(fragment, Settlements([positions], [], [], []))
 
     def return_unseen(self, fragment: FragmentId, positions: list[int]) -> None:
         """Messages of a fragment elsewhere that no consumer here has seen go back to it."""
-        self.settle(fragment, Settlements([], [], [], positions))
+        self.settle(fragment, Settlements([], [], [], [positions]))
 
     def settle(self, fragment: FragmentId, settlements: Settlements) -> None:
         """What became of deliveries; of remote ones it gathers until the end of the turn."""
@@ -395,7 +425,7 @@ class ConsumeFlow:
         for fragment, lanes in settlements.items():
             info = state.map.fragments.get(fragment)
             if info is not None and info.primary != state.me:
-                state.send(info.primary, Settle(fragment, info.reign, *map(sorted, lanes)))
+                state.send(info.primary, Settle(fragment, info.reign, *map(positions_of, lanes)))
 
     def requeue_all(self, channel: Channel) -> None:
         """The channel ends (or recovers): what its consumers had returns to its queues."""
@@ -403,17 +433,14 @@ class ConsumeFlow:
         if transaction is not None:
             channel.unacked.restore((tag, delivery) for tag, delivery, _ in transaction.settles)
             transaction.settles = []
-        self._requeue(channel.unacked.take_all())
+        back: dict[FragmentId, list[Sequence[int]]] = {}
+        for part in channel.unacked.take_all():
+            back.setdefault(part.fragment, []).append(part.positions)
+        for fragment, runs in back.items():
+            self.settle(fragment, Settlements([], runs, [], []))
         for consumer in channel.consumers.values():
             consumer.unacked = 0
-            self.state.dirty_queues[consumer.queue] = None
-
-    def _requeue(self, deliveries: list[Delivery[Consumer | None]]) -> None:
-        back: dict[FragmentId, list[int]] = {}
-        for delivery in deliveries:
-            back.setdefault(delivery.fragment, []).append(delivery.position)
-        for fragment, positions in back.items():
-            self.settle(fragment, Settlements([], positions, [], []))
+            self.state.wake(consumer)
 
     def cancel_all(self, hub: Hub[Consumer]) -> None:
         """The queue is gone: its consumers here end, and are told if they can hear it."""
@@ -421,6 +448,7 @@ class ConsumeFlow:
             channel = consumer.channel
             del channel.consumers[consumer.tag]
             hub.remove(consumer)
+            consumer.hub = None
             if not capability(channel.client, "consumer_cancel_notify"):
                 continue
             if channel.waiting:

@@ -16,7 +16,8 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import dead_letters_max, dead_letters_per_turn_max
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, FLAG_SEEN, route_of, split_route, with_flag
 from fedq.core.policy import DEATHS, QueuePolicy
-from fedq.fragments.fragment import DEAD, Fragment
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
 from fedq.node.outlets import Outlets, delayed
 from fedq.node.relay_flow import properties_of

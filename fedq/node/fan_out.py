@@ -61,7 +61,7 @@ class FanOut:
         for number in numbers:
             queue = queues[number]
             consumers, client = queue.hub.consumers, queue.owner
-            if len(consumers) != 1 or not queue.is_plain or queue.fragment.messages:
+            if len(consumers) != 1 or not queue.is_plain or queue.fragment.bytes_held:
                 left.append(number)
                 continue
             consumer = consumers[0]
@@ -93,7 +93,7 @@ class FanOut:
                 client.delivered_bytes += len(data)
             dirty[client] = None
             if client.delivered_bytes >= delivery_bytes_per_turn_max:
-                sate(self.state, client)
+                self.state.sated[client] = None
         return left
 
 
@@ -124,10 +124,3 @@ class _Run:
         for tag, suffix in enumerate(self._suffixes, last_tag + 1):
             parts += (head + pack_tag(tag), suffix)
         return parts
-
-
-def sate(state: NodeState, client: Client) -> None:
-    """The client has had its share of this turn: its consumers go on in the next one."""
-    for channel in client.channels.values():
-        for consumer in channel.consumers.values():
-            state.sated_queues[consumer.queue] = None

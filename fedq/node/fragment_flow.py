@@ -41,8 +41,8 @@ from fedq.fragments.outbox import Owed
 from fedq.node.admission import Admission
 from fedq.node.publishing import on_publishes_done
 from fedq.node.queue_timers import QueueTimers
-from fedq.node.settling import settle_in
-from fedq.node.state import NodeState, Primary, Settlements
+from fedq.node.settling import Settlements, settle_in
+from fedq.node.state import NodeState, Primary
 from fedq.proxy.publisher import Settled
 
 
@@ -134,7 +134,7 @@ class FragmentFlow:
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
             lanes = Settlements(
-                message.acknowledged, message.requeued, message.rejected, message.unseen
+                [message.acknowledged], [message.requeued], [message.rejected], [message.unseen]
             )
             settle_in(primary.fragment, sender, lanes)
             self._touch(primary)
@@ -251,9 +251,9 @@ class FragmentFlow:
         ids = (fragment.fragment_id, fragment.reign)
         for node, share in primary.takers.shares(fragment.ready_count, level):
             taken = fragment.take(node, share)
-            seen = dict.fromkeys(taken.redelivered)
+            seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
             for piece in cut(taken.messages):
-                positions = taken.positions[piece]
+                positions = all_positions[piece]
                 again = [position for position in positions if position in seen]
                 self.state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
 

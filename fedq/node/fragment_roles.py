@@ -172,7 +172,8 @@ class FragmentRoles:
             # Its last events must reach the disk like all others.
             self.fragments.drain_records(primary)
             del state.primaries[fragment]
-            return primary.fragment.messages, primary.fragment.origins, primary.fragment.notes
+            old = primary.fragment
+            return dict(old.messages.pairs()), old.origins, old.notes
         backup = state.backups.pop(fragment, None)
         if backup is not None:
             return backup.replica.in_order(), backup.replica.origins, backup.replica.notes

@@ -7,7 +7,7 @@ Changes channels' unacked windows; sends `Get` to peers.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from fedq.amqp.deliveries import append_get_ok
@@ -17,7 +17,8 @@ from fedq.core.peer_messages import CALL_DECLARE, Call, Got
 from fedq.core.peer_messages import Get as GetMessage
 from fedq.fragments.fragment import Fragment
 from fedq.node.queue_timers import QueueTimers
-from fedq.node.state import Channel, NodeState, PrivateQueue, Settlements
+from fedq.node.settling import Settlements
+from fedq.node.state import Channel, NodeState, PrivateQueue
 
 #: A question whose answer nobody waits for.
 NO_REQUEST: Final = 0
@@ -114,7 +115,7 @@ class Getting:
         """A remote fragment has answered."""
         get = self._open.pop(message.request, None)
         if get is None or get.channel.closed or get.channel.leaving:
-            self.settle(message.fragment, Settlements([], [], [], message.positions))
+            self.settle(message.fragment, Settlements([], [], [], [message.positions]))
         elif not message.positions:
             self._ask_next(get)
         else:
@@ -123,7 +124,7 @@ class Getting:
                 bool(message.redelivered), get.no_ack, message.ready,
             )  # fmt: skip
             if get.no_ack:
-                self.settle(message.fragment, Settlements(message.positions, [], [], []))
+                self.settle(message.fragment, Settlements([message.positions], [], [], []))
             self.state.answered[get.channel] = None
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
@@ -152,16 +153,16 @@ class Getting:
             # A get is answered at once, with nothing whose time is over.
             pass
         taken = fragment.take(self.state.me, 1, no_ack)
-        if not taken.positions:
+        if not taken.messages:
             return False
         self._answer(
-            channel, fragment.fragment_id, taken.positions, taken.messages[0],
+            channel, fragment.fragment_id, taken.pieces[0], taken.messages[0],
             bool(taken.redelivered), no_ack, fragment.ready_count,
         )  # fmt: skip
         return True
 
     def _answer(
-        self, channel: Channel, fragment: FragmentId, positions: list[int], message: bytes,
+        self, channel: Channel, fragment: FragmentId, positions: Sequence[int], message: bytes,
         redelivered: bool, no_ack: bool, left: int,
     ) -> None:  # fmt: skip
         if no_ack:

@@ -127,7 +127,7 @@ class NodeView:
                 reign=primary.fragment.reign,
                 serving=state.serving and not primary.attaching,
                 ready=primary.fragment.ready_count,
-                unacknowledged=len(primary.fragment.unacked),
+                unacknowledged=primary.fragment.unacked_count,
                 bytes_held=primary.fragment.bytes_held,
             )
             for fragment in fragments

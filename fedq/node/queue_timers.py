@@ -38,11 +38,11 @@ class QueueTimers:
         A message that came in this very turn, with no time to live, is still to be offered.
         False: so much is over that it takes several turns; nothing is to be handed out before.
         """
-        if fragment.delayed.next_ms is not None:
-            enforcement.wake(fragment, self.state.unix_ms)
-        if fragment.expiring.next_ms is not None:
-            enforcement.expire(fragment, self.state.unix_ms)
-        due_ms = fragment.expiring.next_ms
+        if fragment.singles is None:
+            return True
+        enforcement.wake(fragment, self.state.unix_ms)
+        enforcement.expire(fragment, self.state.unix_ms)
+        due_ms = enforcement.expires_ms(fragment)
         if due_ms is None or due_ms >= self.state.unix_ms:
             return True
         self._arm(fragment.fragment_id, due_ms)
@@ -54,7 +54,7 @@ class QueueTimers:
         if not self.state.serving or primary.attaching:
             return
         self._enforce(fragment)
-        if fragment.out.dead:
+        if fragment.singles is not None and fragment.out.dead:
             self.letters.send(primary)
             if fragment.out.dead and primary.dying < dead_letters_max:
                 self._arm(fragment.fragment_id, self.state.unix_ms + 1)
@@ -62,17 +62,19 @@ class QueueTimers:
     def after_private(self, private: PrivateQueue) -> None:
         """The same for a queue of this node alone."""
         self._enforce(private.fragment)
-        if private.fragment.out.dead:
+        if private.fragment.singles is not None and private.fragment.out.dead:
             self.letters.send_private(private)
             if private.fragment.out.dead:
                 self._arm(private.fragment.fragment_id, self.state.unix_ms + 1)
 
     def _enforce(self, fragment: Fragment) -> None:
-        if fragment.expiring.next_ms is not None:
-            enforcement.expire(fragment, self.state.unix_ms + 1)
         policy = fragment.policy
+        if fragment.singles is not None:
+            enforcement.expire(fragment, self.state.unix_ms + 1)
         if policy.max_length is not None or policy.max_bytes is not None:
             enforcement.trim(fragment)
+        if fragment.singles is None:
+            return
         enforcement.sweep(fragment)
         next_ms = enforcement.next_ms(fragment)
         if next_ms is not None:

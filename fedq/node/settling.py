@@ -1,13 +1,44 @@
-"""What a taker's settlements do to a fragment of this node."""
+"""What became of deliveries, and what that does to a fragment of this node."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
 
 from fedq.core.ids import NodeId
 from fedq.fragments.fragment import Fragment
-from fedq.node.state import Settlements
+
+#: What becomes of a delivery.
+ACKNOWLEDGED: Final = 0
+REQUEUED: Final = 1
+REJECTED: Final = 2
+
+
+class Settlements(NamedTuple):
+    """What became of deliveries: runs of positions, by what is to be done."""
+
+    acknowledged: list[Sequence[int]]
+    requeued: list[Sequence[int]]
+    rejected: list[Sequence[int]]
+    unseen: list[Sequence[int]]
+
+    @classmethod
+    def none(cls) -> "Settlements":
+        """Nothing yet."""
+        return cls([], [], [], [])
+
+
+def positions_of(runs: Iterable[Sequence[int]]) -> list[int]:
+    """All positions of the runs, ascending."""
+    return sorted(chain.from_iterable(runs))
 
 
 def settle_in(fragment: Fragment, taker: NodeId, settlements: Settlements) -> None:
     """A taker's settlements take effect in a fragment of this node."""
-    fragment.settle(taker, settlements.acknowledged)
-    fragment.requeue(taker, settlements.requeued)
-    fragment.reject(taker, settlements.rejected)
-    fragment.take_back(taker, settlements.unseen)
+    if settlements.acknowledged:
+        fragment.settle_pieces(taker, settlements.acknowledged)
+    if settlements.requeued:
+        fragment.requeue(taker, positions_of(settlements.requeued))
+    if settlements.rejected:
+        fragment.reject(taker, positions_of(settlements.rejected))
+    if settlements.unseen:
+        fragment.take_back(taker, positions_of(settlements.unseen))

@@ -5,7 +5,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
@@ -30,6 +30,7 @@ from fedq.journal.recovery import Recovered
 from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut
 from fedq.node.settings import NodeSettings
+from fedq.node.settling import Settlements
 from fedq.proxy.fanout import InterestBook, Relays
 from fedq.proxy.hub import Hub
 from fedq.proxy.links import Link
@@ -47,12 +48,6 @@ from fedq.wiring.routes import Route, Router
 NO_LIMIT: Final = 1 << 40
 
 
-#: What becomes of a delivery.
-ACKNOWLEDGED: Final = 0
-REQUEUED: Final = 1
-REJECTED: Final = 2
-
-
 class Committer(Protocol):
     """Whoever, besides channels, waits for publishes to be committed."""
 
@@ -67,8 +62,10 @@ Owner: TypeAlias = "Channel | Committer"
 class Consumer:
     """One basic.consume."""
 
-    __slots__ = ("channel", "head", "limit", "no_ack", "priority", "queue", "route_size", "tag",
-                 "ticket", "unacked")  # fmt: skip
+    __slots__ = (
+        "awake", "channel", "head", "hub", "limit", "no_ack", "priority", "queue", "route_size",
+        "tag", "ticket", "unacked",
+    )  # fmt: skip
 
     def __init__(
         self, channel: "Channel", tag: str, queue: QueueKey, no_ack: bool, limit: int,
@@ -84,6 +81,9 @@ class Consumer:
         #: Its place among all consumers of the queue, on all nodes; 0 before it is admitted.
         self.ticket = 0
         self.unacked = 0
+        #: The consumers of its queue, as long as it is one of them; the hub's mark of its turn.
+        self.hub: Hub[Consumer] | None = None
+        self.awake = False
         #: How its deliveries begin, up to their tag, when a route has this size (`fan_out`).
         self.route_size = -1
         self.head = b""
@@ -295,16 +295,9 @@ class Peer:
     """Another node of the cluster."""
 
     __slots__ = (
-        "applied",
-        "down_ms",
-        "interest_told",
-        "introduced",
-        "link",
-        "process",
-        "relayed",
-        "relays",
-        "sent_heard_ms",
-    )
+        "applied", "down_ms", "interest_told", "introduced", "link", "process", "relayed",
+        "relays", "sent_heard_ms",
+    )  # fmt: skip
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -343,20 +336,6 @@ class RelayWaiter:
         #: Publishes in the run, and nodes that have not answered.
         self.size = 0
         self.waiting = 0
-
-
-class Settlements(NamedTuple):
-    """What became of deliveries: positions, by what is to be done."""
-
-    acknowledged: list[int]
-    requeued: list[int]
-    rejected: list[int]
-    unseen: list[int]
-
-    @classmethod
-    def none(cls) -> "Settlements":
-        """Nothing yet."""
-        return cls([], [], [], [])
 
 
 class NodeState:
@@ -427,8 +406,8 @@ class NodeState:
         self.leaving: dict[Channel, None] = {}
         #: Channels whose request waits for the cluster, and since when.
         self.waiting: dict[Channel, int] = {}
-        #: Queues whose consumers took as much as one turn gives: they go on in the next one.
-        self.sated_queues: dict[QueueKey, None] = {}
+        #: Clients whose consumers took as much as one turn gives: they go on in the next one.
+        self.sated: dict[Client, None] = {}
         #: Channels whose request is answered: what waited behind it is worked off.
         self.answered: dict[Channel, None] = {}
         #: Fragments whose copies, or consumers, may call for a change of the map.
@@ -467,6 +446,21 @@ class NodeState:
         `patient`: nobody waits for it, so it may wait for others to travel with.
         """
         self.peers[peer].link.send(message, patient)
+
+    def wake(self, consumer: Consumer) -> None:
+        """The consumer may take more than before: its queue is looked at."""
+        if consumer.hub is not None:
+            consumer.hub.wake(consumer)
+        self.dirty_queues[consumer.queue] = None
+
+    def wake_sated(self) -> bool:
+        """A turn has ended: who took as much as it gives takes more; false if there is nobody."""
+        sated, self.sated = self.sated, {}
+        for client in sated:
+            for channel in client.channels.values():
+                for consumer in channel.consumers.values():
+                    self.wake(consumer)
+        return bool(sated)
 
     def hold_reading(self, client: Client, reason: str) -> None:
         """Back-pressure: the client's socket is not read while there is a reason."""

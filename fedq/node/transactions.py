@@ -24,7 +24,8 @@ from fedq.node.answers import Answers
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.outlets import Outlets, Reach
 from fedq.node.relay_flow import give_back
-from fedq.node.state import Channel, NodeState, Owner, Settlements, Transaction
+from fedq.node.settling import Settlements, positions_of
+from fedq.node.state import Channel, NodeState, Owner, Transaction
 from fedq.proxy.publisher import Settled
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
@@ -92,7 +93,7 @@ class Transactions:
         self.outlets.flush(fragment)
         committing = Committing(self.answers, channel)
         group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
-        settled = Settled(*map(sorted, settlements[:3]))
+        settled = Settled(*map(positions_of, settlements[:3]))
         self.outlets.commit(publisher, publisher.add_atomic(messages, settled, group))
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:
@@ -142,10 +143,10 @@ class Transactions:
         lanes: dict[FragmentId, Settlements] = {}
         for _, delivery, outcome in transaction.settles:
             settlements = lanes.setdefault(delivery.fragment, Settlements.none())
-            settlements[outcome].append(delivery.position)
+            settlements[outcome].append((delivery.position,))
             if delivery.holder is not None:
                 delivery.holder.unacked -= 1
-                self.state.dirty_queues[delivery.holder.queue] = None
+                self.state.wake(delivery.holder)
         self.consuming.wake(channel)
         for place, settlements in lanes.items():
             if place != fragment:

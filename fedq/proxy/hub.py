@@ -19,6 +19,7 @@ nobody here is ready before the fragments elsewhere have heard of it (`changing`
 sent was for that consumer, and the next one may be on another node.
 """
 
+import heapq
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -38,6 +39,8 @@ class Taker(Protocol):
     priority: int
     #: Its place among all consumers of the queue, on all nodes.
     ticket: int
+    #: Whether it stands in a ring; the hub's own mark.
+    awake: bool
 
     @property
     def group(self) -> object | None:
@@ -97,16 +100,16 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
     __slots__ = (
-        "_next", "alone", "asked", "changing", "consumers", "one_place", "parked", "ranked",
-        "single", "sources",
+        "_parked", "_rings", "_tickets", "_void_tickets", "alone", "asked", "changing",
+        "consumers", "one_place", "ranked", "single", "sources",
     )  # fmt: skip
 
     def __init__(self, single: bool = False) -> None:
         """`single`: of all consumers of the queue only one may be active."""
         self.single = single
+        #: In the order in which they came.
         self.consumers: list[C] = []
         self.sources: dict[FragmentId, Source] = {}
-        self.parked: deque[Parked] = deque()
         #: Consumers that the queue's first fragment has been asked to admit.
         self.asked = 0
         #: How often fragments elsewhere are being told that a single active consumer has left.
@@ -117,7 +120,18 @@ class Hub(Generic[C]):
         self.one_place = False
         #: Whether some consumer here has another priority than 0.
         self.ranked = False
-        self._next = 0
+        # Most hubs have one consumer, which needs none of these.
+        self._parked: deque[Parked] | None = None
+        #: By priority, the highest first: consumers that may have appetite, in turn.
+        self._rings: dict[int, deque[C]] = {}
+        #: A heap, and how many of each there are in it in vain.
+        self._tickets: list[int] = []
+        self._void_tickets: dict[int, int] = {}
+
+    @property
+    def parked(self) -> Sequence[Parked]:
+        """Messages of fragments elsewhere that wait here for a consumer."""
+        return self._parked or ()
 
     @property
     def count(self) -> int:
@@ -127,21 +141,59 @@ class Hub(Generic[C]):
     @property
     def ticket(self) -> int:
         """The lowest ticket of the consumers here; 0 without any."""
-        return min((consumer.ticket for consumer in self.consumers), default=0)
+        if len(self.consumers) < 2:
+            return self.consumers[0].ticket if self.consumers else 0
+        tickets, void = self._tickets, self._void_tickets
+        while tickets[0] in void:
+            ticket = heapq.heappop(tickets)
+            void[ticket] -= 1
+            if not void[ticket]:
+                del void[ticket]
+        return tickets[0]
 
     def add(self, consumer: C) -> None:
         """A consumer joins the turn; all credit is void (the node says so to the sources)."""
         self.consumers.append(consumer)
+        if len(self.consumers) == 2:
+            # From here on there is a turn to be kept.
+            self._line_up(self.consumers[0])
+        if len(self.consumers) >= 2:
+            self._line_up(consumer)
         self.ranked = self.ranked or consumer.priority != 0
         self.void_credit()
 
+    def _line_up(self, consumer: C) -> None:
+        heapq.heappush(self._tickets, consumer.ticket)
+        self.wake(consumer)
+
     def remove(self, consumer: C) -> None:
         """A consumer leaves; all credit is void (the node says so to the sources)."""
+        if len(self.consumers) >= 2:
+            self._void_tickets[consumer.ticket] = self._void_tickets.get(consumer.ticket, 0) + 1
+            if consumer.awake:
+                consumer.awake = False
+                self._rings[consumer.priority].remove(consumer)
         self.consumers.remove(consumer)
-        self.ranked = any(other.priority for other in self.consumers)
+        if len(self.consumers) == 1:
+            self.consumers[0].awake = False
+            self._rings, self._tickets, self._void_tickets = {}, [], {}
+        if self.ranked:
+            self.ranked = any(other.priority for other in self.consumers)
         self.void_credit()
         if not self.consumers:
             self.alone = self.alone and self.asked > 0
+
+    def wake(self, consumer: C) -> None:
+        """The consumer may have appetite again: it stands in its ring, as the last one in turn."""
+        if consumer.awake or len(self.consumers) < 2:
+            return
+        consumer.awake = True
+        ring = self._rings.get(consumer.priority)
+        if ring is None:
+            self._rings[consumer.priority] = deque((consumer,))
+            self._rings = dict(sorted(self._rings.items(), reverse=True))
+        else:
+            ring.append(consumer)
 
     def void_credit(self) -> None:
         """All credit is void; the node says so to the sources."""
@@ -164,22 +216,22 @@ class Hub(Generic[C]):
         """What was agreed with the fragment is void: its link or its reign starts anew."""
         self.sources.pop(fragment, None)
 
-    def ready(self) -> list[C]:
-        """Consumers with appetite, in turn; of several priorities only the highest."""
+    def ready(self, most: int | None = None) -> list[C]:
+        """Consumers with appetite, in turn; of several priorities only the highest.
+
+        `most`: no more than so many are wanted.
+        """
         consumers = self.consumers
-        if self.changing:
+        if self.changing or not consumers:
             return []
-        if self.single and len(consumers) > 1:
-            consumers = [min(consumers, key=_ticket_of)]
-        if len(consumers) == 1:
-            return [consumers[0]] if consumers[0].free() > 0 else []
-        start = self._next % len(consumers) if consumers else 0
-        turn = consumers[start:] + consumers[:start]
-        hungry = [consumer for consumer in turn if consumer.free() > 0]
-        if self.ranked and hungry:
-            top = max(consumer.priority for consumer in hungry)
-            hungry = [consumer for consumer in hungry if consumer.priority == top]
-        return _one_of_each_group(hungry)
+        if self.single or len(consumers) == 1:
+            consumer = min(consumers, key=_ticket_of) if len(consumers) > 1 else consumers[0]
+            return [consumer] if consumer.free() > 0 else []
+        for ring in self._rings.values():
+            hungry = _hungry(ring, len(ring) if most is None else most)
+            if hungry:
+                return hungry
+        return []
 
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""
@@ -190,13 +242,20 @@ class Hub(Generic[C]):
             delivery_batch_max,
         )
         amount = min(available, each * step)
-        self._next += amount
+        ring = self._rings.get(ready[0].priority)
+        if ring:
+            # Who got none, or one less, is the next one in turn.
+            ring.rotate(-min(amount, step) if step < len(ring) else -amount)
         return amount, [Hand(consumer, index, step) for index, consumer in enumerate(ready)]
 
     def appetite(self) -> int:
-        """What the consumers would take now, less what is on its way or parked."""
-        free = sum(min(consumer.free(), credit_window_max) for consumer in self.ready())
-        return free - len(self.parked) - self.reserved()
+        """What the consumers would take now, less what is on its way or parked.
+
+        It may be less than that, if it is more than all the credit there is to give.
+        """
+        promised = len(self.parked) + self.reserved()
+        enough = promised + credit_window_max * max(1, len(self.sources))
+        return sum(min(each.free(), credit_window_max) for each in self.ready(enough)) - promised
 
     def reserved(self) -> int:
         """Appetite promised to remote fragments that have messages."""
@@ -288,7 +347,9 @@ class Hub(Generic[C]):
         if not source.granted:
             source.once = False
         seen = dict.fromkeys(redelivered)
-        self.parked.extend(
+        if self._parked is None:
+            self._parked = deque()
+        self._parked.extend(
             Parked(fragment, position, message, position in seen)
             for position, message in zip(positions, messages, strict=True)
         )
@@ -296,8 +357,10 @@ class Hub(Generic[C]):
 
     def take_parked(self, amount: int) -> list[Parked]:
         """The longest parked messages."""
-        popleft = self.parked.popleft
-        return [popleft() for _ in range(min(amount, len(self.parked)))]
+        parked = self._parked
+        if parked is None:
+            return []
+        return [parked.popleft() for _ in range(min(amount, len(parked)))]
 
     def surplus(self) -> list[Parked]:
         """Parked messages that no consumer here takes soon leave, the newest first.
@@ -305,16 +368,18 @@ class Hub(Generic[C]):
         When a consumer has left, what was meant for it must not wait behind a busy one while
         another node's is idle.
         """
-        if not self.parked:
+        parked = self._parked
+        if not parked:
             return []
-        room = sum(consumer.free() for consumer in self.ready())
-        return [self.parked.pop() for _ in range(len(self.parked) - room)]
+        room = sum(consumer.free() for consumer in self.ready(len(parked)))
+        return [parked.pop() for _ in range(len(parked) - room)]
 
     def drop_parked(self, fragment: FragmentId) -> list[int]:
         """Parked messages of one fragment leave; returns their positions."""
-        gone = [parked.position for parked in self.parked if parked.fragment == fragment]
+        parked = self.parked
+        gone = [each.position for each in parked if each.fragment == fragment]
         if gone:
-            self.parked = deque(p for p in self.parked if p.fragment != fragment)
+            self._parked = deque(each for each in parked if each.fragment != fragment)
         return gone
 
 
@@ -322,16 +387,22 @@ def _ticket_of(consumer: Taker) -> int:
     return consumer.ticket
 
 
-def _one_of_each_group(consumers: list[C]) -> list[C]:
-    """The first consumer of every group, and all that are in none."""
-    if all(consumer.group is None for consumer in consumers):
-        return consumers
+def _hungry(ring: deque[C], most: int) -> list[C]:
+    """The first ones in the ring that have appetite, one of each group; those without leave it."""
+    found: list[C] = []
+    passed: list[C] = []
     groups: dict[object, None] = {}
-    chosen: list[C] = []
-    for consumer in consumers:
-        if consumer.group is not None:
-            if consumer.group in groups:
+    while ring and len(found) < most:
+        consumer = ring.popleft()
+        if consumer.free() <= 0:
+            consumer.awake = False
+            continue
+        passed.append(consumer)
+        group = consumer.group
+        if group is not None:
+            if group in groups:
                 continue
-            groups[consumer.group] = None
-        chosen.append(consumer)
-    return chosen
+            groups[group] = None
+        found.append(consumer)
+    ring.extendleft(reversed(passed))
+    return found

@@ -2,15 +2,27 @@
 
 Tags grow by one with each delivery of the channel (AMQP 0-9-1, 1.8.3.13). An acknowledgement
 names one tag, or all up to one (`multiple`), or all there are (tag 0 with `multiple`).
+
+Inputs: runs of deliveries (to one consumer, from one fragment), the tags that are acknowledged.
+Outputs: parts of those runs. A run of deliveries costs one object (a span), and to acknowledge it
+in order, singly or together, one look at it; what is acknowledged out of turn leaves a gap in it.
+
+Invariants: spans are in ascending order of tags; one without deliveries is forgotten at once at the
+front, and swept in between when those are the most.
 """
 
-from collections import deque
-from collections.abc import Iterable
-from typing import Generic, NamedTuple, TypeVar
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from fedq.core.ids import FragmentId
 
 Holder = TypeVar("Holder")
+
+#: Deliveries in a span at most: settling out of turn costs a bit of each.
+SPAN_MAX: Final = 1_024
+#: Spans that are left behind from which on they are swept.
+_SWEEP_FROM: Final = 32
 
 
 class Delivery(NamedTuple, Generic[Holder]):
@@ -21,29 +33,120 @@ class Delivery(NamedTuple, Generic[Holder]):
     position: int
 
 
-class UnackedWindow(Generic[Holder]):
-    """Deliveries in tag order. Each operation costs O(1) per delivery it concerns."""
+class Part(NamedTuple, Generic[Holder]):
+    """Deliveries with consecutive tags that have all but the position in common."""
 
-    __slots__ = ("_by_tag", "_order", "last_tag")
+    holder: Holder
+    fragment: FragmentId
+    positions: Sequence[int]
+
+
+class _Span(Generic[Holder]):
+    """A part with its first tag, and which of its deliveries are settled."""
+
+    __slots__ = ("first", "fragment", "gone", "holder", "left", "positions")
+
+    def __init__(
+        self, first: int, holder: Holder, fragment: FragmentId, positions: Sequence[int]
+    ) -> None:
+        self.first = first
+        self.holder = holder
+        self.fragment = fragment
+        self.positions = positions
+        #: How many deliveries are not settled.
+        self.left = len(positions)
+        #: 1 for each that is; None while none is. The first one is not.
+        self.gone: bytearray | None = None
+
+    def continues_with(
+        self, tag: int, holder: Holder, fragment: FragmentId, positions: Sequence[int]
+    ) -> bool:
+        """Whether deliveries from this tag on could have come together with these."""
+        mine = self.positions
+        return (
+            isinstance(mine, range)
+            and isinstance(positions, range)
+            and mine.step == positions.step == 1
+            and mine.stop == positions.start
+            and self.first + len(mine) == tag
+            and self.fragment == fragment
+            and self.holder is holder
+            and self.gone is None
+            and len(mine) < SPAN_MAX
+        )
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """Tags and positions of what is not settled."""
+        for index, position in enumerate(self.positions):
+            if self.gone is None or not self.gone[index]:
+                yield self.first + index, position
+
+    def stretch(self, start: int, stop: int) -> int:
+        """How many deliveries in a row, from this index on, are not settled."""
+        if self.gone is None:
+            return stop - start
+        settled = self.gone.find(1, start, stop)
+        return stop - start if settled < 0 else settled - start
+
+    def settle(self, start: int, count: int) -> None:
+        """So many deliveries from this index on, of which none is settled, are; some are left."""
+        self.left -= count
+        if not start:
+            self.drop(count)
+        elif self.gone is None and start + count == len(self.positions):
+            self.positions = self.positions[:start]
+        else:
+            if self.gone is None:
+                self.gone = bytearray(len(self.positions))
+            self.gone[start : start + count] = b"\x01" * count
+
+    def drop(self, count: int) -> None:
+        """The first so many are settled, and `left` says so already; some are left."""
+        if self.gone is not None:
+            count = self.gone.find(0, count)
+            self.gone = self.gone[count:] if self.left < len(self.positions) - count else None
+        self.positions = self.positions[count:]
+        self.first += count
+
+
+class UnackedWindow(Generic[Holder]):
+    """Deliveries in tag order; see the module's docstring."""
+
+    __slots__ = ("_count", "_empty", "_head", "_spans", "last_tag")
 
     def __init__(self) -> None:
         #: The tag given last on this channel; 0 before the first delivery.
         self.last_tag = 0
-        self._by_tag: dict[int, Delivery[Holder]] = {}
-        #: The tags in order; those settled out of turn stay until they are at the front.
-        self._order: deque[int] = deque()
+        self._count = 0
+        self._spans: list[_Span[Holder]] = []
+        #: Where in the list the first span with deliveries is, and how many behind it have none.
+        self._head = 0
+        self._empty = 0
 
     def __len__(self) -> int:
-        return len(self._by_tag)
+        return self._count
 
-    def add(self, holder: Holder, fragment: FragmentId, positions: list[int]) -> int:
-        """Gives the next tags to deliveries; returns the first of them."""
+    def add(self, holder: Holder, fragment: FragmentId, positions: Sequence[int]) -> int:
+        """Gives the next tags to deliveries (at least one); returns the first of them."""
         first = self.last_tag + 1
         self.last_tag += len(positions)
-        for tag, position in enumerate(positions, first):
-            self._by_tag[tag] = Delivery(holder, fragment, position)
-        self._order.extend(range(first, self.last_tag + 1))
+        self._append(first, holder, fragment, positions)
         return first
+
+    def _append(
+        self, first: int, holder: Holder, fragment: FragmentId, positions: Sequence[int]
+    ) -> None:
+        self._count += len(positions)
+        spans = self._spans
+        if self._head < len(spans) and spans[-1].left:
+            last = spans[-1]
+            if last.continues_with(first, holder, fragment, positions):
+                last.left += len(positions)
+                last.positions = range(last.positions[0], positions[-1] + 1)
+                return
+        for start in range(0, len(positions), SPAN_MAX):
+            part = positions[start : start + SPAN_MAX]
+            spans.append(_Span(first + start, holder, fragment, part))
 
     def skip(self, count: int) -> int:
         """Gives tags to deliveries that need no acknowledgement; returns the first."""
@@ -51,49 +154,163 @@ class UnackedWindow(Generic[Holder]):
         self.last_tag += count
         return first
 
-    def resolve(self, tag: int, multiple: bool) -> list[Delivery[Holder]] | None:
-        """Removes what the acknowledgement names; None if the tag is unknown (406)."""
-        order, by_tag = self._order, self._by_tag
-        if not multiple:
-            delivery = by_tag.pop(tag, None)
-            if delivery is None:
-                return None
-            if order[0] == tag:
-                order.popleft()
-            elif len(order) > 2 * len(by_tag) + 1_000:
-                self._order = deque(by_tag)
-            return [delivery]
+    # --- acknowledgements --------------------------------------------------------------------
+
+    def settle(self, first: int, last: int) -> tuple[list[Part[Holder]], int | None]:
+        """Removes deliveries that are acknowledged one by one, from tag `first` to `last`.
+
+        Stops in front of a tag that is unknown (406), and returns it beside the parts.
+        """
+        parts: list[Part[Holder]] = []
+        tag = first
+        while tag <= last:
+            index = self._find(tag)
+            if index < 0:
+                return parts, tag
+            span = self._spans[index]
+            start = tag - span.first
+            count = span.stretch(start, min(last + 1 - span.first, len(span.positions)))
+            if not count:
+                return parts, tag
+            parts.append(self._take(index, start, count))
+            tag += count
+        self._sweep()
+        return parts, None
+
+    def settle_through(self, tag: int) -> list[Part[Holder]] | None:
+        """Removes all deliveries up to a tag, or all (0); None if the tag is unknown (406)."""
         if tag > self.last_tag:
             return None
-        found: list[Delivery[Holder]] = []
-        while order and (tag == 0 or order[0] <= tag):
-            delivery = by_tag.pop(order.popleft(), None)
-            if delivery is not None:
-                found.append(delivery)
-        if not found and tag != 0:
-            return None
-        return found
+        parts: list[Part[Holder]] = []
+        spans = self._spans
+        while self._head < len(spans):
+            span = spans[self._head]
+            size = len(span.positions)
+            stop = size if tag == 0 else min(size, tag + 1 - span.first)
+            if stop <= 0:
+                break
+            start = 0
+            while start < stop:
+                count = span.stretch(start, stop)
+                if count:
+                    positions = span.positions[start : start + count]
+                    parts.append(Part(span.holder, span.fragment, positions))
+                    span.left -= count
+                    self._count -= count
+                start += count + 1
+            if span.left:
+                span.drop(stop)
+                break
+            self._forget(self._head)
+        self._sweep()
+        return parts if parts or tag == 0 else None
+
+    def resolve(self, tag: int, multiple: bool) -> list[Delivery[Holder]] | None:
+        """Removes what the acknowledgement names; None if the tag is unknown (406)."""
+        if multiple:
+            parts = self.settle_through(tag)
+            return None if parts is None else _deliveries(parts)
+        found, unknown = self.settle(tag, tag)
+        return _deliveries(found) if unknown is None else None
 
     def named(self, tag: int, multiple: bool) -> list[int]:
         """The tags that an acknowledgement names, in order; none if it is unknown."""
         if not multiple:
-            return [tag] if tag in self._by_tag else []
+            index = self._find(tag)
+            if index < 0:
+                return []
+            span = self._spans[index]
+            start = tag - span.first
+            return [tag] if span.stretch(start, start + 1) else []
         if tag > self.last_tag:
             return []
-        return [known for known in self._by_tag if tag == 0 or known <= tag]
+        return [known for known, _ in self._items() if tag == 0 or known <= tag]
+
+    def _find(self, tag: int) -> int:
+        """The span that a tag is in; -1 if there is none."""
+        spans, index = self._spans, self._head
+        if index == len(spans) or tag < spans[index].first:
+            return -1
+        if tag >= spans[index].first + len(spans[index].positions):
+            index = bisect_right(spans, tag, index, key=_first_of) - 1
+        span = spans[index]
+        return index if tag < span.first + len(span.positions) else -1
+
+    def _take(self, index: int, start: int, count: int) -> Part[Holder]:
+        """Some deliveries of a span, none of which is settled, leave."""
+        span = self._spans[index]
+        part = Part(span.holder, span.fragment, span.positions[start : start + count])
+        self._count -= count
+        if count < span.left:
+            span.settle(start, count)
+        else:
+            span.left = 0
+            self._forget(index)
+        return part
+
+    def _forget(self, index: int) -> None:
+        """The span has nothing left."""
+        spans = self._spans
+        spans[index].positions = ()
+        if index != self._head:
+            self._empty += 1
+            return
+        self._head += 1
+        while self._head < len(spans) and not spans[self._head].left:
+            self._head += 1
+            self._empty -= 1
+
+    def _sweep(self) -> None:
+        """Spans that have nothing left are forgotten once they are the most."""
+        useless = self._head + self._empty
+        if useless == len(self._spans) or (
+            useless >= _SWEEP_FROM and 2 * useless >= len(self._spans)
+        ):
+            self._spans = [span for span in self._spans[self._head :] if span.left]
+            self._head = self._empty = 0
+
+    # --- all of it ---------------------------------------------------------------------------
 
     def restore(self, deliveries: Iterable[tuple[int, Delivery[Holder]]]) -> None:
         """Deliveries that were resolved wait for an acknowledgement again, under their tags."""
-        self._by_tag = dict(sorted({**self._by_tag, **dict(deliveries)}.items()))
-        self._order = deque(self._by_tag)
+        merged = dict(self._items())
+        merged.update(deliveries)
+        self._clear()
+        for tag, (holder, fragment, position) in sorted(merged.items(), key=_tag_of):
+            self._append(tag, holder, fragment, range(position, position + 1))
 
-    def take_all(self) -> list[Delivery[Holder]]:
+    def take_all(self) -> list[Part[Holder]]:
         """Everything, in tag order; the window is empty afterwards (close, recover)."""
-        found = list(self._by_tag.values())
-        self._by_tag.clear()
-        self._order.clear()
-        return found
+        parts = self.settle_through(0) or []
+        self._clear()
+        return parts
+
+    def _clear(self) -> None:
+        self._spans = []
+        self._count = self._head = self._empty = 0
 
     def deliveries(self) -> list[Delivery[Holder]]:
         """All of them, in tag order."""
-        return list(self._by_tag.values())
+        return [delivery for _, delivery in self._items()]
+
+    def _items(self) -> Iterator[tuple[int, Delivery[Holder]]]:
+        for span in self._spans[self._head :]:
+            if span.left:
+                for tag, position in span.items():
+                    yield tag, Delivery(span.holder, span.fragment, position)
+
+
+def _first_of(span: _Span[Holder]) -> int:
+    return span.first
+
+
+def _tag_of(entry: tuple[int, Delivery[Holder]]) -> int:
+    return entry[0]
+
+
+def _deliveries(parts: list[Part[Holder]]) -> list[Delivery[Holder]]:
+    return [
+        Delivery(part.holder, part.fragment, position)
+        for part in parts
+        for position in part.positions
+    ]

@@ -19,9 +19,10 @@ from hypothesis.stateful import (
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
-from fedq.fragments.fragment import Fragment, oldest_persistent
+from fedq.fragments.fragment import Fragment
 from fedq.fragments.outbox import RecordOut
 from fedq.fragments.replica import Replica
+from fedq.fragments.singles import oldest_persistent
 from tests.unit.journal.samples import message
 
 FRAGMENT = FragmentId(7)

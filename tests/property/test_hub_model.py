@@ -48,6 +48,7 @@ class Consumer:
         self.group = group
         self.priority = 0
         self.ticket = 0
+        self.awake = False
         self.held: list[tuple[FragmentId, int]] = []
 
     def free(self) -> int:
@@ -132,6 +133,7 @@ class HubMachine(RuleBasedStateMachine):
             self.remotes[number].inbox.append(Settle(number, 1, [], [position], [], []))
         if consumer.group is not None:
             consumer.group.held -= len(consumer.held)
+            self.wake(consumer)
         self.given = dict.fromkeys(FRAGMENTS, 0)
         if self.hub.parked:
             for parked in self.hub.surplus():
@@ -148,10 +150,17 @@ class HubMachine(RuleBasedStateMachine):
         settled, consumer.held = consumer.held[:amount], consumer.held[amount:]
         if consumer.group is not None:
             consumer.group.held -= len(settled)
+        self.wake(consumer)
         for number, position in settled:
             self.done.append(Place(number, position))
             self.remotes[number].inbox.append(Settle(number, 1, [position], [], [], []))
         self.end_turn()
+
+    def wake(self, consumer: Consumer) -> None:
+        """It, and those that share its allowance, may take more, if they are here."""
+        for each in self.hub.consumers:
+            if each is consumer or (each.group is not None and each.group is consumer.group):
+                self.hub.wake(each)
 
     def tell_consumers(self) -> None:
         for number, remote in self.remotes.items():
@@ -255,6 +264,9 @@ class HubMachine(RuleBasedStateMachine):
                 assert consumer.group.held <= consumer.group.limit
         assert not self.hub.parked or self.hub.consumers
         assert not (self.hub.parked and self.hub.ready()), "a message waits beside a free consumer"
+        if len(self.hub.consumers) > 1:
+            asleep = [consumer for consumer in self.hub.consumers if not consumer.awake]
+            assert not any(consumer.free() > 0 for consumer in asleep), "out of turn for ever"
         assert len(self.hub.parked) <= len(FRAGMENTS) * 2 * credit_window_max
 
     @invariant()
@@ -281,6 +293,7 @@ class HubMachine(RuleBasedStateMachine):
                 consumer.held = []
                 if consumer.group is not None:
                     consumer.group.held = 0
+                self.wake(consumer)
             self.end_turn()
             if len(self.done) == published:
                 break

@@ -23,7 +23,8 @@ from fedq.core.policy import (
     QueuePolicy,
 )
 from fedq.fragments.enforcement import expire, fits, trim, wake
-from fedq.fragments.fragment import DEAD, DELAYED, Fragment
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.holders import DEAD, DELAYED
 from fedq.fragments.replica import Replica
 from fedq.journal.records import NOTE_DEAD
 

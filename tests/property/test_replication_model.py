@@ -7,6 +7,7 @@ must the notes of messages: those that come with a message are wherever it is.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -358,6 +359,7 @@ class ReplicationMachine(RuleBasedStateMachine):
         numbers = {body: number for number, body in self.bodies.items()}
         for member in self.members.values():
             disk, replica = member.disk.after_power_cut(), member.replica
+            copies: list[tuple[Mapping[int, bytes], Notes]]
             copies = [(disk.messages, disk.notes), (replica.messages, replica.notes)]
             if member.name == self.primary:
                 copies[1] = self.leader.fragment.messages, self.leader.notes
@@ -370,7 +372,8 @@ class ReplicationMachine(RuleBasedStateMachine):
     def no_committed_note_is_lost(self) -> None:
         for name in self.copies.in_sync:
             replica = self.members[name].replica
-            messages, notes = replica.messages, replica.notes
+            messages: Mapping[int, bytes] = replica.messages
+            notes = replica.notes
             if name == self.primary:
                 messages, notes = self.leader.fragment.messages, self.leader.notes
             for what, values in self.safe_notes.items():
@@ -387,7 +390,7 @@ class ReplicationMachine(RuleBasedStateMachine):
         for position, body in fragment.messages.items():
             if body in known:
                 assert body in self.may_repeat
-                assert position in fragment.redelivered or position <= fragment.seen_through
+                assert fragment.was_handed_out(position)
             known[body] = None
         fragment.check()
 

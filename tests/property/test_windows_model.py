@@ -47,6 +47,35 @@ class UnackedMachine(RuleBasedStateMachine):
         assert found == (wanted or None)
         self.out = [each for each in self.out if each[0] != tag]
 
+    @rule(data=st.data(), count=st.sampled_from([2, 3, 50]))
+    def settle_a_run(self, data: st.DataObject, count: int) -> None:
+        """Many one by one, in order, up to the first that is unknown."""
+        first = data.draw(st.integers(0, self.last_tag + 2))
+        parts, unknown = self.window.settle(first, first + count - 1)
+        known = dict(self.out)
+        wanted = []
+        tag = first
+        while tag in known and tag < first + count:
+            wanted.append(known[tag])
+            tag += 1
+        assert unknown == (tag if tag < first + count else None)
+        found = [Delivery(p.holder, p.fragment, each) for p in parts for each in p.positions]
+        assert found == wanted
+        self.out = [each for each in self.out if not first <= each[0] < tag]
+
+    @rule(data=st.data())
+    def roll_back(self, data: st.DataObject) -> None:
+        """What a transaction resolved is there again, under its tags."""
+        tags = data.draw(st.lists(st.sampled_from([0, *dict(self.out)]), unique=True, max_size=5))
+        resolved: list[tuple[int, Delivery[str | None]]] = []
+        for tag in tags:
+            assert self.window.named(tag, False) == ([tag] if tag else [])
+            resolved += [(tag, delivery) for delivery in self.window.resolve(tag, False) or []]
+        assert len(self.window) == len(self.out) - len(resolved)
+        self.window.restore(resolved)
+        tag = data.draw(st.integers(0, self.last_tag))
+        assert self.window.named(tag, True) == [t for t, _ in self.out if not tag or t <= tag]
+
     @precondition(lambda self: len(self.out) > 1_000)
     @rule(data=st.data())
     def settle_the_newest(self, data: st.DataObject) -> None:
@@ -55,7 +84,7 @@ class UnackedMachine(RuleBasedStateMachine):
         for tag, delivery in reversed(self.out[keep:]):
             assert self.window.resolve(tag, False) == [delivery]
         self.out = self.out[:keep]
-        assert len(self.window._order) <= 2 * keep + 1_001
+        assert len(self.window._spans) <= 2 * keep + 32
 
     @rule(data=st.data())
     def settle_many(self, data: st.DataObject) -> None:
@@ -71,7 +100,12 @@ class UnackedMachine(RuleBasedStateMachine):
 
     @rule()
     def recover(self) -> None:
-        assert self.window.take_all() == [delivery for _, delivery in self.out]
+        found = [
+            Delivery(part.holder, part.fragment, position)
+            for part in self.window.take_all()
+            for position in part.positions
+        ]
+        assert found == [delivery for _, delivery in self.out]
         self.out = []
 
     @invariant()

@@ -17,7 +17,7 @@
 The primary's chunks hold two short messages.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId, Origin
@@ -185,7 +185,7 @@ class CopiesWorld:
         copies = Copies(self.epoch, list(self.backups), [self.leader.member.name, *in_sync])
         self.leader.set_copies(copies, self.now_ms)
 
-    def _contents(self, messages: dict[int, bytes]) -> str:
+    def _contents(self, messages: Mapping[int, bytes]) -> str:
         if not messages:
             return "nothing"
         return " ".join(self.words[body] for body in messages.values())

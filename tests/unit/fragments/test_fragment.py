@@ -2,7 +2,8 @@
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
 from fedq.core.message import FLAG_SEEN, with_flag
-from fedq.fragments.fragment import Fragment, Taken
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.moves import Taken
 from fedq.fragments.replica import Replica
 from fedq.journal.records import encode_copy
 from tests.unit.journal.samples import bodies, message
@@ -60,7 +61,7 @@ def test_what_came_back_after_a_failover_is_gone_once_when_nobody_acknowledges()
     made.attach(ANN, at(1))
     made.requeue(ANN, at(1))
     assert texts(made.take(BEN, 9, settled=True)) == ["a", "b"]
-    assert (made.messages, made.bytes_held) == ({}, 0)
+    assert (dict(made.messages), made.bytes_held) == ({}, 0)
     made.check()
 
 

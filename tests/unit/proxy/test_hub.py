@@ -20,9 +20,22 @@ class Consumer:
         self.ticket = ticket
         self.group = group
         self.no_ack = False
+        self.awake = False
 
     def free(self) -> int:
         return self.appetite
+
+
+class Counted(Consumer):
+    """Counts how often somebody asks for its appetite."""
+
+    def __init__(self, appetite: int) -> None:
+        super().__init__(appetite)
+        self.looks = 0
+
+    def free(self) -> int:
+        self.looks += 1
+        return super().free()
 
 
 def hub(*appetites: int) -> Hub[Consumer]:
@@ -111,3 +124,64 @@ def test_without_consumers_all_credit_is_void() -> None:
     made.remove(made.consumers[0])
     assert made.reserved() == 0
     assert made.orders() == []
+
+
+def test_consumers_without_appetite_are_not_looked_at_again_until_they_are_woken() -> None:
+    made: Hub[Counted] = Hub()
+    consumers = [Counted(0) for _ in range(1_000)]
+    for consumer in consumers:
+        made.add(consumer)
+    assert made.ready(5) == []
+    looks = sum(consumer.looks for consumer in consumers)
+    for consumer in consumers[10:13]:
+        consumer.appetite = 1
+        made.wake(consumer)
+    assert made.ready(2) == consumers[10:12]
+    assert made.plan(made.ready(2), 2)[0] == 2
+    assert made.ready(2) == [consumers[12], consumers[10]], "who got something is the last in turn"
+    assert sum(consumer.looks for consumer in consumers) <= looks + 10
+
+
+def test_all_are_dealt_to_in_turn_when_messages_come_one_by_one() -> None:
+    made: Hub[Consumer] = Hub()
+    consumers = [Consumer(100) for _ in range(3)]
+    for consumer in consumers:
+        made.add(consumer)
+    dealt = []
+    for _ in range(7):
+        ready = made.ready(1)
+        made.plan(ready, 1)
+        dealt += [consumers.index(consumer) for consumer in ready]
+    assert dealt == [0, 1, 2, 0, 1, 2, 0]
+    made.plan(made.ready(4), 4)
+    assert made.ready(1) == [consumers[2]], "two of the three got one more than it"
+
+
+def test_a_consumer_that_left_is_not_in_turn_and_its_ticket_not_the_lowest() -> None:
+    made: Hub[Consumer] = Hub()
+    consumers = [Consumer(1, ticket=ticket) for ticket in (7, 3, 3, 9)]
+    for consumer in consumers:
+        made.add(consumer)
+    assert made.ticket == 3
+    made.remove(consumers[1])
+    assert made.ticket == 3
+    made.remove(consumers[2])
+    assert made.ticket == 7
+    assert made.ready() == [consumers[0], consumers[3]]
+    made.remove(consumers[0])
+    assert (made.ticket, made.ready()) == (9, [consumers[3]])
+    made.add(consumers[1])
+    assert made.ticket == 3
+    assert made.ready() == [consumers[3], consumers[1]]
+
+
+def test_the_highest_priority_with_appetite_is_served_alone() -> None:
+    made: Hub[Consumer] = Hub()
+    low, high, higher = Consumer(5), Consumer(1, priority=2), Consumer(0, priority=3)
+    for consumer in (low, high, higher):
+        made.add(consumer)
+    assert made.ready() == [high]
+    higher.appetite = 1
+    assert made.ready() == [high], "nobody has said that it takes more"
+    made.wake(higher)
+    assert made.ready() == [higher]

@@ -1,0 +1,49 @@
+"""All live messages of a fragment by position, wherever the fragment keeps them: to read only.
+
+A look at the fragment, not a copy: it changes with it. Iteration is in ascending order.
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping
+
+from fedq.fragments.runs import Fresh, Held
+from fedq.fragments.singles import Singles
+
+
+class Holdings(Mapping[int, bytes]):
+    """See the module's docstring."""
+
+    __slots__ = ("_fresh", "_held", "_singles")
+
+    def __init__(self, fresh: Fresh, held: Held | None, singles: Singles | None) -> None:
+        self._fresh = fresh
+        self._held = held
+        self._singles = singles
+
+    def __len__(self) -> int:
+        return (
+            self._fresh.count
+            + (self._held.count if self._held is not None else 0)
+            + (len(self._singles.messages) if self._singles is not None else 0)
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return (position for position, _ in self.pairs())
+
+    def __getitem__(self, position: int) -> bytes:
+        found = None
+        if self._singles is not None:
+            found = self._singles.messages.get(position)
+        if found is None and self._held is not None:
+            found = self._held.get(position)
+        if found is None:
+            found = self._fresh.get(position)
+        if found is None:
+            raise KeyError(position)
+        return found
+
+    def pairs(self) -> Iterator[tuple[int, bytes]]:
+        """Positions and messages, ascending; much cheaper than `items`."""
+        held = self._held.pairs() if self._held is not None else ()
+        singles = self._singles.in_order().items() if self._singles is not None else ()
+        return heapq.merge(singles, held, self._fresh.pairs())

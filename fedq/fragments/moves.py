@@ -1,0 +1,44 @@
+"""What moves in a fragment in one go: messages that are handed out, and messages that leave."""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.ranges import Range
+from fedq.core.weights import weigh
+
+
+class Taken(NamedTuple):
+    """Messages handed to one taker, in their order; `redelivered` are those handed out before."""
+
+    #: Their positions: those in a range follow each other.
+    pieces: list[range]
+    messages: list[bytes]
+    redelivered: list[int]
+
+    @property
+    def positions(self) -> list[int]:
+        """The position of each message."""
+        return list(chain.from_iterable(self.pieces))
+
+
+class Going:
+    """Messages that leave in one event."""
+
+    __slots__ = ("persistent", "ranges", "size")
+
+    def __init__(self) -> None:
+        #: Where they were, in no order.
+        self.ranges: list[Range] = []
+        #: Their bytes.
+        self.size = 0
+        #: Whether one of them is persistent.
+        self.persistent = False
+
+    def add(self, messages: Sequence[bytes], ranges: list[Range]) -> None:
+        """Messages that stood at the positions of these ranges."""
+        size, flags = weigh(messages)
+        self.size += size
+        self.persistent = self.persistent or flags & FLAG_PERSISTENT != 0
+        self.ranges += ranges

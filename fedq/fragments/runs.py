@@ -1,0 +1,360 @@
+"""Messages that nobody has given back, kept in runs: what came in together stays together.
+
+Inputs: batches of messages at consecutive positions, how many are wanted, which are settled.
+Outputs: the same batches, whole or in parts, with their positions as ranges. So the usual way of a
+message (in, out, settled) costs a share of an operation on its run, and no object of its own.
+
+`Fresh` holds what was never handed out, `Held` what takers have. Messages with a history (that came
+back, or of which there is something to note) are in neither: `fedq.fragments.singles`.
+
+Invariants: runs are in ascending order of positions; a run is never empty but in `Held`, where
+those left behind are swept when they are the most; a run does not keep messages that are gone.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fedq.core.ids import NodeId
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.ranges import Range
+
+#: Messages in a run at most: taking some from its front moves the rest.
+RUN_MAX: Final = 1_024
+#: Left behind runs, at the front and in between, from which on they are swept.
+_SWEEP_FROM: Final = 32
+
+
+class Run:
+    """Messages at consecutive positions that have the same holder."""
+
+    __slots__ = ("first", "holder", "left", "messages", "persistent")
+
+    def __init__(
+        self, first: int, messages: list[bytes | None], persistent: bool, holder: NodeId | None
+    ) -> None:
+        #: The position of the first entry.
+        self.first = first
+        #: None where a message is gone; neither the first nor the last entry is.
+        self.messages = messages
+        #: Whether some of them are persistent, or were.
+        self.persistent = persistent
+        self.holder = holder
+        #: How many messages there are.
+        self.left = len(messages)
+
+    def pairs(self) -> Iterator[tuple[int, bytes]]:
+        """The positions and messages."""
+        for position, message in enumerate(self.messages, self.first):
+            if message is not None:
+                yield position, message
+
+    def get(self, position: int) -> bytes | None:
+        """The message there; None if it is not in this run."""
+        index = position - self.first
+        return self.messages[index] if 0 <= index < len(self.messages) else None
+
+    def trim(self) -> None:
+        """Entries at both ends whose messages are gone are dropped; the run is not empty."""
+        messages = self.messages
+        start = 0
+        while messages[start] is None:
+            start += 1
+        if start:
+            del messages[:start]
+            self.first += start
+        while messages[-1] is None:
+            messages.pop()
+
+    def oldest_persistent(self) -> int | None:
+        """The position of its first persistent message."""
+        if self.persistent:
+            for position, message in self.pairs():
+                if message[0] & FLAG_PERSISTENT:
+                    return position
+        return None
+
+
+class _Runs:
+    """Runs in ascending order; the first ones of the list may be used up."""
+
+    __slots__ = ("_head", "_runs", "count")
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        #: Where in the list the first run is.
+        self._head = 0
+        #: How many messages there are.
+        self.count = 0
+
+    def pairs(self) -> Iterator[tuple[int, bytes]]:
+        """Positions and messages, ascending."""
+        for run in self._live():
+            yield from run.pairs()
+
+    def _live(self) -> Iterator[Run]:
+        return (run for run in self._runs[self._head :] if run.left)
+
+    def _index_of(self, position: int) -> int:
+        """The run that begins at this position or, at last, before it; -1 if there is none."""
+        found = bisect_right(self._runs, position, self._head, key=_first_of) - 1
+        return found if found >= self._head else -1
+
+    def get(self, position: int) -> bytes | None:
+        """The message there, if it is here."""
+        index = self._index_of(position)
+        return self._runs[index].get(position) if index >= 0 else None
+
+    def oldest_persistent(self) -> int | None:
+        """The first persistent position."""
+        for run in self._live():
+            position = run.oldest_persistent()
+            if position is not None:
+                return position
+        return None
+
+    def _check(self) -> None:
+        assert self.count == sum(run.left for run in self._live())
+        for run in self._live():
+            assert run.left == sum(message is not None for message in run.messages)
+            assert run.messages[0] is not None
+            assert run.messages[-1] is not None
+            assert run.persistent or not any(m[0] & FLAG_PERSISTENT for _, m in run.pairs())
+
+
+class Fresh(_Runs):
+    """What was never handed out. No run has gaps here."""
+
+    __slots__ = ()
+
+    @property
+    def first(self) -> int:
+        """The position that is next; there must be one."""
+        return self._runs[self._head].first
+
+    def add(self, first: int, messages: Sequence[bytes], persistent: bool) -> None:
+        """New messages behind all others, at positions from `first` on."""
+        runs = self._runs
+        self.count += len(messages)
+        if runs:
+            last = runs[-1]
+            if (
+                last.first + len(last.messages) == first
+                and last.persistent == persistent
+                and len(last.messages) + len(messages) <= RUN_MAX
+            ):
+                last.messages += messages
+                last.left = len(last.messages)
+                return
+        for start in range(0, len(messages), RUN_MAX):
+            part: list[bytes | None] = [*messages[start : start + RUN_MAX]]
+            runs.append(Run(first + start, part, persistent, None))
+
+    def pop(self, amount: int, before: int | None = None) -> tuple[int, list[bytes], bool]:
+        """The next ones: their first position, up to `amount` messages of one run, persistence.
+
+        Only positions `before` the given one; there must be at least one such message.
+        """
+        run = self._runs[self._head]
+        first, messages = run.first, run.messages
+        if before is not None:
+            amount = min(amount, before - first)
+        part: list[bytes] = messages[:amount]  # type: ignore[assignment]  # it has no gaps
+        taken = len(part)
+        self.count -= taken
+        if taken == len(messages):
+            self._drop_first()
+        else:
+            del messages[:taken]
+            run.first += taken
+            run.left -= taken
+        return first, part, run.persistent
+
+    def _drop_first(self) -> None:
+        runs = self._runs
+        self._head += 1
+        if self._head == len(runs):
+            runs.clear()
+            self._head = 0
+        elif self._head >= _SWEEP_FROM and 2 * self._head >= len(runs):
+            del runs[: self._head]
+            self._head = 0
+        else:
+            runs[self._head - 1] = _NO_RUN
+
+    def extract(self, position: int) -> bytes | None:
+        """The message there leaves, out of turn; None if it is not here."""
+        index = self._index_of(position)
+        message = self._runs[index].get(position) if index >= 0 else None
+        if message is None:
+            return None
+        run = self._runs[index]
+        at = position - run.first
+        rest = run.messages[at + 1 :]
+        del run.messages[at:]
+        run.left = at
+        self.count -= 1
+        if rest:
+            self._runs.insert(index + 1, Run(position + 1, rest, run.persistent, None))
+        if not at:
+            del self._runs[index]
+            if self._head == len(self._runs):
+                self._runs.clear()
+                self._head = 0
+        return message
+
+    def check(self) -> None:
+        """Asserts the invariants."""
+        self._check()
+        for run in self._live():
+            assert None not in run.messages
+            assert run.holder is None
+
+
+class Held(_Runs):
+    """What takers have. Each run has one taker; what it has settled out of turn are gaps."""
+
+    __slots__ = ("_empty",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Runs between others that have nothing left.
+        self._empty = 0
+
+    def add(self, holder: NodeId, first: int, messages: list[bytes], persistent: bool) -> None:
+        """Messages that were the next ones, so beyond all that is here, are with a taker."""
+        runs = self._runs
+        self.count += len(messages)
+        if runs:
+            last = runs[-1]
+            if (
+                last.left
+                and last.first + len(last.messages) == first
+                and last.holder == holder
+                and last.persistent == persistent
+                and len(last.messages) + len(messages) <= RUN_MAX
+            ):
+                last.messages += messages
+                last.left += len(messages)
+                return
+        runs.append(Run(first, [*messages], persistent, holder))
+
+    def release(
+        self, holder: NodeId, first: int, last: int, gone: list[bytes], ranges: list[Range]
+    ) -> None:
+        """What the holder has from `first` to `last` leaves, to the two lists."""
+        runs = self._runs
+        index = self._head
+        if index < len(runs) and first >= runs[index].first + len(runs[index].messages):
+            index = max(index, self._index_of(first))
+        while index < len(runs):
+            run = runs[index]
+            if run.first > last:
+                break
+            if run.holder == holder and run.left:
+                before = len(gone)
+                _cut(run, max(first - run.first, 0), last - run.first + 1, gone, ranges)
+                taken = len(gone) - before
+                if taken:
+                    self._shrink(index, taken)
+            index += 1
+        if self._head + self._empty >= _SWEEP_FROM:
+            self._sweep()
+
+    def extract(self, position: int) -> tuple[bytes, NodeId] | None:
+        """The message there leaves, whoever has it; None if it is not here."""
+        index = self._index_of(position)
+        if index < 0:
+            return None
+        run = self._runs[index]
+        message = run.get(position)
+        if message is None:
+            return None
+        assert run.holder is not None
+        run.messages[position - run.first] = None
+        self._shrink(index, 1)
+        if self._head + self._empty >= _SWEEP_FROM:
+            self._sweep()
+        return message, run.holder
+
+    def take_from(self, holder: NodeId) -> list[tuple[int, bytes]]:
+        """All that the holder has leaves: positions and messages, ascending."""
+        found: list[tuple[int, bytes]] = []
+        for index in range(self._head, len(self._runs)):
+            run = self._runs[index]
+            if run.holder == holder and run.left:
+                found += run.pairs()
+                self._shrink(index, run.left)
+        self._sweep()
+        return found
+
+    def holders(self) -> Iterator[tuple[int, NodeId]]:
+        """Positions, ascending, and who has them."""
+        for run in self._live():
+            assert run.holder is not None
+            for position, _ in run.pairs():
+                yield position, run.holder
+
+    def check(self) -> None:
+        """Asserts the invariants."""
+        self._check()
+        assert all(run.holder is not None for run in self._live())
+
+    def _shrink(self, index: int, taken: int) -> None:
+        """So many messages have left a run."""
+        self.count -= taken
+        run = self._runs[index]
+        run.left -= taken
+        if run.left:
+            run.trim()
+            return
+        run.messages = []
+        if index != self._head:
+            self._empty += 1
+            return
+        self._head += 1
+        while self._head < len(self._runs) and not self._runs[self._head].left:
+            self._head += 1
+            self._empty -= 1
+
+    def _sweep(self) -> None:
+        """Forgets runs that have nothing left, once they are the most."""
+        if 2 * (self._head + self._empty) >= len(self._runs):
+            self._runs = list(self._live())
+            self._head = self._empty = 0
+
+
+def _first_of(run: Run) -> int:
+    return run.first
+
+
+def _cut(run: Run, start: int, stop: int, gone: list[bytes], ranges: list[Range]) -> None:
+    """Moves the messages of these entries to `gone`, and their positions to `ranges`."""
+    messages, first = run.messages, run.first
+    stop = min(stop, len(messages))
+    if start >= stop:
+        return
+    part = messages[start:stop]
+    if run.left == len(messages):
+        gone += part  # type: ignore[arg-type]  # there are no gaps
+        ranges.append((first + start, first + stop - 1))
+    else:
+        for position, message in enumerate(part, first + start):
+            if message is None:
+                continue
+            gone.append(message)
+            if ranges and ranges[-1][1] == position - 1:
+                ranges[-1] = (ranges[-1][0], position)
+            else:
+                ranges.append((position, position))
+    if start == 0:
+        del messages[:stop]
+        run.first += stop
+    elif stop == len(messages):
+        del messages[start:]
+    else:
+        messages[start:stop] = [None] * (stop - start)
+
+
+#: Stands in the list for a run that is used up.
+_NO_RUN: Final = Run(0, [], False, None)

@@ -1,0 +1,277 @@
+"""Messages of which more is to be said than where they are: those with a history, kept singly.
+
+They came back from a taker, were left by an earlier reign, have a time or a priority, are dead, or
+are counted by their bytes. All others are in runs (`fedq.fragments.runs`). A message that has come
+here stays here until it is gone. A fragment has no `Singles` before it has such a message.
+
+Invariants: `unacked`, `redelivered` and `notes` speak of messages that are here; a message without
+a holder stands in the line, and in order of position within a priority (P4).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fedq.amqp.content import expiration_of
+from fedq.amqp.rewriting import delay_of, with_headers
+from fedq.amqp.values import Long
+from fedq.core.ids import NodeId
+from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, body_size
+from fedq.core.policy import QueuePolicy
+from fedq.core.ranges import Range, to_ranges
+from fedq.fragments.holders import DEAD, DELAYED
+from fedq.fragments.ready import ByPriority, Fifo, Line
+from fedq.fragments.times import Appointments
+from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
+
+Notes = dict[int, dict[int, int]]
+
+
+class Singles:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_ascending", "_highest", "delayed", "expiring", "line", "messages", "notes", "policy",
+        "ready_bytes", "redelivered", "unacked",
+    )  # fmt: skip
+
+    def __init__(self, policy: QueuePolicy) -> None:
+        self.policy = policy
+        self.messages: dict[int, bytes] = {}
+        self.unacked: dict[int, NodeId] = {}
+        #: Positions handed out before and returned; only asked for membership.
+        self.redelivered: set[int] = set()
+        self.notes: Notes = {}
+        self.expiring = Appointments()
+        self.delayed = Appointments()
+        self.line: Line = ByPriority(policy.max_priority) if policy.max_priority else Fifo()
+        #: Bytes of the bodies of ready messages; counted only for `max_bytes`.
+        self.ready_bytes = 0
+        #: Whether `messages` is known to be in ascending order, and its highest position.
+        self._ascending = True
+        self._highest = 0
+
+    @property
+    def ready_count(self) -> int:
+        """Messages that wait for a taker."""
+        return len(self.messages) - len(self.unacked)
+
+    def in_order(self) -> dict[int, bytes]:
+        """The messages by ascending position."""
+        if not self._ascending:
+            self.messages = dict(sorted(self.messages.items()))
+            self._ascending = True
+        return self.messages
+
+    def oldest_persistent(self) -> int | None:
+        """The first persistent position."""
+        return oldest_persistent(self.in_order())
+
+    # --- they come ---------------------------------------------------------------------------
+
+    def take_over(
+        self, messages: Mapping[int, bytes], notes: Mapping[int, Mapping[int, int]], unix_ms: int
+    ) -> list[int]:
+        """The messages (ascending) of an earlier reign take their places; returns the dead ones."""
+        self.messages = dict(messages)
+        self._highest = max(self.messages, default=0)
+        self.notes = {what: dict(values) for what, values in notes.items()}
+        for position, when in self.notes.get(NOTE_EXPIRES, {}).items():
+            self.expiring.add(when, position)
+        due = self.notes.get(NOTE_DUE, {})
+        for position, when in list(due.items()):
+            if when <= unix_ms:
+                del due[position]
+                continue
+            self.delayed.add(when, position)
+            self.unacked[position] = DELAYED
+        dead = list(self.notes.get(NOTE_DEAD, {}))
+        self.unacked.update(dict.fromkeys(dead, DEAD))
+        ready = [position for position in self.messages if position not in self.unacked]
+        waiting = [self.messages[position] for position in ready]
+        self.line.extend(ready, waiting)
+        if self.policy.max_bytes is not None:
+            self.ready_bytes = sum(map(body_size, waiting))
+        return dead
+
+    def add(self, first: int, messages: Sequence[bytes]) -> None:
+        """New messages, from this position on, behind all others."""
+        positions = range(first, first + len(messages))
+        self._grow(first, positions[-1])
+        self.messages.update(zip(positions, messages, strict=True))
+        self.line.extend(positions, messages)
+        if self.policy.max_bytes is not None:
+            self.ready_bytes += sum(map(body_size, messages))
+
+    def adopt(self, position: int, message: bytes, holder: NodeId | None) -> None:
+        """A message that was in a run; ready if it has no holder."""
+        self._grow(position, position)
+        self.messages[position] = message
+        if holder is not None:
+            self.unacked[position] = holder
+            return
+        self.line.put_back(position, message)
+        if self.policy.max_bytes is not None:
+            self.ready_bytes += body_size(message)
+
+    def _grow(self, first: int, last: int) -> None:
+        if first < self._highest:
+            self._ascending = False
+        self._highest = max(self._highest, last)
+
+    def make_appointments(self, first: int, messages: Sequence[bytes], unix_ms: int) -> Notes:
+        """When these messages, from this position on, are due and expire, as notes."""
+        expires: dict[int, int] = {}
+        due: dict[int, int] = {}
+        for position, message in enumerate(messages, first):
+            visible = unix_ms
+            if message[0] & FLAG_DELAYED and (delay := delay_of(message)):
+                visible += delay
+                due[position] = visible
+                self.delayed.add(visible, position)
+                self.hold_back(position, DELAYED)
+            time_to_live = self.policy.message_ttl_ms
+            if message[0] & FLAG_EXPIRES:
+                own = expiration_of(message)
+                time_to_live = own if time_to_live is None else min(own, time_to_live)
+            if time_to_live is not None:
+                expires[position] = visible + time_to_live
+                self.expiring.add(visible + time_to_live, position)
+        made = {NOTE_EXPIRES: expires, NOTE_DUE: due}
+        for what, table in made.items():
+            self.notes.setdefault(what, {}).update(table)
+        return made
+
+    # --- they change hands -------------------------------------------------------------------
+
+    def hold_back(self, position: int, holder: NodeId) -> None:
+        """A ready message has a holder, though it was not handed out."""
+        self.unacked[position] = holder
+        if self.policy.max_bytes is not None:
+            self.ready_bytes -= body_size(self.messages[position])
+
+    def next(self) -> int | None:
+        """The position of the message that is handed out next; None without one."""
+        return self.line.next(self.messages, self.unacked)
+
+    def take(self, amount: int, before: int | None) -> tuple[list[int], list[bytes]]:
+        """The next ones in line, those `before` a position; they are to get a holder, or to go."""
+        live = self.messages
+        positions = self.line.take(amount, live, self.unacked, before)
+        bodies = [live[position] for position in positions]
+        if self.policy.max_bytes is not None:
+            self.ready_bytes -= sum(map(body_size, bodies))
+        return positions, bodies
+
+    def told(self, positions: list[int], bodies: list[bytes]) -> list[bytes]:
+        """Consumers see how often a message came back, in RabbitMQ's `x-delivery-count`."""
+        returns = self.notes.get(NOTE_RETURNS)
+        if not returns or not self.policy.counts_returns:
+            return bodies
+        return [
+            with_headers(body, {"x-delivery-count": Long(returns[p])}) if p in returns else body
+            for p, body in zip(positions, bodies, strict=True)
+        ]
+
+    def held_by(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
+        """Those of these positions that the taker has, each once."""
+        unacked = self.unacked
+        return list(dict.fromkeys(p for p in positions if unacked.get(p) == taker))
+
+    def put_back(self, positions: Iterable[int]) -> None:
+        """Messages that are with a taker are ready again, at their old places."""
+        expires = self.notes.get(NOTE_EXPIRES)
+        for position in positions:
+            del self.unacked[position]
+            message = self.messages[position]
+            self.line.put_back(position, message)
+            if expires and position in expires:
+                self.expiring.add(expires[position], position)
+            if self.policy.max_bytes is not None:
+                self.ready_bytes += body_size(message)
+
+    def count_returns(self, positions: Iterable[int]) -> dict[int, int]:
+        """These came back once more; returns how often each has by now."""
+        returns = self.notes.setdefault(NOTE_RETURNS, {})
+        for position in positions:
+            returns[position] = returns.get(position, 0) + 1
+        return {position: returns[position] for position in positions}
+
+    def release(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
+        """Which of these, ascending, the taker may decide about; they have no holder after that.
+
+        A message that is ready may be decided about by anybody (see `Fragment.settle`).
+        """
+        unacked, messages = self.unacked, self.messages
+        # A message that was delivered twice may be acknowledged twice in one batch.
+        released: dict[int, None] = {}
+        for position in positions:
+            holder = unacked.get(position)
+            if holder == taker:
+                del unacked[position]
+                released[position] = None
+            elif holder is None and position in messages and position not in released:
+                released[position] = None
+                if self.policy.max_bytes is not None:
+                    self.ready_bytes -= body_size(messages[position])
+        return sorted(released)
+
+    def attach(self, taker: NodeId, held: Iterable[int]) -> None:
+        """These messages, if they are here, are with the taker since an earlier reign."""
+        for position in held:
+            if position not in self.messages:
+                continue
+            holder = self.unacked.get(position)
+            if holder is None:
+                self.hold_back(position, taker)
+            elif holder == DELAYED:
+                # It was due by the clock of the earlier primary, which was ahead of this one's.
+                self.unacked[position] = taker
+                del self.notes[NOTE_DUE][position]
+            else:
+                continue
+            self.redelivered.add(position)
+
+    # --- they go -----------------------------------------------------------------------------
+
+    def forget(self, positions: list[int]) -> tuple[list[bytes], list[Range]]:
+        """Messages without a holder (ascending) leave."""
+        pop, discard = self.messages.pop, self.redelivered.discard
+        gone = [pop(position) for position in positions]
+        if self.redelivered:
+            for position in positions:
+                discard(position)
+        for table in self.notes.values():
+            for position in positions:
+                table.pop(position, None)
+        return gone, to_ranges(positions)
+
+    def purge(self) -> list[int]:
+        """The line is empty; returns what was ready, ascending."""
+        ready = [position for position in self.in_order() if position not in self.unacked]
+        self.line.clear()
+        self.ready_bytes = 0
+        return ready
+
+    # --- what is held true -------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Asserts the invariants; costs a walk over everything."""
+        waiting = {p for p in self.line.positions() if p in self.messages and p not in self.unacked}
+        assert all(position in self.messages for position in self.unacked)
+        assert waiting == set(self.messages) - set(self.unacked)
+        assert list(self.in_order()) == sorted(self.messages)
+        assert self.redelivered <= set(self.messages)
+        for what, table in self.notes.items():
+            assert all(position in self.messages for position in table), f"stray notes {what}"
+        assert self.notes.get(NOTE_DEAD, {}).keys() == {
+            p for p, holder in self.unacked.items() if holder == DEAD
+        }
+        if self.policy.max_bytes is not None:
+            assert self.ready_bytes == sum(body_size(self.messages[p]) for p in waiting)
+
+
+def oldest_persistent(messages: Mapping[int, bytes]) -> int | None:
+    """The first persistent position of messages that are in ascending order."""
+    for position, message in messages.items():
+        if message[0] & FLAG_PERSISTENT:
+            return position
+    return None
