@@ -57,3 +57,14 @@ def test_rabbitmq_is_measured_as_a_cluster_of_three(tmp_path: Path) -> None:
     assert not run.failure
     assert all(one["cpu_seconds"] > 0 for one in run.outcome["brokers"])
     assert not broker.pids
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not RabbitBroker.is_installed(), reason="RabbitMQ is not installed here")
+def test_many_consumers_on_a_connection_of_rabbitmq(tmp_path: Path) -> None:
+    """Its queues say consume-ok themselves, and other replies overtake that."""
+    with RabbitBroker(tmp_path / "broker", "") as broker:
+        counts = ("--subscribers", "1000", "--connections", "10")
+        work = replace(WORKS["fanout-100x100"], options=counts)
+        run = measure(broker, work, "rabbitmq", 1, 0.3, "")
+    assert not run.failure
