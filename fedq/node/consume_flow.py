@@ -241,14 +241,22 @@ class ConsumeFlow:
         takers = primary.takers
         if not primary.fragment.ready_count or not takers.may_take(self.state.me):
             return
-        if takers.levels or hub.ranked:
-            ready = hub.ready()
-            if ready and takers.above(ready[0].priority):
-                self.serve_takers(primary, ready[0].priority)
-        if primary.fragment.ready_count:
+        if not takers.levels and not hub.ranked:
             self._deal_from(hub, primary.fragment, hub.reserved())
+            return
+        # Rank by rank: when those of one here have enough, one elsewhere may come before the next.
+        left = 0
+        while primary.fragment.ready_count not in (0, left) and (ready := hub.ready()):
+            level = ready[0].priority
+            if takers.above(level):
+                self.serve_takers(primary, level)
+            left = primary.fragment.ready_count
+            self._deal_from(hub, primary.fragment, hub.reserved(), level)
 
-    def _deal_from(self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0) -> None:
+    def _deal_from(
+        self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0, level: int | None = None
+    ) -> None:
+        """To consumers here; `level`: only to those of this priority."""
         while available := fragment.ready_count:
             ready = hub.ready(available if not reserved else None)
             if not ready:
@@ -256,6 +264,8 @@ class ConsumeFlow:
             if reserved:
                 available = min(available, sum(c.free() for c in ready) - reserved)
             if available <= 0:
+                return
+            if level is not None and ready[0].priority != level:
                 return
             amount, hands = hub.plan(ready, available)
             settled = all(consumer.no_ack for consumer in ready)

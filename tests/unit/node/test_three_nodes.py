@@ -75,6 +75,22 @@ def test_what_a_remote_consumer_leaves_returns_to_its_place(cluster: Cluster) ->
     assert one.deliveries() == ["again: a", "again: c"]
 
 
+def test_a_rank_that_has_enough_here_does_not_let_a_lower_one_pass_those_elsewhere() -> None:
+    cluster = Cluster(3)
+    here, low, there = cluster.client("n1"), cluster.client("n1"), cluster.client("n2")
+    here.ask(QueueDeclare("orders", durable=True), QueueDeclareOk)
+    here.ask(BasicQos(0, 1), BasicQosOk)
+    first = BasicConsume("orders", "c", arguments={"x-priority": 1})
+    here.ask(first, BasicConsumeOk)
+    there.ask(first, BasicConsumeOk)
+    consume(low, "orders")
+    here.publish("orders", "a", "b", "c")
+    cluster.pass_ms(100)
+    assert here.deliveries() == ["a"]
+    assert there.deliveries() == ["b", "c"]
+    assert low.deliveries() == []
+
+
 def test_scarce_consumers_share_a_remote_queue(cluster: Cluster) -> None:
     one, two, three = declared(cluster)
     for client in (two, three):
