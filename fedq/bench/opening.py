@@ -13,12 +13,15 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from fedq.amqp import methods
 from fedq.amqp.frames import FRAME_BYTES_MIN, FRAME_METHOD, scan_frame
 from fedq.amqp.methods import Method, decode_method, encode_method, frame_ids, ids_of
+from fedq.amqp.values import FieldTable
 from fedq.bench.columns import FRAME_BYTES_MAX
 from fedq.bench.plan import Target
 from fedq.core.errors import ConnectionViolation
@@ -26,7 +29,14 @@ from fedq.core.errors import ConnectionViolation
 TOGETHER_MAX: Final = 256
 READ_BYTES: Final = 65_536
 _HEADER: Final = b"AMQP\x00\x00\x09\x01"
+#: What makes a broker say why it refuses, instead of hanging up.
+_PROPERTIES: Final[FieldTable] = {
+    "product": "fedq bench",
+    "capabilities": {"authentication_failure_close": True, "consumer_cancel_notify": True},
+}
+_GOODBYE: Final = encode_method(0, methods.ConnectionClose(200, "done"))
 _POLL_S: Final = 0.05
+_READABLE: Final = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
 
 class BrokerFailure(Exception):
@@ -67,15 +77,23 @@ def refusal_of(method: Method) -> str | None:
     return None
 
 
+def goodbye(connected: socket.socket) -> None:
+    """Ends a connection, and says so where there is room for it."""
+    with suppress(OSError):
+        connected.send(_GOODBYE)
+    connected.close()
+
+
 class _Half:
     """A connection that is being opened."""
 
-    __slots__ = ("answers", "data", "opening", "script", "socket")
+    __slots__ = ("answers", "data", "opening", "script", "socket", "unsent")
 
     def __init__(self, opening: Opening, descriptor: socket.socket) -> None:
         self.opening = opening
         self.socket = descriptor
         self.data = b""
+        self.unsent = memoryview(_HEADER)
         self.script = b"".join(encode_method(step.channel, step.request) for step in opening.steps)
         #: What is still to come, as (class id, method id), mostly in order.
         self.answers: deque[tuple[int, int]] = deque(
@@ -142,12 +160,12 @@ class Opener:
     def _go_on(self, half: _Half, events: int) -> None:
         try:
             if events & select.EPOLLOUT:
-                if number := half.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                    raise OSError(number, errno.errorcode.get(number, "error"))
-                half.socket.send(_HEADER)
-                self._poll.modify(half.socket, select.EPOLLIN)
+                self._send(half)
+            if not events & _READABLE:
                 return
             data = half.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
         except OSError as error:
             raise _failure(half.opening, error) from error
         if not data:
@@ -188,7 +206,8 @@ class Opener:
         target = half.opening.target
         if ids == _START:
             proof = f"\0{target.user}\0{target.password}".encode()
-            _send(half, encode_method(0, methods.ConnectionStartOk({}, "PLAIN", proof, "en_US")))
+            start_ok = methods.ConnectionStartOk(_PROPERTIES, "PLAIN", proof, "en_US")
+            self._say(half, encode_method(0, start_ok))
         elif ids == _TUNE:
             tune = decode_method(payload)
             assert isinstance(tune, methods.ConnectionTune)
@@ -196,15 +215,36 @@ class Opener:
             assert frame_max >= FRAME_BYTES_MIN, "no broker may ask for less"
             tune_ok = methods.ConnectionTuneOk(tune.channel_max, frame_max, 0)
             opening = encode_method(0, methods.ConnectionOpen(target.vhost))
-            _send(half, encode_method(0, tune_ok) + opening)
+            self._say(half, encode_method(0, tune_ok) + opening)
         elif ids == _OPEN_OK and half.script:
-            _send(half, half.script)
+            self._say(half, half.script)
+
+    def _say(self, half: _Half, data: bytes) -> None:
+        """A script may be longer than the socket takes: the rest follows when it is writable."""
+        assert not half.unsent, "each answer is to something that was sent whole"
+        half.unsent = memoryview(data)
+        self._send(half)
+
+    def _send(self, half: _Half) -> None:
+        try:
+            half.unsent = half.unsent[half.socket.send(half.unsent) :]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise _failure(half.opening, error) from error
+        wanted = select.EPOLLIN | select.EPOLLOUT if half.unsent else select.EPOLLIN
+        self._poll.modify(half.socket, wanted)
+
+
+@cache
+def _resolved(host: str, port: int) -> tuple[int, int, int, Any]:
+    """What a socket to this place needs: family, type, protocol, address."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    return family, kind, protocol, address
 
 
 def _connect(target: Target, source: str) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        target.host, target.port, type=socket.SOCK_STREAM
-    )[0]
+    family, kind, protocol, address = _resolved(target.host, target.port)
     made = socket.socket(family, kind, protocol)
     try:
         made.setblocking(False)
@@ -216,13 +256,6 @@ def _connect(target: Target, source: str) -> socket.socket:
         made.close()
         raise
     return made
-
-
-def _send(half: _Half, data: bytes) -> None:
-    """A script may be long: then the rest of the time is the broker's, and so is the blocking."""
-    half.socket.setblocking(True)
-    half.socket.sendall(data)
-    half.socket.setblocking(False)
 
 
 def _name(opening: Opening) -> str:

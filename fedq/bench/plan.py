@@ -94,6 +94,8 @@ class Plan:
     rate: float | None = None
     is_persistent: bool = False
     is_durable: bool = False
+    #: Each queue belongs to its one consumer's connection.
+    is_exclusive: bool = False
     #: Unconfirmed publishes per producer; None: no confirms.
     confirm_window: int | None = None
     #: Unacknowledged deliveries per consumer; None: automatic acknowledgement. 0: no limit.
@@ -125,6 +127,11 @@ class Plan:
     def queue_count(self) -> int:
         """How many queues are consumed; in a fan-out they belong to the subscribers."""
         return self.bound_queues if self.kind is Kind.TOPICS else self.queues
+
+    @property
+    def has_durable_queues(self) -> bool:
+        """Whether queues and exchange outlive the broker."""
+        return self.is_durable or self.is_persistent
 
     @property
     def consumer_count(self) -> int:
@@ -178,6 +185,10 @@ class Plan:
                 self.kind is not Kind.QUEUES or self.consumers in range(1) or
                 self.consumers >= self.queues,
                 "--consumers: at least one for each queue, or 0 for none at all",
+            ),
+            (
+                not self.is_exclusive or self.consumer_count == self.queue_count,
+                "--exclusive: exactly one consumer for each queue",
             ),
             (self.rate is None or self.rate > 0, "--rate: more than 0 messages per second"),
             (self.confirm_window != 0, "--confirms: a window of 1 or more; leave it out for none"),

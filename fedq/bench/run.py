@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from fedq.bench.board import Board, Cell
 from fedq.bench.histogram import Histogram
-from fedq.bench.opening import BrokerFailure, Opener, Opening
+from fedq.bench.opening import BrokerFailure, Opener, Opening, Step, goodbye
 from fedq.bench.plan import Plan
 from fedq.bench.result import Broker, Result
-from fedq.bench.scripts import declaring_steps, deleting_steps
+from fedq.bench.scripts import binding_scripts, declaring_steps, deleting_steps
 from fedq.bench.topology import Topology
 from fedq.bench.usage import Usage, cpu_seconds, usage
 from fedq.bench.worker import Report, work
@@ -92,8 +92,9 @@ class Run:
             self._start_children()
             self._phase("prepare", "preparing")
             started = time.monotonic()
-            self._script(declaring_steps(self._topology))
+            self._script([declaring_steps(self._topology)])
             is_declared = True
+            self._script(binding_scripts(self._topology))
             self._phase("open", "connecting")
             self._phase("produce", "connecting")
             self.result.setup_seconds = time.monotonic() - started
@@ -123,10 +124,11 @@ class Run:
             theirs.close()
             self._children.append(_Child(process, mine))
 
-    def _script(self, steps: list[Any]) -> None:
+    def _script(self, scripts: list[list[Step]]) -> None:
+        """Plays each on a connection to the first address, which is then closed."""
         target = self._plan.targets[0]
-        opening = Opening(target, "the control connection", steps, lambda made: made.close())
-        Opener([opening], self._plan.patience_s).run()
+        openings = [Opening(target, "the control connection", steps, goodbye) for steps in scripts]
+        Opener(openings, self._plan.patience_s).run()
 
     def _phase(self, command: str, name: str) -> None:
         """Tells all processes to do something and waits until all have."""
@@ -313,6 +315,6 @@ class Run:
     def _clean_up(self) -> None:
         """Takes away queues and exchange; a broker that is gone has taken them with it."""
         try:
-            self._script(deleting_steps(self._topology))
+            self._script([deleting_steps(self._topology)])
         except BrokerFailure as failure:
             self.result.left_behind = str(failure)

@@ -19,6 +19,7 @@ from fedq.bench.topology import Topology
 #: The system has about 28,000 ports for connections from one address to another.
 CONNECTIONS_PER_SOURCE: Final = 25_000
 _SOURCES: Final = 5
+_BINDING_CONNECTIONS: Final = 32
 
 
 def tag_of(index: int) -> bytes:
@@ -38,9 +39,13 @@ def producer_steps(has_confirms: bool) -> list[Step]:
     return steps
 
 
-def consumer_steps(queue: str, prefetch: int | None) -> list[Step]:
-    """A consumer of a queue that exists; `prefetch` None acknowledges automatically."""
+def consumer_steps(topology: Topology, index: int) -> list[Step]:
+    """A consumer of the queue with this number, which it declares itself if it is exclusive."""
     steps = [_open_channel()]
+    queue, prefetch = topology.queue(index), topology.plan.prefetch
+    if topology.plan.is_exclusive:
+        steps.append(_declare_queue(topology, index))
+        steps += _bindings_of(topology, index)
     if prefetch:
         qos = methods.BasicQos(prefetch_count=prefetch)
         steps.append(Step(CHANNEL, qos, methods.BasicQosOk))
@@ -65,39 +70,55 @@ def subscriber_steps(topology: Topology, subscribers: Sequence[int]) -> list[Ste
 
 
 def declaring_steps(topology: Topology) -> list[Step]:
-    """The exchange, the shared queues and their bindings."""
+    """The exchange and the queues that are not somebody's own."""
     plan = topology.plan
-    is_durable = plan.is_durable or plan.is_persistent
     steps = [_open_channel()]
     if topology.exchange:
         exchange = methods.ExchangeDeclare(
-            topology.exchange, topology.exchange_type, durable=is_durable
+            topology.exchange, topology.exchange_type, durable=plan.has_durable_queues
         )
         steps.append(Step(CHANNEL, exchange, methods.ExchangeDeclareOk))
-    if plan.kind is Kind.FANOUT:
-        return steps
-    arguments: FieldTable = dict(plan.queue_arguments)
-    for index in range(plan.queue_count):
-        queue = topology.queue(index)
-        declare = methods.QueueDeclare(queue, durable=is_durable, arguments=arguments)
-        steps.append(Step(CHANNEL, declare, methods.QueueDeclareOk))
-        if plan.kind is Kind.TOPICS:
-            steps += (
-                Step(
-                    CHANNEL,
-                    methods.QueueBind(queue, topology.exchange, pattern),
-                    methods.QueueBindOk,
-                )
-                for pattern in topology.bindings_of(index)
-            )
+    if topology.has_shared_queues:
+        steps += (_declare_queue(topology, index) for index in range(plan.queue_count))
     return steps
+
+
+def binding_scripts(topology: Topology) -> list[list[Step]]:
+    """The bindings of shared queues, dealt to several connections: one alone would take long."""
+    if not topology.has_shared_queues or topology.plan.kind is not Kind.TOPICS:
+        return []
+    steps = [
+        step for index in range(topology.plan.queue_count) for step in _bindings_of(topology, index)
+    ]
+    hands = min(_BINDING_CONNECTIONS, len(steps))
+    return [[_open_channel(), *steps[hand::hands]] for hand in range(hands)]
+
+
+def _declare_queue(topology: Topology, index: int) -> Step:
+    plan = topology.plan
+    arguments: FieldTable = dict(plan.queue_arguments)
+    declare = methods.QueueDeclare(
+        topology.queue(index), durable=plan.has_durable_queues, exclusive=plan.is_exclusive,
+        arguments=arguments,
+    )  # fmt: skip
+    return Step(CHANNEL, declare, methods.QueueDeclareOk)
+
+
+def _bindings_of(topology: Topology, index: int) -> list[Step]:
+    if topology.plan.kind is not Kind.TOPICS:
+        return []
+    queue, exchange = topology.queue(index), topology.exchange
+    return [
+        Step(CHANNEL, methods.QueueBind(queue, exchange, pattern), methods.QueueBindOk)
+        for pattern in topology.bindings_of(index)
+    ]
 
 
 def deleting_steps(topology: Topology) -> list[Step]:
     """Takes away what `declaring_steps` made."""
     plan = topology.plan
     steps = [_open_channel()]
-    if plan.kind is not Kind.FANOUT:
+    if topology.has_shared_queues:
         steps += (
             Step(CHANNEL, methods.QueueDelete(topology.queue(index)), methods.QueueDeleteOk)
             for index in range(plan.queue_count)

@@ -42,6 +42,11 @@ class Topology:
         """Its type."""
         return "fanout" if self.plan.kind is Kind.FANOUT else "topic"
 
+    @property
+    def has_shared_queues(self) -> bool:
+        """Whether there are queues that are no client's own."""
+        return self.plan.kind is not Kind.FANOUT and not self.plan.is_exclusive
+
     def queue(self, index: int) -> str:
         """The name of a queue."""
         return f"{self.name}-{index}"

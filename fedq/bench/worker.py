@@ -11,19 +11,17 @@ import select
 import socket
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Final, NamedTuple
 
-from fedq.amqp.methods import ConnectionClose, encode_method
 from fedq.bench.blocks import Block
 from fedq.bench.board import Board, Cell
 from fedq.bench.clients import Client, Consumer, Measure, Producer, Subscribers
 from fedq.bench.fanout import Stream, Subscriber
 from fedq.bench.histogram import Histogram
 from fedq.bench.ledger import Ledger, Members, SharedLedger
-from fedq.bench.opening import BrokerFailure, Opener, Opening
+from fedq.bench.opening import BrokerFailure, Opener, Opening, goodbye
 from fedq.bench.pacing import Pace
 from fedq.bench.scripts import consumer_steps, producer_steps, source_of, subscriber_steps, tag_of
 from fedq.bench.topology import ROUND, Topology
@@ -119,13 +117,9 @@ class Worker:
             pass
 
     def close(self) -> None:
-        """Hangs up everywhere, and says so where there is room for it."""
-        goodbye = encode_method(0, ConnectionClose(200, "done"))
+        """Hangs up everywhere."""
         for connected in [*self._idle, *(client.socket for client in self._clients.values())]:
-            # Whether or not there is room for it, the connection ends.
-            with suppress(OSError):
-                connected.send(goodbye)
-            connected.close()
+            goodbye(connected)
         self._poll.close()
 
     # --- setting up -------------------------------------------------------------------------------
@@ -177,7 +171,7 @@ class Worker:
             def ready(connected: socket.socket) -> None:
                 self._add(Consumer(connected, who, self._measure, by_queue[queue], ack_every))
 
-            steps = consumer_steps(topology.queue(queue), plan.prefetch)
+            steps = consumer_steps(topology, queue)
             return Opening(topology.target(consumer), who, steps, ready)
 
         return [opening(consumer) for consumer in mine]

@@ -24,6 +24,7 @@ from fedq.cli.bench_options import (
     ConnectionsOption,
     ConsumersOption,
     DurableOption,
+    ExclusiveOption,
     IdleOption,
     PatienceOption,
     PersistentOption,
@@ -60,6 +61,7 @@ def load_broker(
     rate: RateOption = None,
     persistent: PersistentOption = False,
     durable: DurableOption = False,
+    exclusive: ExclusiveOption = False,
     confirms: ConfirmsOption = None,
     prefetch: PrefetchOption = None,
     ack_every: AckEveryOption = 1,
@@ -85,7 +87,7 @@ def load_broker(
         size_min, size_max = parse_sizes(size)
         plan = Plan(
             tuple(map(parse_url, url or [DEFAULT_URL])), producers, consumers, queues,
-            size_min, size_max, rate, persistent, durable, confirms, prefetch, ack_every,
+            size_min, size_max, rate, persistent, durable, exclusive, confirms, prefetch, ack_every,
             subscribers, connections, bindings, bound_queues, idle, seconds, warm_up, patience,
             dict(map(_argument, queue_argument or [])), tuple(pid or []), processes,
         )  # fmt: skip

@@ -33,6 +33,9 @@ PersistentOption = Annotated[
     bool, typer.Option("--persistent", help="Persistent messages, durable queues.")
 ]
 DurableOption = Annotated[bool, typer.Option("--durable", help="Durable queues.")]
+ExclusiveOption = Annotated[
+    bool, typer.Option("--exclusive", help="Exclusive queues, one for each consumer.")
+]
 ConfirmsOption = Annotated[
     int | None,
     typer.Option("--confirms", metavar="WINDOW", help="Confirms; so many may be outstanding."),
