@@ -28,6 +28,7 @@ from fedq.core.errors import ConnectionViolation
 READ_BYTES: Final = 1 << 18
 #: Rounds, or parts of them, that a producer sends per turn at most: others want their turn, too.
 _SENDS_MAX: Final = 4
+_LATE_MAX: Final = 8
 
 
 class Measure:
@@ -133,7 +134,8 @@ class Producer(Client):
         self._sent_times: deque[tuple[int, int]] = deque()
         self._partial = b""
         self._acks = AckRun(CHANNEL)
-        self._held_since_ns = 0
+        #: Since when the broker keeps from sending what is due; None when it does not.
+        self._held_since_ns: int | None = None
 
     def start(self, pace: Pace | None) -> None:
         """From now on messages are due: by the pace, or at once."""
@@ -152,25 +154,29 @@ class Producer(Client):
         `deliveries_allowed`: how many more deliveries the broker may owe.
         """
         if self._unsent is not None and not self.flush():
-            self._held_since_ns = self._held_since_ns or now_ns
+            self._hold(now_ns)
             return -1
         for _ in range(_SENDS_MAX):
             count = self.block.size if self._pace is None else self._pace.due(now_ns) - self.sent
             if count <= 0:
                 assert self._pace is not None
-                self._held_since_ns = 0
+                self._held_since_ns = None
                 return self._pace.time_of(self.sent)
             if self._window is not None:
                 count = min(count, self._window - self.unconfirmed)
             if count > 0:
                 count = self._within(count, deliveries_allowed)
             if count <= 0:
-                self._held_since_ns = self._held_since_ns or now_ns
+                self._hold(now_ns)
                 return -1
             deliveries_allowed -= self._send(count, now_ns)
             if self._unsent is not None:
                 return -1
         return 0
+
+    def _hold(self, now_ns: int) -> None:
+        if self._held_since_ns is None:
+            self._held_since_ns = now_ns
 
     def _within(self, count: int, deliveries_allowed: int) -> int:
         """How many of the next messages keep within the deliveries that may be owed."""
@@ -192,12 +198,14 @@ class Producer(Client):
     def _send(self, count: int, now_ns: int) -> int:
         """Sends up to so many messages; returns how many deliveries they are.
 
-        What was due earlier, and was held back by the broker, counts as sent when it was due.
+        What was due earlier, and was held back by the broker, counts as sent when it was due; so
+        not many of these go at once, as all have the time of the first.
         """
-        count = self.block.room(self.sent, count)
         time_ns = now_ns
-        if self._held_since_ns and self._pace is not None:
+        if self._held_since_ns is not None and self._pace is not None:
+            count = min(count, _LATE_MAX)
             time_ns = min(now_ns, max(self._pace.time_of(self.sent), self._held_since_ns))
+        count = self.block.room(self.sent, count)
         data = self.block.take(self.sent, count, time_ns)
         first = self.sent % self.block.size
         owed = self._owed[first + count] - self._owed[first]

@@ -15,6 +15,7 @@ from typing import Final
 
 from fedq.amqp.frames import FRAME_HEARTBEAT, FRAME_METHOD, scan_frame
 from fedq.amqp.methods import Method, decode_method
+from fedq.core.errors import FRAME_ERROR, ConnectionViolation
 
 TAG_BYTES: Final = 8
 FRAME_BYTES_MAX: Final = 131_072
@@ -23,6 +24,7 @@ _deliver: Final = struct.Struct(">BHIIB")
 _header: Final = struct.Struct(">BHIIQ")
 _stamp: Final = struct.Struct("<QQ")
 _DELIVER: Final = 60 << 16 | 60
+_DELIVER_IDS: Final = b"\0\x3c\0\x3c"
 _BASIC_HEADER: Final = 60 << 16
 #: The smallest delivery: a method frame of 32 bytes, a header frame of 22, a body frame of 24.
 _DELIVERY_BYTES_MIN: Final = 78
@@ -65,13 +67,17 @@ class Reader:
         while at < len(data):
             # Not a whole delivery: another method, a heartbeat, or the rest of the data.
             found = scan_frame(data, at, FRAME_BYTES_MAX)
-            if found is None or _is_deliver(data, at):
+            if found is None:
                 break
             kind, _, start, end = found
+            if data.startswith(_DELIVER_IDS, start):
+                if not _is_whole(data, at):
+                    break
+                raise ConnectionViolation(FRAME_ERROR, "a delivery that is not the generator's")
             if kind == FRAME_METHOD:
                 batch.methods.append(decode_method(data[start:end]))
             elif kind != FRAME_HEARTBEAT:
-                break
+                raise ConnectionViolation(FRAME_ERROR, "a content that no delivery announces")
             at = self._cut(data, batch, end + 1)
         self.partial = data[at:] if at else data
         return batch
@@ -91,7 +97,9 @@ class Reader:
             kind, _, length, ids, body_size = unpack_header(data, header_at)
             body_at = header_at + 8 + length
             end = body_at + 8 + body_size
-            if kind != 2 or ids != _BASIC_HEADER or end > size or data[end - 1] != 0xCE:
+            if kind != 2 or ids != _BASIC_HEADER or body_size < 16:
+                break
+            if end > size or data[end - 1] != 0xCE:
                 break
             whole = end - at
             alike = alike + 1 if whole == before else 1
@@ -126,8 +134,14 @@ class Reader:
         return at
 
 
-def _is_deliver(data: bytes, at: int) -> bool:
-    return data[at : at + 1] == b"\1" and data[at + 7 : at + 11] == b"\0\x3c\0\x3c"
+def _is_whole(data: bytes, at: int) -> bool:
+    """Whether the three frames of a delivery are there. Raises `ConnectionViolation`."""
+    for _ in range(3):
+        found = scan_frame(data, at, FRAME_BYTES_MAX)
+        if found is None:
+            return False
+        at = found[3] + 1
+    return True
 
 
 def _alike(data: bytes, at: int, size: int, marks: Sequence[int]) -> int:

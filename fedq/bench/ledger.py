@@ -56,14 +56,21 @@ class Sequence:
         self.out_of_order = 0
         self._holes: dict[int, None] = {}
 
+    def take_next(self, numbers: list[int], base: int) -> bool:
+        """Takes all, if they are the next ones; `base` is what the producer adds to them."""
+        if self._members.gaps is not None:
+            return False
+        first, size = base + self.due, len(numbers)
+        if numbers != list(range(first, first + size)):
+            return False
+        self.count += size
+        self.due += size
+        return True
+
     def take(self, values: Values[int]) -> None:
         """These sequence numbers came, in this order."""
-        size = len(values)
-        self.count += size
+        self.count += len(values)
         gaps, due = self._members.gaps, self.due
-        if gaps is None and values == list(range(due, due + size)):
-            self.due = due + size
-            return
         mask = self._members.size - 1
         for value in values:
             if value != due:
@@ -115,16 +122,8 @@ class Ledger:
         """These messages came, in this order."""
         if self._single is not None:
             producer, sequence = self._single
-            base = producer << PRODUCER_SHIFT
-            if not base:
-                sequence.take(numbers)
+            if sequence.take_next(numbers, producer << PRODUCER_SHIFT):
                 return
-            if numbers[0] >= base and max(numbers) >> PRODUCER_SHIFT == producer:
-                sequence.take([number - base for number in numbers])
-                return
-        self._take_mixed(numbers)
-
-    def _take_mixed(self, numbers: list[int]) -> None:
         runs: dict[int, list[int]] = {producer: [] for producer in self.sequences}
         for number in numbers:
             if (run := runs.get(number >> PRODUCER_SHIFT)) is not None:

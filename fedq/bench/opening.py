@@ -1,8 +1,9 @@
 """Opens many connections at once, each with a script of requests, and fails with a sentence.
 
 In: for each connection a target, a script of methods and what to do with the socket when all have
-been answered. The handshake is three exchanges; the script is one write whose replies are counted
-off. At most `TOGETHER_MAX` connections are being opened at any time.
+been answered. The handshake is three exchanges; the script is one write, whose replies are counted
+off in any order, as some brokers answer *consume* from elsewhere than the rest. At most
+`TOGETHER_MAX` connections are being opened at any time.
 
 Every wait has a deadline that moves with each answer.
 """
@@ -11,7 +12,7 @@ import errno
 import select
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ def goodbye(connected: socket.socket) -> None:
 class _Half:
     """A connection that is being opened."""
 
-    __slots__ = ("answers", "data", "opening", "script", "socket", "unsent")
+    __slots__ = ("answers", "data", "left", "opening", "script", "socket", "unsent")
 
     def __init__(self, opening: Opening, descriptor: socket.socket) -> None:
         self.opening = opening
@@ -95,10 +96,10 @@ class _Half:
         self.data = b""
         self.unsent = memoryview(_HEADER)
         self.script = b"".join(encode_method(step.channel, step.request) for step in opening.steps)
-        #: What is still to come, as (class id, method id), mostly in order.
-        self.answers: deque[tuple[int, int]] = deque(
-            [*_HANDSHAKE, *(ids_of(step.answer()) for step in opening.steps)]
-        )
+        #: What is still to come, as (class id, method id), and how often.
+        self.answers = Counter(ids_of(step.answer()) for step in opening.steps)
+        self.answers.update(_HANDSHAKE)
+        self.left = self.answers.total()
 
 
 _START: Final = ids_of(methods.ConnectionStart())
@@ -143,7 +144,7 @@ class Opener:
         half = next(iter(self._halves.values()))
         raise BrokerFailure(
             f"{half.opening.who} at {half.opening.target.place}: no answer within "
-            f"{self._patience_s:g} s; {len(half.answers)} replies did not come, and "
+            f"{self._patience_s:g} s; {half.left} replies did not come, and "
             f"{len(self._waiting) + len(self._halves)} connections are not ready"
         )
 
@@ -184,10 +185,10 @@ class Opener:
             at = end + 1
             if kind == FRAME_METHOD:
                 self._answered(half, half.data[start:end])
-                if not half.answers:
+                if half.left == 0:
                     break
         half.data = half.data[at:]
-        if not half.answers:
+        if half.left == 0:
             assert not half.data, "nothing may come before anything was asked for"
             self._poll.unregister(half.socket)
             del self._halves[half.socket.fileno()]
@@ -195,13 +196,12 @@ class Opener:
 
     def _answered(self, half: _Half, payload: bytes) -> None:
         ids = frame_ids(payload)
-        # RabbitMQ's queues answer basic.consume themselves: other replies may overtake that one.
-        is_due = ids == half.answers[0] if ids in _HANDSHAKE else ids in half.answers
-        if not is_due:
+        if not half.answers[ids]:
             method = decode_method(payload)
             text = refusal_of(method) or f"an unexpected {type(method).__name__}"
             raise BrokerFailure(f"{_name(half.opening)}: {text}")
-        half.answers.remove(ids)
+        half.answers[ids] -= 1
+        half.left -= 1
         self._answers += 1
         target = half.opening.target
         if ids == _START:

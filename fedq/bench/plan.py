@@ -201,6 +201,10 @@ class Plan:
             (clients > 0, "nothing to do: give producers, consumers, subscribers or --idle"),
             (self.seconds > 0, "--seconds: more than 0"),
             (self.warm_up_s >= 0, "--warm-up: 0 or more"),
+            (self.patience_s > 0, "--patience: more than 0"),
+            (self.idle >= 0, "--idle: 0 or more connections"),
+            (self.subscribers >= 0, "--subscribers: 0 or more"),
+            (self.bindings >= 0, "--bindings: 0 or more"),
             (1 <= self.processes <= 64, "--processes: 1 to 64"),
             (1 <= self.bound_queues <= max(self.bindings, 1), "--bound-queues: 1 to --bindings"),
         )  # fmt: skip

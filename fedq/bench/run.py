@@ -103,6 +103,7 @@ class Run:
             self._measure()
             self._finish()
         finally:
+            self._take_counts()
             self._end_children()
             if is_declared:
                 self._clean_up()
@@ -201,7 +202,7 @@ class Run:
         for child in self._children:
             child.pipe.send(("stop",))
         sent = self._collect("sent", "waiting for confirms", self._plan.patience_s)
-        result, board = self.result, self._board
+        board = self._board
         if len(sent) < len(self._children):
             missing = board.total(Cell.PUBLISHED) - board.total(Cell.CONFIRMED)
             raise BrokerFailure(
@@ -216,10 +217,6 @@ class Run:
         for child in self._children:
             child.pipe.send(("end", totals))
         self._report(self._collect("report", "reporting", _END_S))
-        result.published = board.total(Cell.PUBLISHED)
-        result.confirmed = board.total(Cell.CONFIRMED)
-        result.refused = board.total(Cell.REFUSED)
-        result.delivered = board.total(Cell.DELIVERED)
 
     def _drain(self) -> None:
         """Waits until everything was delivered and nothing more comes, or patience ends."""
@@ -267,6 +264,13 @@ class Run:
             for earlier, later in zip(before.busiest_cpu_s, after.busiest_cpu_s, strict=True)
         )
         result.generator_share = busiest / result.seconds
+
+    def _take_counts(self) -> None:
+        result, board = self.result, self._board
+        result.published = board.total(Cell.PUBLISHED)
+        result.confirmed = board.total(Cell.CONFIRMED)
+        result.refused = board.total(Cell.REFUSED)
+        result.delivered = board.total(Cell.DELIVERED)
 
     def _report(self, reports: list[Report]) -> None:
         if len(reports) < len(self._children):

@@ -1,6 +1,7 @@
 """What `fedq bench` shows people: a line of progress on stderr, and the table of the result.
 
-On a terminal the line is written over and over; elsewhere a new one comes every few seconds.
+On a terminal the line is written over and over; elsewhere a new one comes with each phase, and
+every few seconds.
 """
 
 import sys
@@ -24,6 +25,7 @@ class ProgressLine:
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
         self._shown_s = 0.0
+        self._phase = ""
         self._has_open_line = False
 
     def __enter__(self) -> Self:
@@ -50,8 +52,8 @@ class ProgressLine:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
             self._has_open_line = True
-        elif time.monotonic() - self._shown_s >= _LINE_EVERY_S:
-            self._shown_s = time.monotonic()
+        elif self._phase != progress.phase or time.monotonic() - self._shown_s >= _LINE_EVERY_S:
+            self._phase, self._shown_s = progress.phase, time.monotonic()
             sys.stderr.write(text + "\n")
 
 

@@ -1,0 +1,1 @@
+"""The load generator's parts: bytes, numbers and times, without a broker."""
