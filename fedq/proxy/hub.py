@@ -29,6 +29,8 @@ from fedq.core.limits import credit_window_max, delivery_batch_max
 
 #: Appetite per remote fragment from which on credit stands.
 PLENTIFUL = 50
+#: Tickets that are kept in vain, besides as many as there are consumers.
+_TICKETS_SLACK = 32
 
 
 class Taker(Protocol):
@@ -173,10 +175,18 @@ class Hub(Generic[C]):
             if consumer.awake:
                 consumer.awake = False
                 self._rings[consumer.priority].remove(consumer)
+            ring = self._rings.get(consumer.priority)
+            if ring is not None and not ring:
+                # There are as many priorities as clients like: only those in use have a ring.
+                del self._rings[consumer.priority]
         self.consumers.remove(consumer)
         if len(self.consumers) == 1:
             self.consumers[0].awake = False
             self._rings, self._tickets, self._void_tickets = {}, [], {}
+        elif len(self._tickets) > 2 * len(self.consumers) + _TICKETS_SLACK:
+            # Those of consumers that left lie behind one that stays.
+            self._tickets = sorted(other.ticket for other in self.consumers)
+            self._void_tickets = {}
         if self.ranked:
             self.ranked = any(other.priority for other in self.consumers)
         self.void_credit()

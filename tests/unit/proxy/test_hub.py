@@ -1,5 +1,7 @@
 """Who is next on a node, and how much is asked of fragments elsewhere."""
 
+import tracemalloc
+
 import pytest
 
 from fedq.core.ids import FragmentId
@@ -185,3 +187,24 @@ def test_the_highest_priority_with_appetite_is_served_alone() -> None:
     assert made.ready() == [high], "nobody has said that it takes more"
     made.wake(higher)
     assert made.ready() == [higher]
+
+
+def test_consumers_that_came_and_went_leave_nothing_behind_beside_those_that_stay() -> None:
+    made = hub(1, 1)
+
+    def come_and_go(first: int) -> None:
+        for number in range(first, first + 500):
+            guest = Consumer(number % 2, priority=number, ticket=number)
+            made.add(guest)
+            made.ready()
+            made.remove(guest)
+
+    come_and_go(1)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    come_and_go(501)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 20_000
+    assert made.ticket == 0
+    assert len(made.ready()) == 2
