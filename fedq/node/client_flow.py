@@ -34,7 +34,7 @@ from fedq.core.errors import (
     ConnectionViolation,
 )
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import handshake_frame_bytes_max
+from fedq.core.limits import fan_out_per_turn_max, handshake_frame_bytes_max
 from fedq.node.access import Access
 from fedq.node.answers import Answers, capability
 from fedq.node.basic_requests import BasicRequests
@@ -64,8 +64,9 @@ class ClientFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_blocked", "_fenced", "_handlers", "_late", "_wakes", "access", "answers", "basic",
-        "consuming", "permissions", "publishing", "queues", "settings", "state",
+        "_blocked", "_fanning", "_fenced", "_handlers", "_late", "_wakes", "access", "answers",
+        "basic", "consuming", "fan_out_max", "permissions", "publishing", "queues", "settings",
+        "state",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +90,10 @@ class ClientFlow:
         self._wakes: list[tuple[int, ConnectionId]] = []
         #: Channels whose requests wait until this node serves.
         self._fenced: dict[Channel, None] = {}
+        #: Deliveries to private queues in one turn.
+        self.fan_out_max = fan_out_per_turn_max
+        #: Channels whose publishes fan out so widely that they go on in the next turn, in order.
+        self._fanning: dict[Channel, None] = {}
         #: What new connections hear at once: why this node is blocked.
         self._blocked: dict[str, str] = {}
         self._handlers: dict[type, Handler] = {
@@ -240,7 +245,9 @@ class ClientFlow:
             return
         try:
             if isinstance(command, Publishes):
-                self.publishing.on_publishes(channel, command.batch)
+                left = self.publishing.on_publishes(channel, command.batch)
+                if left:
+                    self._go_on_later(channel, Publishes(command.channel, left))
             elif isinstance(command, Settles):
                 self.consuming.on_settles(channel, command.batch)
             else:
@@ -264,6 +271,27 @@ class ClientFlow:
             )
         self.permissions.check(channel, method)
         handler(channel, method)
+
+    def _go_on_later(self, channel: Channel, left: Publishes) -> None:
+        """The turn has had enough of fan-out: the channel's other publishes come in the next one.
+
+        Nobody waits for an answer of the cluster, so nothing is ever given up.
+        """
+        channel.waiting = True
+        self.state.waiting.pop(channel, None)
+        _backlog_of(channel).appendleft(left)
+        self._fanning[channel] = None
+        self.state.hold_reading(channel.client, "backlog")
+
+    def begin_turn(self) -> None:
+        """Publishes that the last turn left over come before all that is new."""
+        self.state.fan_out_room = self.fan_out_max
+        fanning, self._fanning = self._fanning, {}
+        for channel in fanning:
+            if self.state.fan_out_room <= 0:
+                self._fanning[channel] = None
+            elif not channel.closed:
+                self._resume(channel)
 
     def on_serving(self) -> None:
         """The map is current again: requests that waited for it are answered."""
@@ -431,18 +459,29 @@ class ClientFlow:
         self.state.dirty_clients[channel.client] = None
 
     def drain(self) -> bool:
-        """Every connection's bytes of this turn, as one write each; true if more is to come."""
-        state = self.state
+        """Every connection's bytes of this turn, as one write each; true if more is to come.
+
+        Those that hear nothing but a fan-out come last: they are many, and the others answers.
+        """
+        state, writes = self.state, self.state.out.writes
         clients, state.dirty_clients = state.dirty_clients, {}
         for client in clients:
             machine = client.machine
             client.delivered_bytes = 0
             if machine.parts:
-                state.out.writes[client.connection] = machine.parts
+                writes[client.connection] = machine.parts
                 machine.parts = []
             if machine.closed:
                 state.out.closes[client.connection] = machine.was_left
-        return state.wake_sated()
+        state.out.urgent = len(writes)
+        clients, state.fanned_clients = state.fanned_clients, {}
+        for client in clients:
+            machine = client.machine
+            client.delivered_bytes = 0
+            if machine.parts:
+                writes[client.connection] = machine.parts
+                machine.parts = []
+        return state.wake_sated() or bool(self._fanning)
 
 
 def _backlog_of(channel: Channel) -> deque[Publishes | Settles | Request]:

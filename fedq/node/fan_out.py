@@ -21,7 +21,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from fedq.amqp.deliveries import deliver_prefix, deliver_suffix, pack_tag
-from fedq.core.limits import KIB, delivery_bytes_per_turn_max
+from fedq.core.limits import (
+    KIB,
+    delivery_bytes_per_turn_max,
+    fan_out_bytes_per_delivery,
+)
 from fedq.core.message import FLAG_DELAYED, FLAG_SEEN
 from fedq.node.state import Client, NodeState
 
@@ -53,7 +57,7 @@ class FanOut:
         left: list[int] = []
         count, is_long = len(messages), size > _COPIED_BYTES_MAX * len(messages)
         route_size = messages[0][1] << 8 | messages[0][2]
-        queues, dirty = self.state.private_by_id, self.state.dirty_clients
+        queues, fanned = self.state.private_by_id, self.state.fanned_clients
         run = _Run(messages)
         # Of the consumer before: most are like it.
         channel_number = frame_bytes_max = tag = -1
@@ -91,7 +95,7 @@ class FanOut:
                 data = consumer.head.join(tails)
                 machine.parts.append(data)
                 client.delivered_bytes += len(data)
-            dirty[client] = None
+            fanned[client] = None
             if client.delivered_bytes >= delivery_bytes_per_turn_max:
                 self.state.sated[client] = None
         return left
@@ -124,3 +128,8 @@ class _Run:
         for tag, suffix in enumerate(self._suffixes, last_tag + 1):
             parts += (head + pack_tag(tag), suffix)
         return parts
+
+
+def weight_of(numbers: Sequence[int], message: bytes) -> int:
+    """What a message for these private queues takes of a turn's room for fan-out."""
+    return len(numbers) * (1 + len(message) // fan_out_bytes_per_delivery)

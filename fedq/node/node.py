@@ -166,6 +166,7 @@ class Node:
         self.state.now_ms = now_ms
         if self._started_ms is None:
             self._started_ms = now_ms
+        self.clients.begin_turn()
 
     @property
     def uptime_ms(self) -> int:

@@ -26,12 +26,15 @@ class NodeOut:
 
     __slots__ = (
         "again", "closes", "drop_segments", "fatal", "journal", "linger", "peers", "proposals",
-        "reading", "story", "writes",
+        "reading", "story", "urgent", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
         #: Parts for each client connection, in order.
         self.writes: dict[ConnectionId, list[bytes]] = {}
+        #: How many of them, from the first one on, should not wait behind the others: these are
+        #: many, and get deliveries of a fan-out.
+        self.urgent = 0
         #: Connections to close once their parts are written. True: the client was told that it may
         #: hang up, and is to do so first.
         self.closes: dict[ConnectionId, bool] = {}
@@ -55,6 +58,7 @@ class NodeOut:
     def clear(self) -> None:
         """Empties the lanes after the driver has taken everything."""
         self.writes = {}
+        self.urgent = 0
         self.closes = {}
         self.reading = {}
         self.peers = {}

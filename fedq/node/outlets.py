@@ -15,7 +15,7 @@ from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
 from fedq.core.message import FLAG_DELAYED, with_flag
 from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
 from fedq.node.admission import Admission
-from fedq.node.fan_out import FanOut
+from fedq.node.fan_out import FanOut, weight_of
 from fedq.node.publishing import (
     mark_settled,
     on_publishes_done,
@@ -86,6 +86,8 @@ class Outlets:
             if publisher.full and channel is not None:
                 self._pause(channel, publisher)
         private = reach.private
+        if private:
+            self.state.fan_out_room -= sum(weight_of(private, message) for message in stored)
         if private and channel is not None:
             private = self.fan_out.deliver(private, stored, channel.client)
         for number in private:

@@ -29,6 +29,7 @@ from fedq.core.message import (
     split,
     split_route,
 )
+from fedq.node.fan_out import weight_of
 from fedq.node.outlets import Outlets, delayed
 from fedq.node.relay_flow import give_back, properties_of
 from fedq.node.state import Channel, Client, NodeState
@@ -56,16 +57,22 @@ class PublishFlow:
         #: Whether a client's user may write to an exchange.
         self.may_publish = may_publish
 
-    def on_publishes(self, channel: Channel, batch: Batch) -> None:
-        """A run of publishes of one channel; raises for those that are refused."""
-        client, router = channel.client, self.state.router
+    def on_publishes(self, channel: Channel, batch: Batch) -> Batch:
+        """A run of publishes of one channel; raises for those that are refused.
+
+        Returns what is left for the next turn: so much goes to private queues already.
+        """
+        client, state = channel.client, self.state
+        route_again = state.router.route
         client.publishes = True
-        if self.state.memory_full:
-            self.state.hold_reading(client, "memory")
-        for route, bits, messages in batch:
+        if state.memory_full:
+            state.hold_reading(client, "memory")
+        for index, (route, bits, messages) in enumerate(batch):
             is_mandatory = bits & MANDATORY != 0
             start, end = 0, len(messages)
             while start < end:
+                if state.fan_out_room <= 0:
+                    return [(route, bits, messages[start:]), *batch[index + 1 :]]
                 message = messages[start]
                 if bits & ~MANDATORY:
                     message, targets = self._look_at(channel, message, route, bits)
@@ -75,7 +82,7 @@ class PublishFlow:
                     end - start == 1
                     or bits & FLAGS_OF_NOTE
                     or not any(targets[:3])
-                    or router.route(client.vhost, route, properties_of(message)) is not targets
+                    or route_again(client.vhost, route, properties_of(message)) is not targets
                 ):
                     self._publish_run(channel, [message], targets, is_mandatory)
                     start += 1
@@ -83,8 +90,11 @@ class PublishFlow:
                 # The answer is kept, so it depends on the route alone. (That a message goes nowhere
                 # may be for its headers: all such answers are one.)
                 run = messages[start:] if start else messages
+                if targets.private:
+                    run = run[: max(1, state.fan_out_room // weight_of(targets.private, message))]
                 self._publish_run(channel, run, targets, is_mandatory)
-                break
+                start += len(run)
+        return []
 
     def _route(self, channel: Channel, message: bytes, route: bytes) -> Route:
         """The targets of a publish, which its client must be allowed to reach."""

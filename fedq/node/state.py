@@ -19,7 +19,7 @@ from fedq.core.ids import (
     Origin,
     QueueKey,
 )
-from fedq.core.limits import delivery_bytes_per_turn_max
+from fedq.core.limits import delivery_bytes_per_turn_max, fan_out_per_turn_max
 from fedq.core.peer_messages import PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Rng, derive
@@ -170,21 +170,8 @@ class Client:
     """One client connection."""
 
     __slots__ = (
-        "address",
-        "channels",
-        "connection",
-        "delivered_bytes",
-        "early",
-        "gone",
-        "held",
-        "machine",
-        "permitted",
-        "private",
-        "publishes",
-        "user",
-        "vhost",
-        "wake_ms",
-        "writable",
+        "address", "channels", "connection", "delivered_bytes", "early", "gone", "held", "machine",
+        "permitted", "private", "publishes", "user", "vhost", "wake_ms", "writable",
     )  # fmt: skip
 
     def __init__(self, connection: ConnectionId, machine: Connection, address: str) -> None:
@@ -398,6 +385,10 @@ class NodeState:
         self.dirty_queues: dict[QueueKey, None] = {}
         self.dirty_channels: dict[Channel, None] = {}
         self.dirty_clients: dict[Client, None] = {}
+        #: Those who got deliveries the short way (`fan_out`).
+        self.fanned_clients: dict[Client, None] = {}
+        #: How many more deliveries this turn's publishes may come to (`fan_out_per_turn_max`).
+        self.fan_out_room = fan_out_per_turn_max
         #: Memory holds more than it should: nothing is taken in.
         self.memory_full = False
         #: Answers to relays that wait until it does not any more.

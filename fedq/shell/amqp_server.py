@@ -131,10 +131,23 @@ class AmqpServer:
     # --- outlets of the driver ---
 
     def write(self, connection: ConnectionId, parts: list[bytes]) -> None:
-        """Sends the parts in one write, if the client is still there."""
+        """Sends the parts in one write, if the client is still there.
+
+        All in one place, without a call that could be saved: it runs once for each delivery.
+        """
         client = self._clients.get(connection)
-        if client is not None:
-            client.write(parts)
+        if client is None or client.is_closing or not client.is_introduced:
+            return
+        transport = client.transport
+        if transport.is_closing():
+            # The client has reset the connection, and nobody was told yet.
+            return
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif sum(map(len, parts)) <= _JOIN_BYTES_MAX:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
 
     def close(self, connection: ConnectionId, client_first: bool) -> None:
         """Closes once all is written; a client that does not take it is cut off.
@@ -275,8 +288,8 @@ class _Client(asyncio.Protocol):
     """One socket."""
 
     __slots__ = (
-        "_is_closing", "_is_held", "_is_reading", "_is_wanted", "_linger", "_securing", "_server",
-        "_tls", "_transport", "connection", "is_introduced",
+        "_is_held", "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
+        "connection", "is_closing", "is_introduced", "transport",
     )  # fmt: skip
 
     def __init__(self, server: AmqpServer, connection: ConnectionId) -> None:
@@ -284,11 +297,12 @@ class _Client(asyncio.Protocol):
         #: Whether the node knows it.
         self.is_introduced = False
         self._server = server
-        self._transport: asyncio.Transport
+        #: Set when the node knows it.
+        self.transport: asyncio.Transport
         self._tls: ClientSecurity | None = None
         #: The TLS handshake, while it lasts.
         self._securing: asyncio.Task[None] | None = None
-        self._is_closing = False
+        self.is_closing = False
         #: Read while the node wants its bytes and the pass has room for them.
         self._is_wanted = True
         self._is_held = False
@@ -317,35 +331,35 @@ class _Client(asyncio.Protocol):
     # --- what the event loop reports ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport.set_write_buffer_limits(high=write_buffer_bytes_max)
+        self.transport.set_write_buffer_limits(high=write_buffer_bytes_max)
         name = None
         if self._tls is not None:
             name = self._tls.name_of(transport.get_extra_info("ssl_object"))
         elif not self._server.admit(self):
-            self._is_closing = True
-            self._transport.abort()
+            self.is_closing = True
+            self.transport.abort()
             return
         self.is_introduced = True
         self._server.introduce(self, transport.get_extra_info("peername"), name)
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_closing:
+        if not self.is_closing:
             self._server.on_bytes(self, data)
 
     def pause_writing(self) -> None:
-        if not self._is_closing:
+        if not self.is_closing:
             self._server.on_writable(self.connection, False)
 
     def resume_writing(self) -> None:
-        if not self._is_closing:
+        if not self.is_closing:
             self._server.on_writable(self.connection, True)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_closing = True
+        self.is_closing = True
         if self._linger is not None:
             self._linger.cancel()
         self._server.on_gone(self)
@@ -355,17 +369,7 @@ class _Client(asyncio.Protocol):
     @property
     def _is_over(self) -> bool:
         """Also true when the client has reset the connection and nobody was told yet."""
-        return not self.is_introduced or self._is_closing or self._transport.is_closing()
-
-    def write(self, parts: list[bytes]) -> None:
-        if self._is_over:
-            return
-        if len(parts) == 1:
-            self._transport.write(parts[0])
-        elif sum(map(len, parts)) <= _JOIN_BYTES_MAX:
-            self._transport.write(b"".join(parts))
-        else:
-            self._transport.writelines(parts)
+        return not self.is_introduced or self.is_closing or self.transport.is_closing()
 
     def set_reading(self, wanted: bool) -> None:
         self._is_wanted = wanted
@@ -381,9 +385,9 @@ class _Client(asyncio.Protocol):
             return
         self._is_reading = should
         if should:
-            self._transport.resume_reading()
+            self.transport.resume_reading()
         else:
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def close(self, client_first: bool) -> None:
         if self._is_over:
@@ -391,7 +395,7 @@ class _Client(asyncio.Protocol):
         # What still comes is discarded, so there is no bound to it either.
         self._is_held = False
         self.set_reading(True)
-        self._is_closing = True
+        self.is_closing = True
         if client_first:
             self._linger = asyncio.get_running_loop().call_later(farewell_s, self._hang_up)
         else:
@@ -399,17 +403,17 @@ class _Client(asyncio.Protocol):
 
     def _hang_up(self) -> None:
         loop = asyncio.get_running_loop()
-        self._linger = loop.call_later(linger_s, self._transport.abort)
-        if self._transport.can_write_eof():
+        self._linger = loop.call_later(linger_s, self.transport.abort)
+        if self.transport.can_write_eof():
             # Not `close`: unread bytes of the client would make the kernel reset the connection,
             # and the client would lose the reason that was just sent. Its own end follows.
-            self._transport.write_eof()
+            self.transport.write_eof()
         else:
-            self._transport.close()
+            self.transport.close()
 
     def abort(self) -> None:
-        self._is_closing = True
+        self.is_closing = True
         if self._securing is not None:
             self._securing.cancel()
         else:
-            self._transport.abort()
+            self.transport.abort()

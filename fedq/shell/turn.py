@@ -13,7 +13,8 @@ nothing that the node still wanted leaves any more, and no input reaches it.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final, NamedTuple, ParamSpec, Protocol
 
 from fedq.core.ids import ConnectionId, NodeId
@@ -23,10 +24,11 @@ from fedq.node.outbox import NodeOut
 from fedq.proxy.links import LINGER_MS
 
 tick_ms: Final = 50
-#: Connections written to before the event loop gets to look at something else.
+#: Connections written to before the event loop gets to look at something else, but for those that
+#: are urgent: these come first, and as many of them at most.
 writes_per_pass_max: Final = 500
 #: With more waiting, a pass takes this share of them, so that the backlog cannot grow for ever.
-_BACKLOG_SHARE: Final = 8
+_BACKLOG_SHARE: Final = 16
 
 logger = logging.getLogger("fedq.node")
 
@@ -185,7 +187,7 @@ class Turn:
         # The lanes are taken first, so that an outlet that leads to an input cannot lose it.
         journal, drops, peers = out.journal, out.drop_segments, out.peers
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
-        again = out.again
+        urgent, again = out.urgent, out.again
         if out.linger and self._lingering is None:
             self._lingering = self._loop.call_later(LINGER_MS / 1_000, self._on_linger_due)
         out.clear()
@@ -197,7 +199,7 @@ class Turn:
         for peer, frames in peers.items():
             outlets.send(peer, frames)
         if writes:
-            self._write(writes)
+            self._write(writes, urgent)
         for connection, client_first in closes.items():
             self._write_rest(connection)
             outlets.close(connection, client_first)
@@ -210,23 +212,35 @@ class Turn:
 
     # --- writes, in passes ---
 
-    def _write(self, writes: dict[ConnectionId, list[bytes]]) -> None:
-        if not self._backlog and len(writes) <= writes_per_pass_max:
-            write = self._outlets.write
+    def _write(self, writes: dict[ConnectionId, list[bytes]], urgent: int) -> None:
+        backlog, write = self._backlog, self._outlets.write
+        if not backlog and len(writes) <= writes_per_pass_max:
             for connection, parts in writes.items():
                 write(connection, parts)
             return
-        backlog = self._backlog
-        for connection, parts in writes.items():
+        if not backlog and not urgent:
+            # All of them wait, in their order. What is left of an order leads to nothing.
+            self._backlog, self._backlog_order = writes, deque(writes)
+        else:
+            urgent = min(urgent, writes_per_pass_max)
+            for connection, parts in islice(writes.items(), urgent):
+                self._write_rest(connection)
+                write(connection, parts)
+            self._put_off(islice(writes.items(), urgent, None))
+        if self._backlog and not self._pumping:
+            self._pump()
+
+    def _put_off(self, writes: Iterable[tuple[ConnectionId, list[bytes]]]) -> None:
+        """Parts that wait, behind those of the same connection or all others."""
+        backlog, order = self._backlog, self._backlog_order
+        for connection, parts in writes:
             waiting = backlog.get(connection)
             if waiting is None:
                 # Owned by the node no longer, so it may grow here.
                 backlog[connection] = parts
-                self._backlog_order.append(connection)
+                order.append(connection)
             else:
                 waiting.extend(parts)
-        if not self._pumping:
-            self._pump()
 
     def _pump(self) -> None:
         self._pumping = False

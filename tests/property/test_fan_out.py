@@ -1,11 +1,12 @@
 """The short way to private queues against the long one: clients hear the same, in the same order.
 
-Two nodes get the same inputs. One of them hands nothing out the short way. Each step is what one
-client says at once, or what befalls its socket; after it, what every client has heard is compared,
-and in the end what the queues still hold.
+Two nodes get the same inputs. One of them hands nothing out the short way; the other may do so
+little in one turn that a run of publishes takes several. Each step is what one client says at once,
+or what befalls its socket; after it, what every client has heard is compared, and in the end what
+the queues still hold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hypothesis import given
@@ -32,7 +33,7 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.amqp.values import FieldTable
-from fedq.core.limits import delivery_bytes_per_turn_max
+from fedq.core.limits import delivery_bytes_per_turn_max, fan_out_per_turn_max
 from fedq.node.fan_out import FanOut
 from fedq.node.state import Client as NodeClient
 from tests.unit.amqp.wire import Content, publish
@@ -137,10 +138,13 @@ steps = st.tuples(
 class Side:
     """One of the two nodes, with its clients."""
 
-    def __init__(self, short: bool) -> None:
+    def __init__(self, room: int | None) -> None:
+        """`room`: for fan-out in one turn; None: nothing goes the short way."""
         self.cluster = Cluster()
         node = self.cluster.node("n1")
-        if not short:
+        if room is not None:
+            node.clients.fan_out_max = room
+        else:
             node.outlets.fan_out = node.relays.fan_out = LongWay(node.state)
         self.clients = [self.cluster.client(channels=CHANNELS) for _ in range(CLIENTS)]
         for name, kind in ((FAN, "fanout"), (DIRECT, "direct")):
@@ -212,11 +216,12 @@ def by_consumer(said: list[Said]) -> ByConsumer:
     return others, tags, deliveries
 
 
-@given(st.lists(steps, max_size=12))
-def test_nobody_hears_which_way_a_message_went(
-    script: list[tuple[int, int, list[Word] | Writable]],
-) -> None:
-    short, long = Side(True), Side(False)
+Step = tuple[int, int, list[Word] | Writable]
+
+
+def compare(script: Iterable[Step], room: int) -> None:
+    """Plays the script on both sides."""
+    short, long = Side(room), Side(None)
     for step in script:
         short.step(*step)
         long.step(*step)
@@ -228,9 +233,27 @@ def test_nobody_hears_which_way_a_message_went(
             private.fragment.check()
 
 
+@given(st.lists(steps, max_size=12))
+def test_nobody_hears_which_way_a_message_went(script: list[Step]) -> None:
+    compare(script, fan_out_per_turn_max)
+
+
+@given(st.lists(steps, max_size=12), st.sampled_from([1, 3, 10]))
+def test_nobody_hears_how_many_turns_it_took(script: list[Step], room: int) -> None:
+    """One word at a time: a consumer that comes between two publishes may hear of the first one,
+    or not, as turns will have it."""
+    compare((step for each in script for step in words_of(each)), room)
+
+
+def words_of(step: Step) -> list[Step]:
+    """The same, said word by word."""
+    number, channel, said = step
+    return [step] if isinstance(said, Writable) else [(number, channel, [word]) for word in said]
+
+
 def test_the_short_way_is_taken() -> None:
     """Otherwise the comparison would compare nothing."""
-    side = Side(True)
+    side = Side(fan_out_per_turn_max)
     node = side.cluster.node("n1")
     before = [private.fragment.last for private in node.state.private.values()]
     side.step(0, 2, [Publish(FAN, "", PROPERTIES[0], 5, 3, False)])

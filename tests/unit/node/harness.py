@@ -150,13 +150,15 @@ class Cluster:
 
     # --- time ------------------------------------------------------------------------------------
 
+    def turn(self) -> bool:
+        """One turn of each node that has something to take in; false if none has."""
+        busy = [self._turn(host) for host in self.hosts.values()]
+        return any(busy)
+
     def settle(self) -> None:
         """Turns, at this moment, until nobody has anything left to say."""
         for _ in range(2_000):
-            busy = False
-            for host in self.hosts.values():
-                busy = self._turn(host) or busy
-            if not busy:
+            if not self.turn():
                 return
         raise AssertionError("the nodes never come to rest")
 

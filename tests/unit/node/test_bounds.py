@@ -18,7 +18,7 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
     encode_method,
 )
-from tests.unit.amqp.wire import publish
+from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Client, Cluster
 
 KIB = 1024
@@ -158,3 +158,44 @@ def test_subscribers_of_a_node_that_was_only_cut_off_miss_nothing() -> None:
     cluster.mend("n3")
     cluster.pass_ms(2_000)
     assert subscriber.deliveries() == ["at once", "while down"]
+
+
+def test_a_wide_fan_out_takes_several_turns_and_lets_others_speak_in_between() -> None:
+    cluster = Cluster()
+    publisher, other = cluster.client(), cluster.client()
+    readers = [cluster.client() for _ in range(4)]
+    for reader in readers:
+        reader.ask(QueueDeclare(exclusive=True), QueueDeclareOk)
+        reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk)
+        reader.ask(BasicConsume(no_ack=True), BasicConsumeOk)
+    publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+    cluster.node("n1").clients.fan_out_max = 6
+    # The second message to four queues is beyond one turn's share, and five are to come.
+    said = b"".join(publish(1, "amq.fanout", "", body.encode()) for body in "abcde")
+    publisher.write(said + encode_method(1, ChannelClose(200, "", 0, 0)))
+    progress: list[int] = []
+    while len(progress) < 20 and (not progress or progress[-1] < 5):
+        other.write(encode_method(1, ConfirmSelect()))
+        cluster.turn()
+        assert other.has(ConfirmSelectOk), "nobody waits for the fan-out of another"
+        other.said.clear()
+        progress.append(sum(isinstance(said, Content) for said in readers[-1].said))
+        assert is_read(publisher) == (progress[-1] == 5)
+    assert progress == [2, 4, 5]
+    cluster.settle()
+    assert [reader.deliveries() for reader in readers] == [list("abcde")] * 4
+    assert publisher.has(ChannelCloseOk)
+
+
+def test_a_fan_out_goes_on_when_its_publisher_has_gone() -> None:
+    cluster = Cluster()
+    publisher, reader = cluster.client(), cluster.client(channels=2)
+    for channel in (1, 2):
+        reader.ask(QueueDeclare(exclusive=True), QueueDeclareOk, channel)
+        reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk, channel)
+        reader.ask(BasicConsume(no_ack=True), BasicConsumeOk, channel)
+    cluster.node("n1").clients.fan_out_max = 1
+    publisher.write(b"".join(publish(1, "amq.fanout", "", body.encode()) for body in "abc"))
+    publisher.hang_up()
+    assert reader.deliveries(1) == reader.deliveries(2) == list("abc")
+    assert not cluster.node("n1").state.leaving

@@ -322,6 +322,34 @@ def test_a_fan_out_lets_the_loop_live() -> None:
     run(scenario())
 
 
+def test_answers_do_not_wait_behind_a_fan_out() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        many = {ConnectionId(number): [b"m"] for number in range(2, 5_001)}
+        overtaken = ConnectionId(4_000)
+
+        def fan_out(connection: ConnectionId, _: bytes) -> None:
+            out = driven.node.out
+            out.writes = {connection: [b"answer"], **many} if connection == C1 else {}
+            out.urgent = 1
+            if connection == overtaken:
+                out.writes = {connection: [b"answer"]}
+
+        driven.node.on("on_bytes", fan_out)
+        driven.turn.input(driven.node.on_bytes, C1, b"")
+        await asyncio.sleep(0)
+        assert driven.recorder.calls[0] == ("write", C1, [b"answer"])
+        driven.turn.input(driven.node.on_bytes, overtaken, b"")
+        await asyncio.sleep(0)
+        # Its own delivery, which still waited, comes before its answer.
+        mine = [call for call in driven.recorder.calls if call[1] == overtaken]
+        assert mine == [("write", overtaken, [b"m"]), ("write", overtaken, [b"answer"])]
+        assert len(driven.recorder.calls) < len(many)
+        await until(lambda: driven.recorder.parts_written() == len(many) + 2)
+
+    run(scenario())
+
+
 def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first() -> None:
     async def scenario() -> None:
         driven = Driven()
@@ -345,16 +373,20 @@ def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first() -> None:
     turns=st.lists(
         st.lists(st.tuples(st.integers(1, 8), st.binary(min_size=1, max_size=3)), max_size=12),
         max_size=8,
-    )
+    ),
+    urgent=st.lists(st.integers(0, 3), min_size=8, max_size=8),
 )
 @settings(max_examples=40, deadline=None)
-def test_bytes_of_a_connection_keep_their_order(turns: list[list[tuple[int, bytes]]]) -> None:
+def test_bytes_of_a_connection_keep_their_order(
+    turns: list[list[tuple[int, bytes]]], urgent: list[int]
+) -> None:
     async def scenario() -> None:
         driven = Driven()
         out = driven.node.out
-        for writes in turns:
+        for writes, first in zip(turns, urgent, strict=False):
             for number, data in writes:
                 out.writes.setdefault(ConnectionId(number), []).append(data)
+            out.urgent = min(first, len(out.writes))
             driven.turn.input(driven.node.on_tick)
             await asyncio.sleep(0)
         total = sum(len(writes) for writes in turns)
