@@ -4,13 +4,16 @@
 
 Writes a dated report (JSON, Markdown, SVG) to `loadtests/results/` when all works were measured, or
 when `--label` gives it a name. See loadtests/README.md. Exit code 0 even when an aim is missed:
-times are for people; 1 if a measurement of fedq did not finish; 2 for a wrong command line.
+times are for people; 1 if a measurement of fedq did not finish; 2 for a wrong command line; 130 if
+it was interrupted: brokers are ended then, too.
 """
 
 import argparse
 import datetime
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from rich.console import Console
@@ -27,11 +30,12 @@ from loadtests.macro.running import (
     kinds_to_measure,
     running_on,
 )
-from loadtests.macro.works import WORKS, Group, chosen
+from loadtests.macro.works import WORKS, Group, Work, chosen
 from tests.integration.harness import ROOT
 
 RESULTS: Final = ROOT / "loadtests" / "results"
 ROUNDS, SECONDS = 3, 4.0
+INTERRUPTED: Final = 130
 QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
 
 
@@ -65,11 +69,12 @@ def line_of(run: Run) -> str:
         value = figure.read(rounds, run.work)
         if value is not None:
             shown.append(f"{figure.name} {number(value)} {figure.unit}")
-    return f"{head} {'; '.join(shown)}; others used {run.others_share or 0:.0%}"
+    shown.append(f"others used {run.others_share or 0:.0%}")
+    return f"{head} {'; '.join(shown)}; {run.took_s:.0f} s"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measures, prints, writes."""
+    """Takes the command line apart."""
     options = parser().parse_args(arguments)
     screen = Console(highlight=False, soft_wrap=True)
     try:
@@ -81,8 +86,6 @@ def main(arguments: list[str] | None = None) -> int:
         for work in works:
             screen.print(f"{work.name:24} {work.about}: {' '.join(work.options)}", markup=False)
         return 0
-    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
-    seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     kinds = kinds_to_measure(options)
     if not kinds:
         screen.print("RabbitMQ is not installed: nothing to measure")
@@ -90,6 +93,15 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.only and kinds == ["fedq"]:
         screen.print("RabbitMQ is not installed: fedq is measured alone")
     allow_descriptors()
+    return measured(works, kinds, options, screen)
+
+
+def measured(
+    works: list[Work], kinds: list[str], options: argparse.Namespace, screen: Console
+) -> int:
+    """Measures, shows and writes the report; returns the exit code."""
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     about = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": facts(),
@@ -100,13 +112,20 @@ def main(arguments: list[str] | None = None) -> int:
     minutes = expected_s(works, kinds, rounds, seconds) / 60
     screen.print(f"{len(works)} works, {rounds} rounds: about {minutes:.0f} minutes")
     runs: list[Run] = []
-    for run in Rounds(works, kinds, rounds, seconds):
-        runs.append(run)
-        screen.print(line_of(run), markup=False)
+    is_interrupted = False
+    try:
+        for run in Rounds(works, kinds, rounds, seconds):
+            runs.append(run)
+            screen.print(line_of(run), markup=False)
+    except KeyboardInterrupt:
+        is_interrupted = True
+        screen.print("interrupted; so far:")
     report = results.summarise(works, kinds, runs, about)
     screen.print(results.terminal_table(report))
     if report["disturbance"]:
         screen.print(report["disturbance"], style="yellow")
+    if is_interrupted:
+        return INTERRUPTED
     is_whole = not options.works and not options.only
     label = options.label or ("quick" if options.quick else "bench") * is_whole
     if label:
@@ -116,5 +135,11 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if any(run.failure and run.kind == "fedq" for run in runs) else 0
 
 
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Ends the run as Ctrl-C does: no broker may be left."""
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, interrupt)
     sys.exit(main())

@@ -12,10 +12,12 @@ import argparse
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -24,7 +26,7 @@ from typing import Any, Final
 
 from loadtests.macro.brokers import Broker, FedqBroker, RabbitBroker, pinned
 from loadtests.macro.machine import Stretch, cores
-from loadtests.macro.works import Group, Work
+from loadtests.macro.works import Work
 from tests.integration.harness import environment
 
 #: Exit code of the generator when messages were lost, repeated or out of order.
@@ -50,6 +52,8 @@ class Run:
     failure: str = ""
     #: The part of the machine that neither broker nor generator used; None if unknown.
     others_share: float | None = None
+    #: With connecting and ending.
+    took_s: float = 0.0
 
 
 def allow_descriptors() -> None:
@@ -81,17 +85,24 @@ def generate(command: list[str], timeout_s: float) -> tuple[dict[str, Any], str]
     """What the generator measured, or why it did not."""
     # A quiet terminal: progress bars are for people.
     quiet = environment() | {"TERM": "dumb", "NO_COLOR": "1"}
-    try:
-        done = subprocess.run(
-            command, env=quiet, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {}, f"did not finish within {timeout_s:.0f} s"
-    said = last_words(done.stderr)
-    if done.returncode not in (0, WRONG_DELIVERIES) or not done.stdout.strip():
-        return {}, f"the generator ended with {done.returncode}: {said}"
-    outcome: dict[str, Any] = json.loads(done.stdout)
-    if done.returncode == WRONG_DELIVERIES:
+    # In a session of its own, because it may have processes of its own, and all have to end.
+    with subprocess.Popen(
+        command, env=quiet, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            printed, said = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return {}, f"did not finish within {timeout_s:.0f} s"
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    said = last_words(said)
+    if process.returncode not in (0, WRONG_DELIVERIES) or not printed.strip():
+        return {}, f"the generator ended with {process.returncode}: {said}"
+    outcome: dict[str, Any] = json.loads(printed)
+    if process.returncode == WRONG_DELIVERIES:
         return {}, f"messages were lost, repeated or out of order, or the broker ended: {said}"
     return outcome, ""
 
@@ -102,10 +113,10 @@ def measure(
     """One measurement on a broker that runs."""
     seconds *= work.times_longer
     command = generator_command(broker, work, seconds, kind, generator_cores)
-    stretch = Stretch(broker.pids)
+    stretch, began = Stretch(broker.pids), time.monotonic()
     outcome, failure = generate(command, seconds + work.warm_up_s + work.patience_s)
-    others = stretch.others_share()
-    return Run(work.name, kind, broker.name, number, outcome, failure, others)
+    others, took_s = stretch.others_share(), round(time.monotonic() - began, 2)
+    return Run(work.name, kind, broker.name, number, outcome, failure, others, took_s)
 
 
 class Rounds:
@@ -120,17 +131,16 @@ class Rounds:
 
     def __iter__(self) -> Iterator[Run]:
         for number in range(1, self._rounds + 1):
-            for group, works in groupby(self._works, lambda work: work.group):
+            for _, works in groupby(self._works, lambda work: work.group):
                 same_group = list(works)
                 for kind in self._kinds:
-                    yield from self._measured(number, group, same_group, kind)
+                    yield from self._measured(number, same_group, kind)
 
-    def _measured(
-        self, number: int, group: Group, works: Iterable[Work], kind: str
-    ) -> Iterator[Run]:
+    def _measured(self, number: int, works: list[Work], kind: str) -> Iterator[Run]:
         """The works of one group on one broker; a broker that broke is replaced."""
         core, generator_core = cores()
-        if group.nodes > 1:
+        nodes = works[0].group.nodes
+        if nodes > 1:
             core = generator_core = ""
         with ExitStack() as stack:
             broker: Broker | None = None
@@ -140,7 +150,7 @@ class Rounds:
                     broker = None
                 if broker is None:
                     try:
-                        broker = self._started(stack, kind, core, group.nodes)
+                        broker = self._started(stack, kind, core, nodes)
                     except (OSError, RuntimeError, AssertionError) as error:
                         failure = f"the broker did not start: … {last_words(str(error))}"
                         yield Run(work.name, kind, kind, number, failure=failure)

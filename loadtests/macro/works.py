@@ -27,13 +27,12 @@ class Group(Enum):
     TOPICS = "topics"
     FANOUT = "fanout"
     MANY = "many"
-    COPIES = "copies"
-    SPREAD = "spread"
+    CLUSTER = "cluster"
 
     @property
     def nodes(self) -> int:
         """How many nodes the broker has."""
-        return 3 if self in (Group.COPIES, Group.SPREAD) else 1
+        return 3 if self is Group.CLUSTER else 1
 
 
 class Row(NamedTuple):
@@ -208,7 +207,7 @@ def _copies() -> list[Work]:
         Work(
             f"copies-{count}",
             f"three nodes, {count} copies (RabbitMQ: quorum queue of 3), otherwise as persistent",
-            Group.COPIES, ("--size", "16", *RELIABLE), rows, fedq=replicas(count), rabbitmq=QUORUM,
+            Group.CLUSTER, ("--size", "16", *RELIABLE), rows, fedq=replicas(count), rabbitmq=QUORUM,
         )
         for count in (2, 3)
     ]  # fmt: skip
@@ -231,7 +230,7 @@ def _spread() -> list[Work]:
                 Work(
                     f"{kind}-{nodes}",
                     f"a cluster of three, 3 → 3, {about}, clients on {where}",
-                    Group.SPREAD,
+                    Group.CLUSTER,
                     ("--size", "16", "--producers", "3", "--consumers", "3", *options),
                     rows,
                     fedq=(*fedq, "--queue-argument", "x-fedq-fragments=3"), rabbitmq=rabbitmq,

@@ -1,15 +1,20 @@
 """`make bench` in small: brokers start, are loaded, measured, and reported; nothing is timed."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
-from loadtests.macro.__main__ import main
+from loadtests.macro.__main__ import INTERRUPTED, main
 from loadtests.macro.brokers import FedqBroker, RabbitBroker
 from loadtests.macro.running import measure
 from loadtests.macro.works import WORKS
+from tests.integration.harness import environment
+from tests.integration.waiting import until
 
 SHORT = ["--rounds", "1", "--seconds", "0.3"]
 
@@ -46,6 +51,29 @@ def test_a_broker_that_refuses_the_work_is_a_failure_with_words(tmp_path: Path) 
         run = measure(broker, work, "fedq", 1, 0.3, "")
     assert "x-fedq-replicas" in run.failure
     assert run.outcome == {}
+
+
+@pytest.mark.slow
+def test_an_end_in_the_middle_leaves_no_process() -> None:
+    command = [sys.executable, "-m", "loadtests.macro", "--only", "fedq", "--works", "transient-16"]
+    with subprocess.Popen(
+        [*command, "--seconds", "300"], env=environment(), stdout=subprocess.PIPE, text=True
+    ) as bench:
+        tree = psutil.Process(bench.pid)
+
+        def generator_runs() -> bool:
+            # The broker, and the generator with a process of its own.
+            return len(tree.children(recursive=True)) >= 3
+
+        until("the generator runs", generator_runs, 60.0)
+        started = tree.children(recursive=True)
+        bench.terminate()
+        printed, _ = bench.communicate(timeout=60)
+    assert bench.returncode == INTERRUPTED
+    assert "interrupted; so far:" in printed
+    gone, alive = psutil.wait_procs(started, timeout=10)
+    assert gone
+    assert not alive
 
 
 @pytest.mark.slow
