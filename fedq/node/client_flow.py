@@ -287,11 +287,14 @@ class ClientFlow:
         """Publishes that the last turn left over come before all that is new."""
         self.state.fan_out_room = self.fan_out_max
         fanning, self._fanning = self._fanning, {}
+        passed: dict[Channel, None] = {}
         for channel in fanning:
             if self.state.fan_out_room <= 0:
-                self._fanning[channel] = None
+                passed[channel] = None
             elif not channel.closed:
                 self._resume(channel)
+        # Who got nothing of this turn comes first in the next one.
+        self._fanning = passed | self._fanning
 
     def on_serving(self) -> None:
         """The map is current again: requests that waited for it are answered."""

@@ -187,6 +187,22 @@ def test_a_wide_fan_out_takes_several_turns_and_lets_others_speak_in_between() -
     assert publisher.has(ChannelCloseOk)
 
 
+def test_wide_fan_outs_of_several_publishers_take_turns() -> None:
+    cluster = Cluster()
+    publishers, reader = [cluster.client() for _ in range(3)], cluster.client()
+    reader.ask(QueueDeclare(exclusive=True), QueueDeclareOk)
+    reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk)
+    reader.ask(BasicConsume(no_ack=True), BasicConsumeOk)
+    cluster.node("n1").clients.fan_out_max = 1
+    for number, publisher in enumerate(publishers):
+        bodies = [f"{number}.{index}".encode() for index in range(4)]
+        publisher.write(b"".join(publish(1, "amq.fanout", "", body) for body in bodies))
+    cluster.settle()
+    # The first one comes to two before the others are known to wait.
+    heard = [body[0] for body in reader.deliveries()]
+    assert heard == ["0", *"012" * 3, "1", "2"]
+
+
 def test_a_fan_out_goes_on_when_its_publisher_has_gone() -> None:
     cluster = Cluster()
     publisher, reader = cluster.client(), cluster.client(channels=2)
