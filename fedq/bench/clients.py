@@ -74,6 +74,10 @@ class Client(ABC):
             raise BrokerFailure(f"{self.who}: {error.strerror}") from error
         if not data:
             raise BrokerFailure(f"{self.who}: the broker hung up")
+        self.take(data, now_ns)
+
+    def take(self, data: bytes, now_ns: int) -> None:
+        """What was read. Raises `BrokerFailure`."""
         try:
             self._take(data, now_ns)
         except ConnectionViolation as violation:

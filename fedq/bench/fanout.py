@@ -10,10 +10,13 @@ Only a stream without faults is kept. Invariant: `_start` is the stream offset o
 `_ends[i]` that of the end of message `_first + i`.
 """
 
+import os
+import select
 import socket
 from bisect import bisect_right
 from collections import Counter
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from fedq.bench.blocks import PRODUCER_SHIFT, SEQUENCE_MASK
 from fedq.bench.board import Cell
@@ -25,6 +28,18 @@ from fedq.bench.ledger import Ledger, Members, Sequence
 KEPT_BYTES_MAX: Final = 16 << 20
 #: For so many messages it is told when the last subscriber had them.
 LAST_SEEN_MAX: Final = 200_000
+READ_BYTES: Final = 1 << 16
+
+
+Event = tuple[int, int]
+
+
+class Step(NamedTuple):
+    """What a read meant: from so many messages to so many, and to this place in the stream."""
+
+    before: int
+    now: int
+    offset: int
 
 
 class Stream:
@@ -59,8 +74,56 @@ class Stream:
     def join(self, subscriber: "Subscriber") -> None:
         """A connection follows from the start."""
         assert not self._bytes, "whoever comes later has another stream"
-        self._followers[id(subscriber)] = subscriber
+        self._followers[subscriber.socket.fileno()] = subscriber
         self._progress[0] += 1
+
+    def read(self, polled: list[Event], clock: Callable[[], int]) -> list[Event]:
+        """Reads for each follower that became readable; returns the events that are for others.
+
+        Most followers get the same bytes at the same place as the one before, so what they mean is
+        worked out once, and their steps are counted together.
+        """
+        others: list[Event] = []
+        followers = self._followers
+        data, offset = b"", -1
+        step = Step(0, 0, 0)
+        moments: list[int] = []
+        for event in polled:
+            follower = followers.get(event[0])
+            if follower is None or event[1] != select.EPOLLIN:
+                others.append(event)
+                continue
+            try:
+                got = os.read(event[0], READ_BYTES)
+            except OSError:
+                got = b""
+            if not got:
+                others.append(event)  # It reads again and tells why there is nothing.
+            elif got == data and follower.offset == offset:
+                follower.offset, follower.count = step.offset, step.now
+                moments.append(clock())
+            else:
+                self._repeat(step, moments)
+                moments = []
+                data, offset, before = got, follower.offset, follower.count
+                follower.take(got, clock())
+                # Whoever left has made no step that others could repeat.
+                offset = offset if event[0] in followers else -1
+                step = Step(before, follower.count, follower.offset)
+        self._repeat(step, moments)
+        return others
+
+    def _repeat(self, step: Step, moments: list[int]) -> None:
+        """So many followers, at these moments, made the same step as one before them."""
+        messages, followers = step.now - step.before, len(moments)
+        if not messages or not followers:
+            return
+        self._measure.count(Cell.DELIVERED, messages * followers)
+        if self._measure.is_on:
+            times = self._times[step.before - self._first : step.now - self._first]
+            for time_ns, count in Counter(times).items():
+                self._measure.latencies.record_each(time_ns, moments, count)
+        self._advance(step.before, step.now, moments[-1], followers)
 
     def follow(self, subscriber: "Subscriber", data: bytes, now_ns: int) -> bool:
         """A follower got this data; false, and nothing is changed, when it is not the stream's."""
@@ -81,7 +144,7 @@ class Stream:
         if self._measure.is_on:
             times = self._times[before - self._first : now - self._first]
             self._measure.latencies.record_since(times, now_ns)
-        self._advance(before, now, now_ns)
+        self._advance(before, now, now_ns, 1)
         return True
 
     def _extend(self, data: bytes) -> bool:
@@ -115,11 +178,11 @@ class Stream:
         self._due = due
         return True
 
-    def _advance(self, before: int, now: int, now_ns: int) -> None:
-        """A follower went from so many messages to so many."""
+    def _advance(self, before: int, now: int, now_ns: int, followers: int) -> None:
+        """So many followers went from so many messages to so many."""
         progress = self._progress
-        progress[now] += 1
-        progress[before] -= 1
+        progress[now] += followers
+        progress[before] -= followers
         if progress[before]:
             return
         del progress[before]
@@ -150,7 +213,7 @@ class Stream:
 
     def leave(self, subscriber: "Subscriber") -> tuple[bytes, Ledger]:
         """A follower goes: the beginning of its next message, and what it may expect."""
-        del self._followers[id(subscriber)]
+        del self._followers[subscriber.socket.fileno()]
         self._progress[subscriber.count] -= 1
         if not self._progress[subscriber.count]:
             del self._progress[subscriber.count]

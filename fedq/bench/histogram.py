@@ -46,6 +46,16 @@ class Histogram:
         for time_ns, count in Counter(times_ns).items():
             self.record((now_ns - time_ns) // 1_000, count)
 
+    def record_each(self, time_ns: int, moments_ns: Sequence[int], count: int) -> None:
+        """Adds, `count` times each, the time from one moment to each of the others, ascending."""
+        counts = self.counts
+        for moment_ns in moments_ns:
+            value = min(max((moment_ns - time_ns) // 1_000, 0), MICROSECONDS_MAX)
+            shift = value.bit_length() - 7
+            counts[shift * _PER_DOUBLING + (value >> shift) if shift > 0 else value] += count
+        longest = (moments_ns[-1] - time_ns) // 1_000
+        self.max = max(self.max, min(longest, MICROSECONDS_MAX))
+
     def add(self, other: "Histogram") -> None:
         """Adds all that another one recorded."""
         self.counts = [mine + yours for mine, yours in zip(self.counts, other.counts, strict=True)]

@@ -10,7 +10,6 @@ import gc
 import select
 import socket
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Final, NamedTuple
@@ -234,7 +233,10 @@ class Worker:
     def _loop(self) -> bool:
         """One turn; false once the parent has said *end*."""
         clock, clients, pipe = time.monotonic_ns, self._clients, self._pipe.fileno()
-        for descriptor, events in self._wait(self._produce(clock())):
+        polled = self._wait(self._produce(clock()))
+        if self._subscribers:
+            polled = self._stream.read(polled, clock)
+        for descriptor, events in polled:
             if descriptor == pipe:
                 if not self._obey():
                     return False
@@ -269,7 +271,7 @@ class Worker:
             wait_ns = min(wait_ns, wanted)
         return wait_ns
 
-    def _wait(self, until_ns: int) -> Iterable[tuple[int, int]]:
+    def _wait(self, until_ns: int) -> list[tuple[int, int]]:
         left_ns = until_ns - time.monotonic_ns()
         if left_ns <= 0:
             return self._poll.poll(0, _EVENTS_MAX)

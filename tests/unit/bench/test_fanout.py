@@ -1,5 +1,6 @@
 """Equal streams are compared, and whoever has another one is looked at alone."""
 
+import select
 import socket
 from contextlib import ExitStack
 
@@ -30,6 +31,10 @@ class Group:
             )
             self.subscribers.append(subscriber)
             self._ends.append(end)
+
+    def end(self, index: int) -> socket.socket:
+        """The broker's end."""
+        return self._ends[index]
 
     def give(self, index: int, data: bytes, now_ns: int = 10**6) -> None:
         """A subscriber gets these bytes."""
@@ -104,6 +109,40 @@ def test_several_producers_in_the_same_order() -> None:
         assert group.results([3, 3]) == [(1, 0, 0), (1, 0, 0)]
 
 
+@pytest.mark.parametrize("odd", [[0, 1, 3, 4], [0, 1, 2, 2]])
+def test_many_are_read_together(odd: list[int]) -> None:
+    moments = iter(range(1_000_000, 2_000_000, 1_000))
+    with ExitStack() as stack:
+        group = Group(stack, 9)
+        for first, last in ((0, 2), (2, 4)):
+            for each in range(9):
+                data = numbered(odd[first:last] if each == 4 else range(first, last))
+                group.end(each).sendall(data)
+            polled = [(each.socket.fileno(), select.EPOLLIN) for each in group.subscribers]
+            stranger = (999, select.EPOLLIN)
+            left = group.stream.read([stranger, *polled], lambda: next(moments))
+            for descriptor, _ in left[1:]:
+                next(
+                    each for each in group.subscribers if each.socket.fileno() == descriptor
+                ).on_readable(next(moments))
+            assert left[0] == stranger
+        lost = int(2 not in odd)
+        assert group.results([4 if not lost else 5])[4] == ((1, 0, 0) if lost else (1, 1, 0))
+        assert group.delivered == 36
+        assert group.measure.latencies.count == 36
+        assert group.results([4])[:4] == [(0, 0, 0)] * 4
+
+
+def test_the_end_is_left_to_others() -> None:
+    with ExitStack() as stack:
+        group = Group(stack, 2)
+        group.end(0).close()
+        group.end(1).sendall(numbered([0]))
+        polled = [(each.socket.fileno(), select.EPOLLIN) for each in group.subscribers]
+        assert group.stream.read(polled, lambda: 5) == polled[:1]
+        assert group.delivered == 1
+
+
 def test_when_the_last_one_had_it() -> None:
     with ExitStack() as stack:
         group = Group(stack, 3)
@@ -125,7 +164,7 @@ def test_a_refusal_is_told() -> None:
 def test_a_connection_that_ends_is_told() -> None:
     with ExitStack() as stack:
         group = Group(stack, 1)
-        group._ends[0].close()
+        group.end(0).close()
         with pytest.raises(BrokerFailure, match="hung up"):
             group.subscribers[0].on_readable(0)
 

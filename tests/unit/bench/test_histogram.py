@@ -44,6 +44,15 @@ def test_times_are_counted_in_bulk() -> None:
     assert histogram.percentile(0.01) == 96
 
 
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=30), st.integers(1, 5))
+def test_many_moments_are_counted_in_bulk(moments: list[int], count: int) -> None:
+    one, other = Histogram(), Histogram()
+    one.record_each(0, sorted(moments), count)
+    for moment in moments:
+        other.record(moment // 1_000, count)
+    assert one.summary() == other.summary()
+
+
 def test_an_empty_one_says_zero() -> None:
     summary = Histogram().summary()
     assert set(summary.values()) == {0}
