@@ -19,40 +19,16 @@ nobody here is ready before the fragments elsewhere have heard of it (`changing`
 sent was for that consumer, and the next one may be on another node.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import credit_window_max, delivery_batch_max
+from fedq.proxy.turns import C, Turns
 
 #: Appetite per remote fragment from which on credit stands.
 PLENTIFUL = 50
-#: Tickets that are kept in vain, besides as many as there are consumers.
-_TICKETS_SLACK = 32
-
-
-class Taker(Protocol):
-    """A consumer, as far as the hub cares."""
-
-    no_ack: bool
-    #: Higher ones are served first (RabbitMQ's `x-priority`).
-    priority: int
-    #: Its place among all consumers of the queue, on all nodes.
-    ticket: int
-    #: Whether it stands in a ring; the hub's own mark.
-    awake: bool
-
-    @property
-    def group(self) -> object | None:
-        """What it shares its allowance with, or None: each of a group sees all of it."""
-
-    def free(self) -> int:
-        """How many more messages it takes now."""
-
-
-C = TypeVar("C", bound=Taker)
 
 
 class Parked(NamedTuple):
@@ -102,8 +78,8 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
     __slots__ = (
-        "_parked", "_rings", "_tickets", "_void_tickets", "alone", "asked", "changing",
-        "consumers", "one_place", "ranked", "single", "sources",
+        "_parked", "_turns", "alone", "asked", "changing", "consumers", "one_place", "ranked",
+        "single", "sources",
     )  # fmt: skip
 
     def __init__(self, single: bool = False) -> None:
@@ -122,13 +98,9 @@ class Hub(Generic[C]):
         self.one_place = False
         #: Whether some consumer here has another priority than 0.
         self.ranked = False
-        # Most hubs have one consumer, which needs none of these.
+        # Most hubs have one consumer and no other fragments: they need neither.
         self._parked: deque[Parked] | None = None
-        #: By priority, the highest first: consumers that may have appetite, in turn.
-        self._rings: dict[int, deque[C]] = {}
-        #: A heap, and how many of each there are in it in vain.
-        self._tickets: list[int] = []
-        self._void_tickets: dict[int, int] = {}
+        self._turns: Turns[C] | None = None
 
     @property
     def parked(self) -> Sequence[Parked]:
@@ -143,50 +115,29 @@ class Hub(Generic[C]):
     @property
     def ticket(self) -> int:
         """The lowest ticket of the consumers here; 0 without any."""
-        if len(self.consumers) < 2:
-            return self.consumers[0].ticket if self.consumers else 0
-        tickets, void = self._tickets, self._void_tickets
-        while tickets[0] in void:
-            ticket = heapq.heappop(tickets)
-            void[ticket] -= 1
-            if not void[ticket]:
-                del void[ticket]
-        return tickets[0]
+        if self._turns is not None:
+            return self._turns.first.ticket
+        return self.consumers[0].ticket if self.consumers else 0
 
     def add(self, consumer: C) -> None:
         """A consumer joins the turn; all credit is void (the node says so to the sources)."""
         self.consumers.append(consumer)
-        if len(self.consumers) == 2:
-            # From here on there is a turn to be kept.
-            self._line_up(self.consumers[0])
-        if len(self.consumers) >= 2:
-            self._line_up(consumer)
+        if self._turns is not None:
+            self._turns.add(consumer)
+        elif len(self.consumers) == 2:
+            self._turns = Turns()
+            for each in self.consumers:
+                self._turns.add(each)
         self.ranked = self.ranked or consumer.priority != 0
         self.void_credit()
 
-    def _line_up(self, consumer: C) -> None:
-        heapq.heappush(self._tickets, consumer.ticket)
-        self.wake(consumer)
-
     def remove(self, consumer: C) -> None:
         """A consumer leaves; all credit is void (the node says so to the sources)."""
-        if len(self.consumers) >= 2:
-            self._void_tickets[consumer.ticket] = self._void_tickets.get(consumer.ticket, 0) + 1
-            if consumer.awake:
-                consumer.awake = False
-                self._rings[consumer.priority].remove(consumer)
-            ring = self._rings.get(consumer.priority)
-            if ring is not None and not ring:
-                # There are as many priorities as clients like: only those in use have a ring.
-                del self._rings[consumer.priority]
         self.consumers.remove(consumer)
-        if len(self.consumers) == 1:
-            self.consumers[0].awake = False
-            self._rings, self._tickets, self._void_tickets = {}, [], {}
-        elif len(self._tickets) > 2 * len(self.consumers) + _TICKETS_SLACK:
-            # Those of consumers that left lie behind one that stays.
-            self._tickets = sorted(other.ticket for other in self.consumers)
-            self._void_tickets = {}
+        if self._turns is not None:
+            self._turns.remove(consumer)
+            if len(self.consumers) == 1:
+                self._turns = None
         if self.ranked:
             self.ranked = any(other.priority for other in self.consumers)
         self.void_credit()
@@ -194,16 +145,9 @@ class Hub(Generic[C]):
             self.alone = self.alone and self.asked > 0
 
     def wake(self, consumer: C) -> None:
-        """The consumer may have appetite again: it stands in its ring, as the last one in turn."""
-        if consumer.awake or len(self.consumers) < 2:
-            return
-        consumer.awake = True
-        ring = self._rings.get(consumer.priority)
-        if ring is None:
-            self._rings[consumer.priority] = deque((consumer,))
-            self._rings = dict(sorted(self._rings.items(), reverse=True))
-        else:
-            ring.append(consumer)
+        """The consumer may have appetite again. Whoever gives it some must say so here."""
+        if self._turns is not None:
+            self._turns.wake(consumer)
 
     def void_credit(self) -> None:
         """All credit is void; the node says so to the sources."""
@@ -234,14 +178,11 @@ class Hub(Generic[C]):
         consumers = self.consumers
         if self.changing or not consumers:
             return []
-        if self.single or len(consumers) == 1:
-            consumer = min(consumers, key=_ticket_of) if len(consumers) > 1 else consumers[0]
+        turns = self._turns
+        if turns is None or self.single:
+            consumer = consumers[0] if turns is None else turns.first
             return [consumer] if consumer.free() > 0 else []
-        for ring in self._rings.values():
-            hungry = _hungry(ring, len(ring) if most is None else most)
-            if hungry:
-                return hungry
-        return []
+        return turns.next(most)
 
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""
@@ -252,10 +193,8 @@ class Hub(Generic[C]):
             delivery_batch_max,
         )
         amount = min(available, each * step)
-        ring = self._rings.get(ready[0].priority)
-        if ring:
-            # Who got none, or one less, is the next one in turn.
-            ring.rotate(-min(amount, step) if step < len(ring) else -amount)
+        if self._turns is not None:
+            self._turns.deal(ready[0].priority, step, amount)
         return amount, [Hand(consumer, index, step) for index, consumer in enumerate(ready)]
 
     def appetite(self) -> int:
@@ -391,28 +330,3 @@ class Hub(Generic[C]):
         if gone:
             self._parked = deque(each for each in parked if each.fragment != fragment)
         return gone
-
-
-def _ticket_of(consumer: Taker) -> int:
-    return consumer.ticket
-
-
-def _hungry(ring: deque[C], most: int) -> list[C]:
-    """The first ones in the ring that have appetite, one of each group; those without leave it."""
-    found: list[C] = []
-    passed: list[C] = []
-    groups: dict[object, None] = {}
-    while ring and len(found) < most:
-        consumer = ring.popleft()
-        if consumer.free() <= 0:
-            consumer.awake = False
-            continue
-        passed.append(consumer)
-        group = consumer.group
-        if group is not None:
-            if group in groups:
-                continue
-            groups[group] = None
-        found.append(consumer)
-    ring.extendleft(reversed(passed))
-    return found

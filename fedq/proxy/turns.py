@@ -1,0 +1,140 @@
+"""Whose turn it is among the consumers of one queue on this node, when there are several.
+
+Inputs: consumers that come and go, and word that one may take more than before. Output: those that
+are next. Who has no appetite costs nothing: consumers stand in *rings*, one for each priority, in
+turn; one that is found without appetite leaves its ring, and is back when it is woken. So to find
+the next ones costs what is dealt to them, however many consumers there are.
+
+Invariant: a consumer that is not in its ring had no appetite when it was last looked at, and
+whoever gives it some must wake it.
+"""
+
+import heapq
+from collections import deque
+from typing import Final, Generic, Protocol, TypeVar
+
+#: Tickets that are kept in vain, besides as many as there are consumers.
+_TICKETS_SLACK: Final = 32
+
+
+class Taker(Protocol):
+    """A consumer, as far as the hub cares."""
+
+    no_ack: bool
+    #: Higher ones are served first (RabbitMQ's `x-priority`).
+    priority: int
+    #: Its place among all consumers of the queue, on all nodes.
+    ticket: int
+    #: Whether it stands in a ring; kept here.
+    awake: bool
+
+    @property
+    def group(self) -> object | None:
+        """What it shares its allowance with, or None: each of a group sees all of it."""
+
+    def free(self) -> int:
+        """How many more messages it takes now."""
+
+
+C = TypeVar("C", bound=Taker)
+
+
+class Turns(Generic[C]):
+    """See the module's docstring."""
+
+    __slots__ = ("_came", "_numbers", "_present", "_rings", "_tickets")
+
+    def __init__(self) -> None:
+        #: How many have come, and the numbers of those that are here, both ways.
+        self._came = 0
+        self._numbers: dict[C, int] = {}
+        self._present: dict[int, C] = {}
+        #: By priority, the highest first: consumers that may have appetite, in turn.
+        self._rings: dict[int, deque[C]] = {}
+        #: A heap of tickets with consumers' numbers, those that left among them.
+        self._tickets: list[tuple[int, int]] = []
+
+    def add(self, consumer: C) -> None:
+        """A consumer comes; its ticket and priority stay as they are."""
+        self._came += 1
+        self._numbers[consumer] = self._came
+        self._present[self._came] = consumer
+        heapq.heappush(self._tickets, (consumer.ticket, self._came))
+        consumer.awake = False
+        self.wake(consumer)
+
+    def remove(self, consumer: C) -> None:
+        """A consumer leaves."""
+        del self._present[self._numbers.pop(consumer)]
+        ring = self._rings.get(consumer.priority)
+        if consumer.awake and ring is not None:
+            consumer.awake = False
+            ring.remove(consumer)
+        if ring is not None and not ring:
+            # There are as many priorities as clients like: only those in use have a ring.
+            del self._rings[consumer.priority]
+        if len(self._tickets) > 2 * len(self._present) + _TICKETS_SLACK:
+            # Those of consumers that left lie behind one that stays.
+            present = self._present.items()
+            self._tickets = sorted((each.ticket, number) for number, each in present)
+
+    def wake(self, consumer: C) -> None:
+        """The consumer may have appetite again: it stands in its ring, as the last one in turn."""
+        if consumer.awake:
+            return
+        consumer.awake = True
+        ring = self._rings.get(consumer.priority)
+        if ring is None:
+            self._rings[consumer.priority] = deque((consumer,))
+            self._rings = dict(sorted(self._rings.items(), reverse=True))
+        else:
+            ring.append(consumer)
+
+    @property
+    def first(self) -> C:
+        """The consumer with the lowest ticket; there must be one."""
+        tickets = self._tickets
+        while tickets[0][1] not in self._present:
+            heapq.heappop(tickets)
+        return self._present[tickets[0][1]]
+
+    def next(self, most: int | None) -> list[C]:
+        """Consumers with appetite, in turn, of the highest priority that has any.
+
+        One of each group; `most`: no more than so many are wanted.
+        """
+        for ring in self._rings.values():
+            hungry = _hungry(ring, len(ring) if most is None else most)
+            if hungry:
+                return hungry
+        return []
+
+    def deal(self, priority: int, consumers: int, amount: int) -> None:
+        """The next consumers, so many, were dealt so many messages, one by one.
+
+        Who got none, or one less than others, is the next one in turn.
+        """
+        ring = self._rings.get(priority)
+        if ring:
+            ring.rotate(-min(amount, consumers) if consumers < len(ring) else -amount)
+
+
+def _hungry(ring: deque[C], most: int) -> list[C]:
+    """The first ones in the ring that have appetite, one of each group; those without leave it."""
+    found: list[C] = []
+    passed: list[C] = []
+    groups: dict[object, None] = {}
+    while ring and len(found) < most:
+        consumer = ring.popleft()
+        if consumer.free() <= 0:
+            consumer.awake = False
+            continue
+        passed.append(consumer)
+        group = consumer.group
+        if group is not None:
+            if group in groups:
+                continue
+            groups[group] = None
+        found.append(consumer)
+    ring.extendleft(reversed(passed))
+    return found
