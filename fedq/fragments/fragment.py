@@ -28,7 +28,7 @@ from typing import Final
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
 from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN
 from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
-from fedq.core.ranges import Range, join_ranges, to_ranges
+from fedq.core.ranges import Range, count, from_ranges, join_ranges, to_ranges
 from fedq.core.weights import weigh
 from fedq.fragments.holders import DEAD
 from fedq.fragments.holdings import Holdings
@@ -233,29 +233,29 @@ class Fragment:
         pieces: list[range] = []
         messages: list[bytes] = []
         redelivered: list[int] = []
-        going = Going()
+        going = Going() if settled else None
         while (left := amount - len(messages)) > 0:
             single = singles.next() if singles is not None and singles.ready_count else None
             if single is not None and not (fresh.count and fresh.first < single):
-                part = self._take_singles(taker, left, settled, pieces, redelivered, going)
+                part = self._take_singles(taker, left, pieces, redelivered, going)
             elif fresh.count:
-                part = self._take_fresh(taker, left, single, settled, pieces, going)
+                part = self._take_fresh(taker, left, single, pieces, going)
             else:
                 break
             messages = [*messages, *part] if messages else part
-        if going.ranges:
+        if going is not None and going.ranges:
             self._went(going)
         return Taken(pieces, messages, redelivered)
 
     def _take_fresh(
-        self, taker: NodeId, amount: int, before: int | None, settled: bool, pieces: list[range],
-        going: Going,
+        self, taker: NodeId, amount: int, before: int | None, pieces: list[range],
+        going: Going | None,
     ) -> list[bytes]:  # fmt: skip
         """Some of the next run, those before a position that comes first."""
         first, part, persistent = self._fresh.pop(amount, before)
         last = first + len(part) - 1
         pieces.append(range(first, last + 1))
-        if settled:
+        if going is not None:
             going.add(part, [(first, last)])
         else:
             if self._held is None:
@@ -264,8 +264,8 @@ class Fragment:
         return part
 
     def _take_singles(
-        self, taker: NodeId, amount: int, settled: bool, pieces: list[range],
-        redelivered: list[int], going: Going,
+        self, taker: NodeId, amount: int, pieces: list[range], redelivered: list[int],
+        going: Going | None,
     ) -> list[bytes]:  # fmt: skip
         """The next ones that are kept singly, as far as they come before those in runs."""
         fresh, singles = self._fresh, self._make_singles()
@@ -275,7 +275,7 @@ class Fragment:
         if seen or seen_through:
             redelivered += [p for p in positions if p <= seen_through or p in seen]
         told = singles.told(positions, messages)
-        if settled:
+        if going is not None:
             going.add(*singles.forget(sorted(positions)))
         else:
             singles.unacked.update(dict.fromkeys(positions, taker))
@@ -292,16 +292,15 @@ class Fragment:
     def settle_pieces(self, taker: NodeId, pieces: Iterable[Sequence[int]]) -> None:
         """The same for many runs of positions (ranges, at best), as one event."""
         going = Going()
-        held = self._held
-        for piece in pieces:
-            gone: list[bytes] = []
-            if held is not None and held.count:
-                ranges: list[Range] = []
-                for first, last in _ranges_of(piece):
-                    held.release(taker, first, last, gone, ranges)
-                going.add(gone, ranges)
-            if len(gone) < len(piece):
-                self._settle_others(taker, piece, going)
+        named = join_ranges([each for piece in pieces for each in _ranges_of(piece)])
+        gone: list[bytes] = []
+        if self._held is not None and self._held.count:
+            ranges: list[Range] = []
+            for first, last in named:
+                self._held.release(taker, first, last, gone, ranges)
+            going.add(gone, ranges)
+        if len(gone) < count(named):
+            self._settle_others(taker, list(from_ranges(named)), going)
         if going.ranges:
             self._went(going)
 

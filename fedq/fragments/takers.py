@@ -122,10 +122,12 @@ class Takers:
 
         The highest level first; fairly, in turn, within a level. `above`: only higher levels.
         """
+        if not self.credit or not ready:
+            return []
         wanting = [
             node for node, amount in self.credit.items() if amount > 0 and self.may_take(node)
         ]
-        if not wanting or not ready:
+        if not wanting:
             return []
         if not self.levels and above is None:
             return self._fair_shares(wanting, ready)
@@ -160,7 +162,10 @@ class Takers:
 
     def give_back(self) -> list[tuple[NodeId, int]]:
         """The fragment is empty: credit to return, and offers are forgotten."""
-        self.offered.clear()
+        if self.offered:
+            self.offered.clear()
+        if not self.once:
+            return []
         back = [(node, amount) for node in self.once if (amount := self.credit.pop(node, 0))]
         self.once.clear()
         return back

@@ -16,7 +16,7 @@ from fedq.amqp.method_types import BasicCancel
 from fedq.amqp.settlements import Settle as Settled
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId, NodeId, QueueKey
-from fedq.core.limits import delivery_bytes_per_turn_max
+from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Settle, Watch
 from fedq.core.ranges import to_ranges
 from fedq.fragments.fragment import Fragment
@@ -246,7 +246,7 @@ class ConsumeFlow:
             return
         # Rank by rank: when those of one here have enough, one elsewhere may come before the next.
         left = 0
-        while primary.fragment.ready_count not in (0, left) and (ready := hub.ready()):
+        while primary.fragment.ready_count not in (0, left) and (ready := hub.ready(1)):
             level = ready[0].priority
             if takers.above(level):
                 self.serve_takers(primary, level)
@@ -257,6 +257,10 @@ class ConsumeFlow:
         self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0, level: int | None = None
     ) -> None:
         """To consumers here; `level`: only to those of this priority."""
+        only = hub.only
+        if only is not None and not reserved:
+            self._deal_to(only, fragment)
+            return
         while available := fragment.ready_count:
             ready = hub.ready(available if not reserved else None)
             if not ready:
@@ -274,11 +278,6 @@ class ConsumeFlow:
                 return
             if fragment.fragment_id > 0:
                 self.state.dirty_primaries[fragment.fragment_id] = None
-            if len(hands) == 1:
-                self._deliver(
-                    ready[0], fragment.fragment_id, taken.pieces, taken.messages, taken.redelivered
-                )
-                continue
             positions = taken.pieces[0] if len(taken.pieces) == 1 else taken.positions
             for consumer, start, step in hands:
                 part = positions[start::step]
@@ -290,6 +289,18 @@ class ConsumeFlow:
                 )  # fmt: skip
                 if consumer.no_ack and not settled:
                     fragment.settle(self.state.me, part)
+
+    def _deal_to(self, consumer: Consumer, fragment: Fragment) -> None:
+        """To the only consumer of a queue here: as `_deal_from`, with nobody to share with."""
+        while fragment.ready_count and (free := consumer.free()) > 0:
+            taken = fragment.take(self.state.me, min(free, delivery_batch_max), consumer.no_ack)
+            if not taken.messages:
+                return
+            if fragment.fragment_id > 0:
+                self.state.dirty_primaries[fragment.fragment_id] = None
+            self._deliver(
+                consumer, fragment.fragment_id, taken.pieces, taken.messages, taken.redelivered
+            )
 
     def _deal_parked(self, hub: Hub[Consumer]) -> None:
         while hub.parked:

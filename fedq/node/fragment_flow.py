@@ -297,13 +297,18 @@ class FragmentFlow:
         state, fragment, replication = self.state, primary.fragment, primary.replication
         state.looked_after[fragment.fragment_id] = None
         self.drain_records(primary)
-        replication.pump_copies(fragment.messages, fragment.notes, state.now_ms)
+        if replication.backups:
+            replication.pump_copies(fragment.messages, fragment.notes, state.now_ms)
         if replication.sends:
             self._send_copies(primary)
         if primary.mark.safe > replication.local or replication.commit < replication.local:
             replication.on_local(primary.mark.safe)
         if state.serving:
-            self._pay_owed(primary)
+            owed = fragment.out.owed
+            if owed and owed[0].event <= replication.commit:
+                self._pay_owed(primary)
+            if primary.promised:
+                self._keep_promises(primary)
 
     def _send_copies(self, primary: Primary) -> None:
         """To the backups; records that no promise waits for (settlements, mostly) are patient."""
@@ -323,30 +328,38 @@ class FragmentFlow:
         While memory is full other nodes hear nothing, so that their publishers pause. This node's
         own are not read anyhow; and dead letters, which make room by going, must not wait for it.
         """
-        owed, commit = primary.fragment.out.owed, primary.replication.commit
-        own = self.state.origin if self.state.memory_full else None
+        fragment, commit = primary.fragment, primary.replication.commit
+        state, owed = self.state, fragment.out.owed
+        own = state.origin if state.memory_full else None
         kept: list[Owed] = []
-        done: dict[Origin, tuple[int, list[int]]] = {}
+        done: dict[Origin, int] = {}
+        refused: dict[Origin, list[int]] = {}
         while owed and owed[0].event <= commit:
             each = owed.popleft()
             if own is not None and each.origin != own:
                 kept.append(each)
                 continue
-            known = done.get(each.origin)
-            done[each.origin] = (each.through, [*(known[1] if known else ()), *each.refused])
-        owed.extendleft(reversed(kept))
-        while primary.promised and primary.promised[0][0] <= commit:
-            _, asker, request, count = primary.promised.popleft()
-            self._reply(asker, request, primary.fragment.fragment_id, count, 0)
-        state, fragment = self.state, primary.fragment
-        for origin, (through, refused_numbers) in done.items():
+            done[each.origin] = each.through
+            if each.refused:
+                refused.setdefault(each.origin, []).extend(each.refused)
+        if kept:
+            owed.extendleft(reversed(kept))
+        for origin, through in done.items():
+            numbers = refused.get(origin, [])
             if origin == state.origin:
-                on_publishes_done(state, fragment.fragment_id, through, refused_numbers)
+                on_publishes_done(state, fragment.fragment_id, through, numbers)
             elif origin.node in state.peers and state.map.is_up(*origin):
                 state.send(
                     origin.node,
-                    PublishDone(fragment.fragment_id, fragment.reign, through, refused_numbers),
+                    PublishDone(fragment.fragment_id, fragment.reign, through, numbers),
                 )
+
+    def _keep_promises(self, primary: Primary) -> None:
+        """Answers that waited until an event was committed."""
+        promised, commit = primary.promised, primary.replication.commit
+        while promised and promised[0][0] <= commit:
+            _, asker, request, count = promised.popleft()
+            self._reply(asker, request, primary.fragment.fragment_id, count, 0)
 
     def _current(self, fragment: FragmentId, reign: int) -> Primary | None:
         """The fragment, if this node serves it in that reign; otherwise the message is stale."""

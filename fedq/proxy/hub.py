@@ -170,6 +170,11 @@ class Hub(Generic[C]):
         """What was agreed with the fragment is void: its link or its reign starts anew."""
         self.sources.pop(fragment, None)
 
+    @property
+    def only(self) -> C | None:
+        """The one consumer that may be dealt to, as long as there are no turns to keep."""
+        return self.consumers[0] if len(self.consumers) == 1 and not self.changing else None
+
     def ready(self, most: int | None = None) -> list[C]:
         """Consumers with appetite, in turn; of several priorities only the highest.
 
