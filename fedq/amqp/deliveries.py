@@ -1,4 +1,4 @@
-"""The frames a broker sends once for each message: deliver, get-ok, return, ack, nack.
+"""The frames a broker sends for every message: deliver, and ack and nack to a publisher.
 
 Input are encoded messages (`fedq.core.message`); their route and properties go out as they came
 in, so nothing is decoded. A body is split by the connection's frame size; an empty body has no
@@ -8,7 +8,8 @@ One message for many consumers: make its `deliver_suffix` once for each channel 
 `prefix.head(len(route))`, `pack_tag(tag)` and the suffix to each consumer's parts. Many messages
 for one consumer: `append_deliveries`.
 
-Kept to plain functions over bytes and ints, to be compiled behind the same interface.
+What goes out one at a time (get-ok, return) is in `fedq.amqp.rare_contents`. The compiled twin is
+`deliveries.pyx`.
 """
 
 import struct
@@ -16,21 +17,16 @@ from collections.abc import Container, Sequence
 from typing import Final
 
 from fedq.amqp.content import body_frames, content_frames
-from fedq.amqp.values import cut_short_string, encode_short_string
+from fedq.amqp.values import encode_short_string
 from fedq.core.message import HEAD_SIZE, split
 
 _method_head: Final = struct.Struct(">BHII")
 _deliver_tail: Final = struct.Struct(">QB")
-_get_ok_head: Final = struct.Struct(">BHIIQB")
 _settled: Final = struct.Struct(">BHIIQBB")
-_count_end: Final = struct.Struct(">IB")
-_return_head: Final = struct.Struct(">BHIIH")
 _header_head: Final = struct.Struct(">BHIIQ")
 _body_head: Final = struct.Struct(">BHI")
 
-_RETURN: Final = 60 << 16 | 50
 _DELIVER: Final = 60 << 16 | 60
-_GET_OK: Final = 60 << 16 | 71
 _ACK: Final = 60 << 16 | 80
 _NACK: Final = 60 << 16 | 120
 _BASIC_HEADER: Final = 60 << 16
@@ -90,7 +86,8 @@ def append_deliveries(
 ) -> None:
     """Appends, as one part, deliveries with the tags `first_tag`, `first_tag + 1`, …
 
-    `redelivered` holds the indexes in `messages` of those to mark; `None` means none.
+    `redelivered` holds the indexes in `messages` of those to mark; `None` means none. Raises
+    `ValueError` for what is no encoded message.
     """
     prefix = DeliverPrefix(channel, _tag_string(consumer_tag))
     if isinstance(redelivered, list):
@@ -107,8 +104,12 @@ def append_deliveries(
     for index, message in enumerate(messages):
         tag = pack_mark(first_tag + index, redelivered is not None and index in redelivered)
         if len(message) != whole_size or not message.startswith(front):
+            if len(message) < HEAD_SIZE:
+                raise ValueError(f"{len(message)} bytes are no message")
             route_size = message[1] << 8 | message[2]
             front_size = HEAD_SIZE + route_size + int.from_bytes(message[3:7], "big")
+            if len(message) < front_size:
+                raise ValueError("a message is shorter than its route and properties")
             front, whole_size = message[:front_size], len(message)
             head = prefix.head(route_size)
             between = _between(channel, message, route_size, front_size, chunk)
@@ -134,45 +135,6 @@ def _between(channel: int, message: bytes, route_size: int, body_at: int, chunk:
         properties,
         b"\xce" + _body_head.pack(3, channel, size) if 0 < size <= chunk else b"\xce",
     ))  # fmt: skip
-
-
-def append_get_ok(
-    parts: list[bytes],
-    channel: int,
-    delivery_tag: int,
-    redelivered: bool,
-    message: bytes,
-    message_count: int,
-    frame_bytes_max: int,
-) -> None:
-    """Appends basic.get-ok with its content; `message_count` messages are left in the queue."""
-    route, properties, body = split(message)
-    parts += (
-        _get_ok_head.pack(1, channel, 17 + len(route), _GET_OK, delivery_tag, redelivered),
-        route,
-        _count_end.pack(min(message_count, 0xFFFFFFFF), 0xCE),
-        content_frames(channel, properties, body, frame_bytes_max),
-    )
-
-
-def return_frames(
-    parts: list[bytes],
-    channel: int,
-    reply_code: int,
-    reply_text: str,
-    message: bytes,
-    frame_bytes_max: int,
-) -> None:
-    """Appends basic.return with its content; the text is cut to what a short string holds."""
-    route, properties, body = split(message)
-    text = encode_short_string(cut_short_string(reply_text))
-    parts += (
-        _return_head.pack(1, channel, 6 + len(text) + len(route), _RETURN, reply_code),
-        text,
-        route,
-        b"\xce",
-        content_frames(channel, properties, body, frame_bytes_max),
-    )
 
 
 def ack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from fedq.amqp.deliveries import append_get_ok
 from fedq.amqp.method_types import BasicGetEmpty
+from fedq.amqp.rare_contents import append_get_ok
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import CALL_DECLARE, Call, Got
 from fedq.core.peer_messages import Get as GetMessage

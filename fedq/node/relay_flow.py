@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from fedq.amqp.content import decode_properties
-from fedq.amqp.deliveries import return_frames
+from fedq.amqp.rare_contents import return_frames
 from fedq.amqp.rewriting import as_stored, has_cycled, routing_keys
 from fedq.core.errors import NO_ROUTE
 from fedq.core.ids import NodeId

@@ -1,5 +1,6 @@
 """Twins are twins: the same public names and parameters; and FEDQ_PURE=1 forces the pure ones."""
 
+import ast
 import inspect
 import os
 import subprocess
@@ -13,15 +14,15 @@ from tests.twins import hot_modules, pairs, source_of, twin
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What a module defines for others, as opposed to what it imports for itself."""
+    """What the source of a module defines for others, as opposed to what it imports for itself."""
     found: list[str] = []
-    for name, value in vars(module).items():
-        if name.startswith("_") or isinstance(value, ModuleType):
-            continue
-        home = getattr(value, "__module__", module.__name__)
-        if home in (module.__name__, "builtins"):
-            found.append(name)
-    return sorted(found)
+    for node in ast.parse(source_of(module.__name__).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.AnnAssign | ast.Assign):
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            found += [target.id for target in targets if isinstance(target, ast.Name)]
+    return sorted(name for name in found if not name.startswith("_"))
 
 
 def parameters(value: object) -> list[str]:

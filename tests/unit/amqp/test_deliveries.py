@@ -6,14 +6,13 @@ from fedq.amqp.content import NO_PROPERTIES, encode_properties
 from fedq.amqp.deliveries import (
     ack_frame,
     append_deliveries,
-    append_get_ok,
     deliver_prefix,
     deliver_suffix,
     nack_frame,
     pack_tag,
-    return_frames,
 )
 from fedq.amqp.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReturn
+from fedq.amqp.rare_contents import append_get_ok, return_frames
 from fedq.amqp.values import encode_short_string
 from fedq.core.message import encode, make_route
 from tests.unit.amqp.wire import Content, contents_of, frames_of

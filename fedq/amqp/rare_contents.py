@@ -1,0 +1,58 @@
+"""Contents that go out one at a time: basic.get-ok and basic.return.
+
+Input are encoded messages (`fedq.core.message`); output are whole frames, appended to the parts of
+a connection. What goes out in runs is in `fedq.amqp.deliveries`.
+"""
+
+import struct
+from typing import Final
+
+from fedq.amqp.content import content_frames
+from fedq.amqp.values import cut_short_string, encode_short_string
+from fedq.core.message import split
+
+_get_ok_head: Final = struct.Struct(">BHIIQB")
+_count_end: Final = struct.Struct(">IB")
+_return_head: Final = struct.Struct(">BHIIH")
+
+_RETURN: Final = 60 << 16 | 50
+_GET_OK: Final = 60 << 16 | 71
+
+
+def append_get_ok(
+    parts: list[bytes],
+    channel: int,
+    delivery_tag: int,
+    redelivered: bool,
+    message: bytes,
+    message_count: int,
+    frame_bytes_max: int,
+) -> None:
+    """Appends basic.get-ok with its content; `message_count` messages are left in the queue."""
+    route, properties, body = split(message)
+    parts += (
+        _get_ok_head.pack(1, channel, 17 + len(route), _GET_OK, delivery_tag, redelivered),
+        route,
+        _count_end.pack(min(message_count, 0xFFFFFFFF), 0xCE),
+        content_frames(channel, properties, body, frame_bytes_max),
+    )
+
+
+def return_frames(
+    parts: list[bytes],
+    channel: int,
+    reply_code: int,
+    reply_text: str,
+    message: bytes,
+    frame_bytes_max: int,
+) -> None:
+    """Appends basic.return with its content; the text is cut to what a short string holds."""
+    route, properties, body = split(message)
+    text = encode_short_string(cut_short_string(reply_text))
+    parts += (
+        _return_head.pack(1, channel, 6 + len(text) + len(route), _RETURN, reply_code),
+        text,
+        route,
+        b"\xce",
+        content_frames(channel, properties, body, frame_bytes_max),
+    )
