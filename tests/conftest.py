@@ -1,6 +1,7 @@
 """What every test folder shares: reproducible property tests, and no stale compiled modules."""
 
 import os
+import re
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -18,17 +19,32 @@ settings.register_profile("ci", parent=settings.get_profile("quick"), derandomiz
 settings.load_profile("ci" if os.environ.get("CI") else "quick")
 
 
+CIMPORT = re.compile(r"^(?:from|cimport) (fedq\.[\w.]+)", re.MULTILINE)
+
+
+def sources_of(source: Path, package: Path) -> list[Path]:
+    """A `.pyx` or `.pxd` and the `.pxd` files whose contents it takes in, each with its own."""
+    found = [source]
+    for name in CIMPORT.findall(source.read_text(encoding="utf-8")):
+        shared = package.joinpath(*name.split(".")[1:]).with_suffix(".pxd")
+        if shared.exists() and shared != source:
+            found += sources_of(shared, package)
+    return found
+
+
 def stale_twins(package: Path) -> list[str]:
     """One sentence for each extension module that is not what its source says."""
-    shared_ns = max((path.stat().st_mtime_ns for path in package.rglob("*.pxd")), default=0)
     problems: list[str] = []
     for built in sorted(path for path in package.rglob("*") if path.suffix in (".so", ".pyd")):
-        if not built.name.endswith(tuple(EXTENSION_SUFFIXES)):
+        name, dot, suffix = built.name.partition(".")
+        if dot + suffix not in EXTENSION_SUFFIXES:
             continue  # Made for another Python, which alone would import it.
-        source = built.with_name(built.name.split(".")[0] + ".pyx")
+        source = built.with_name(f"{name}.pyx")
         if not source.exists():
             problems.append(f"{built} has no .pyx any more: delete it")
-        elif built.stat().st_mtime_ns < max(source.stat().st_mtime_ns, shared_ns):
+            continue
+        changed_ns = max(each.stat().st_mtime_ns for each in sources_of(source, package))
+        if built.stat().st_mtime_ns < changed_ns:
             problems.append(f"{built} is older than its sources: run `make setup`, or delete it")
     return problems
 
