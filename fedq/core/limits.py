@@ -93,7 +93,8 @@ delivery_batch_max: Final = 500
 #: What one turn writes to one connection in deliveries; the rest waits for the next turn.
 delivery_bytes_per_turn_max: Final = MIB
 #: Deliveries that the publishes of one turn may come to in private queues (one of a long message
-#: counts for more): a turn of some milliseconds. Those beyond wait for the next turn.
+#: counts for more): a turn of some milliseconds. Those beyond wait for the next turn, but what was
+#: begun is done: a message goes to all of its queues.
 fan_out_per_turn_max: Final = 10_000
 #: For how many bytes of a message it counts as one more.
 fan_out_bytes_per_delivery: Final = KIB

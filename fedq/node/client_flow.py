@@ -361,6 +361,8 @@ class ClientFlow:
         self.consuming.requeue_all(channel)
         self._remove_consumers(channel)
         channel.backlog = None
+        # It refers to the channel: the two would keep each other alive.
+        channel.confirms = None
         self.state.release_reading(channel.client, "backlog")
 
     def _forget_number(self, channel: Channel) -> None:

@@ -31,6 +31,8 @@ from fedq.node.state import Client, NodeState
 
 #: Messages with these go the long way: they are marked, or held back.
 _LONG_WAY: Final = FLAG_SEEN | FLAG_DELAYED
+#: So many short messages go to all of their queues together, however many these are.
+_SHORT_RUN: Final = 4
 #: What follows the tag of a delivery is not copied for each consumer when it is longer than this.
 _COPIED_BYTES_MAX: Final = 4 * KIB
 
@@ -133,3 +135,12 @@ class _Run:
 def weight_of(numbers: Sequence[int], message: bytes) -> int:
     """What a message for these private queues takes of a turn's room for fan-out."""
     return len(numbers) * (1 + len(message) // fan_out_bytes_per_delivery)
+
+
+def run_max(numbers: Sequence[int], message: bytes, room: int) -> int:
+    """How many messages like this one may go to these private queues in this turn; at least one.
+
+    Of short ones a few more: to look at each queue costs more than to hand it one message more.
+    """
+    least = _SHORT_RUN if len(message) <= fan_out_bytes_per_delivery // _SHORT_RUN else 1
+    return max(least, room // weight_of(numbers, message))

@@ -29,7 +29,7 @@ from fedq.core.message import (
     split,
     split_route,
 )
-from fedq.node.fan_out import weight_of
+from fedq.node.fan_out import run_max
 from fedq.node.outlets import Outlets, delayed
 from fedq.node.relay_flow import give_back, properties_of
 from fedq.node.state import Channel, Client, NodeState
@@ -91,7 +91,7 @@ class PublishFlow:
                 # may be for its headers: all such answers are one.)
                 run = messages[start:] if start else messages
                 if targets.private:
-                    run = run[: max(1, state.fan_out_room // weight_of(targets.private, message))]
+                    run = run[: run_max(targets.private, message, state.fan_out_room)]
                 self._publish_run(channel, run, targets, is_mandatory)
                 start += len(run)
         return []

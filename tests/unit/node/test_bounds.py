@@ -171,7 +171,8 @@ def test_a_wide_fan_out_takes_several_turns_and_lets_others_speak_in_between() -
     publisher.ask(ConfirmSelect(), ConfirmSelectOk)
     cluster.node("n1").clients.fan_out_max = 6
     # The second message to four queues is beyond one turn's share, and five are to come.
-    said = b"".join(publish(1, "amq.fanout", "", body.encode()) for body in "abcde")
+    bodies = [letter * 300 for letter in "abcde"]
+    said = b"".join(publish(1, "amq.fanout", "", body.encode()) for body in bodies)
     publisher.write(said + encode_method(1, ChannelClose(200, "", 0, 0)))
     progress: list[int] = []
     while len(progress) < 20 and (not progress or progress[-1] < 5):
@@ -183,7 +184,7 @@ def test_a_wide_fan_out_takes_several_turns_and_lets_others_speak_in_between() -
         assert is_read(publisher) == (progress[-1] == 5)
     assert progress == [2, 4, 5]
     cluster.settle()
-    assert [reader.deliveries() for reader in readers] == [list("abcde")] * 4
+    assert [reader.deliveries() for reader in readers] == [bodies] * 4
     assert publisher.has(ChannelCloseOk)
 
 
@@ -195,7 +196,7 @@ def test_wide_fan_outs_of_several_publishers_take_turns() -> None:
     reader.ask(BasicConsume(no_ack=True), BasicConsumeOk)
     cluster.node("n1").clients.fan_out_max = 1
     for number, publisher in enumerate(publishers):
-        bodies = [f"{number}.{index}".encode() for index in range(4)]
+        bodies = [f"{number}.{index}".ljust(300).encode() for index in range(4)]
         publisher.write(b"".join(publish(1, "amq.fanout", "", body) for body in bodies))
     cluster.settle()
     # The first one comes to two before the others are known to wait.

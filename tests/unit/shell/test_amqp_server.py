@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import logging
 import random
@@ -392,3 +393,42 @@ def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
     wrong.write_text("nonsense")
     with pytest.raises(ConfigError, match=r"amqp\.tls\.certificate: .*in PEM form"):
         listeners.client_tls(CONFIG, "amqp", ClientTls(wrong, wrong))
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
+def test_clients_that_went_leave_nothing_to_a_garbage_collector(
+    tmp_path: Path, is_secure: bool
+) -> None:
+    """It may never look for them (`fedq.shell.process`)."""
+    make_authority(tmp_path)
+    files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    tls = listeners.client_tls(CONFIG, "amqp", ClientTls(files.certificate, files.key))
+    trusting = ssl.create_default_context(cafile=str(files.authority))
+
+    def has_heard(one: Served, count: int) -> bool:
+        return len(one.node.of("on_bytes")) == count
+
+    def left() -> int:
+        return sum(type(each) is amqp_server._Client for each in gc.get_objects())
+
+    async def scenario() -> None:
+        async with served(tls=tls if is_secure else None) as one:
+            for number in CROWD:
+                _, writer = await asyncio.open_connection(
+                    HOST, one.port, ssl=trusting if is_secure else None
+                )
+                writer.write(b"AMQP")
+                await until(partial(has_heard, one, number))
+                one.server.write(ConnectionId(number), [b"a", b"b"])
+                if number % 2:
+                    one.server.close(ConnectionId(number), client_first=number % 3 == 0)
+                writer.close()
+            await until(lambda: len(one.node.of("on_disconnected")) == len(CROWD))
+            await until(lambda: not left())
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(scenario())
+    finally:
+        gc.enable()
