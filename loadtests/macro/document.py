@@ -1,9 +1,10 @@
-"""Writes the table of a report into docs/PERFORMANCE.md, so that nobody copies figures by hand.
+"""Writes tables into docs/PERFORMANCE.md, so that nobody copies figures by hand.
 
     python -m loadtests.macro.document [loadtests/results/2026-11-21-bench.json]
 
-In: a report, by default the newest whole one. Out: the document with everything between the two
-marks replaced; the rest is left alone. Exit code 2 if there is no report or there are no marks.
+In: a report, by default the newest whole one. Out: the document with everything between two marks
+replaced; the rest is left alone. `loadtests.macro.profile --write` has marks of its own. Exit code
+2 if there is no report or there are no marks.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from tests.integration.harness import ROOT
 
 DOCUMENT: Final = ROOT / "docs" / "PERFORMANCE.md"
 RESULTS: Final = ROOT / "loadtests" / "results"
-BEGIN: Final = "<!-- begin: python -m loadtests.macro.document -->"
+#: The mark before what is replaced; the name is that of the module that writes it.
+BEGIN: Final = "<!-- begin: python -m loadtests.macro.{} -->"
 END: Final = "<!-- end -->"
 
 
@@ -44,13 +46,25 @@ def section(report: dict[str, Any], path: Path, document: Path) -> str:
     return "\n".join(lines)
 
 
-def replaced(text: str, content: str) -> str:
-    """The document with new content between the marks; `ValueError` without them."""
-    before, begin, rest = text.partition(BEGIN)
+def replaced(text: str, content: str, module: str) -> str:
+    """The document with new content between the module's marks; `ValueError` without them."""
+    mark = BEGIN.format(module)
+    before, begin, rest = text.partition(mark)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"the document has no lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+        raise ValueError(f"the document has no lines {mark} and {END}")
+    return f"{before}{mark}\n{content}\n{END}{after}"
+
+
+def replace(content: str, module: str) -> int:
+    """Writes the module's part of the document; returns an exit code."""
+    try:
+        text = replaced(DOCUMENT.read_text(), content, module)
+    except ValueError as error:
+        sys.stderr.write(f"{DOCUMENT.relative_to(ROOT)}: {error}\n")
+        return 2
+    DOCUMENT.write_text(text)
+    return 0
 
 
 def main() -> int:
@@ -61,14 +75,7 @@ def main() -> int:
     if path is None or not path.is_file():
         sys.stderr.write("there is no report of a whole run; `make bench` writes one\n")
         return 2
-    report = json.loads(path.read_text())
-    try:
-        text = replaced(DOCUMENT.read_text(), section(report, path.resolve(), DOCUMENT))
-    except ValueError as error:
-        sys.stderr.write(f"{DOCUMENT.relative_to(ROOT)}: {error}\n")
-        return 2
-    DOCUMENT.write_text(text)
-    return 0
+    return replace(section(json.loads(path.read_text()), path.resolve(), DOCUMENT), "document")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 Samples the node's loop thread with py-spy (400 times a second, waiting left out) under each work of
 `loadtests.macro.works` that one node can do, and prints the share of the functions that are on top
 of the stack. `--inclusive` counts a function for whatever it calls, too; `--native` shows C
-functions, those of compiled modules among them. The set-up of a work is done before.
+functions, those of compiled modules among them. The set-up of a work is done before. `--write` puts
+the main works' first functions into docs/PERFORMANCE.md.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from loadtests.macro import document
 from loadtests.macro.brokers import FedqBroker
 from loadtests.macro.machine import cores
 from loadtests.macro.running import allow_descriptors, generate, generator_command
@@ -28,6 +30,9 @@ from loadtests.macro.works import Work, chosen
 
 SAMPLES_PER_S: Final = 400
 ROWS: Final = 20
+#: What `--write` shows of which works.
+ROWS_WRITTEN: Final = 6
+WRITTEN: Final = ("transient-16", "transient-mixed", "persistent-16", "fanout-1000-paced")
 #: Frames of threads that mostly wait: the journal's writer, gRPC's and executors' workers.
 OTHER_THREADS: Final = ("_worker ", "Thread.run ", "_poll_wrapper")
 
@@ -81,7 +86,34 @@ def profile(work: Work, seconds: int, options: argparse.Namespace) -> list[tuple
         late.start()
         run(seconds + 2.0)
         late.join()
+        if not stacks.exists():
+            raise SystemExit("py-spy recorded nothing: may it trace processes (ptrace_scope)?")
         return shares(stacks.read_text(), options.inclusive)
+
+
+def section(tables: dict[str, list[tuple[str, float]]]) -> str:
+    """The works' first functions side by side, as Markdown."""
+    lines = [
+        "| " + " | ".join(f"{work} | share" for work in tables) + " |",
+        "|---" * 2 * len(tables) + "|",
+    ]
+    for place in range(ROWS_WRITTEN):
+        cells = []
+        for table in tables.values():
+            name, share = table[place] if place < len(table) else ("", 0.0)
+            cells += [f"`{name.partition(' (')[0]}`", f"{share:.0%}"] if name else ["", ""]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def table_of(work: Work, found: list[tuple[str, float]], is_inclusive: bool) -> Table:
+    """One work's functions for a terminal."""
+    table = Table(title=f"{work.name}: {work.about}")
+    table.add_column("function and what it calls" if is_inclusive else "function on top")
+    table.add_column("share", justify="right")
+    for name, share in found:
+        table.add_row(name, f"{share:.1%}")
+    return table
 
 
 def main() -> int:
@@ -91,27 +123,22 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("--inclusive", action="store_true", help="count callers, too")
     parser.add_argument("--native", action="store_true", help="C functions, too")
+    parser.add_argument("--write", action="store_true", help="into docs/PERFORMANCE.md")
     options = parser.parse_args()
     screen = Console()
+    names = [name for name in options.works.split(",") if name]
     try:
-        works = chosen([name for name in options.works.split(",") if name])
+        works = chosen(names or (WRITTEN if options.write else ()))
     except ValueError as error:
         screen.print(str(error), markup=False)
         return 2
     allow_descriptors()
+    tables: dict[str, list[tuple[str, float]]] = {}
     for work in works:
-        if work.group.nodes > 1:
-            continue
-        title = (
-            "function and what it calls" if options.inclusive else "function on top of the stack"
-        )
-        table = Table(title=f"{work.name}: {work.about}")
-        table.add_column(title)
-        table.add_column("share", justify="right")
-        for name, share in profile(work, options.seconds, options):
-            table.add_row(name, f"{share:.1%}")
-        screen.print(table)
-    return 0
+        if work.group.nodes == 1:
+            tables[work.name] = profile(work, options.seconds, options)
+            screen.print(table_of(work, tables[work.name], options.inclusive))
+    return document.replace(section(tables), "profile") if options.write else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from loadtests.macro import chart, document, results
+from loadtests.macro import chart, document, profile, results
 from loadtests.macro.__main__ import line_of, main
 from loadtests.macro.machine import disturbance, machine_busy_s
 from tests.unit.loadtests.runs import report_of, run
@@ -93,10 +93,12 @@ def test_the_chart_shows_every_figure() -> None:
 
 
 def test_the_table_of_the_document_is_replaced_and_the_rest_is_kept() -> None:
-    text = f"# Title\n\n{document.BEGIN}\nold\n{document.END}\n\nafter\n"
-    assert document.replaced(text, "new") == text.replace("old", "new")
+    others = f"{document.BEGIN.format('profile')}\nolder\n{document.END}\n"
+    mark = document.BEGIN.format("document")
+    text = f"# Title\n\n{others}{mark}\nold table\n{document.END}\n\nafter\n"
+    assert document.replaced(text, "new", "document") == text.replace("old table", "new")
     with pytest.raises(ValueError, match="has no lines"):
-        document.replaced("# Title", "new")
+        document.replaced("# Title", "new", "document")
     path = document.RESULTS / "2026-11-21-bench.json"
     section = document.section(report_of(run(TRANSIENT)), path, document.DOCUMENT)
     assert "](../loadtests/results/2026-11-21-bench.md)" in section
@@ -113,3 +115,22 @@ def test_an_unknown_work_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no work or group is called nonsense" in capsys.readouterr().out
     assert main(["--list"]) == 0
     assert "idle-10000" in capsys.readouterr().out
+
+
+STACKS = """\
+run (a.py:1);turn (b.py:2);scan (c.py:3) 30
+run (a.py:1);turn (b.py:2) 10
+run (a.py:1);turn (b.py:9);scan (c.py:4);scan (c.py:3) 20
+_bootstrap (threading.py:1);_worker (thread.py:2);wait (t.py:3) 500
+"""
+
+
+def test_a_profile_counts_the_loop_and_not_the_threads_that_wait() -> None:
+    top = dict(profile.shares(STACKS))
+    assert {name.partition(" ")[0]: share for name, share in top.items()} == {
+        "scan": pytest.approx(50 / 60), "turn": pytest.approx(10 / 60),
+    }  # fmt: skip
+    called = {name.partition(" ")[0]: share for name, share in profile.shares(STACKS, True)}
+    assert called == {"run": 1.0, "turn": 1.0, "scan": pytest.approx(50 / 60)}
+    section = profile.section({"one": profile.shares(STACKS), "two": []})
+    assert "| `scan` | 83% |  |  |" in section
