@@ -34,7 +34,7 @@ from loadtests.macro.works import WORKS, Group, Work, chosen
 from tests.integration.harness import ROOT
 
 RESULTS: Final = ROOT / "loadtests" / "results"
-ROUNDS, SECONDS = 3, 4.0
+ROUNDS, SECONDS = 3, 3.0
 INTERRUPTED: Final = 130
 QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from xml.sax.saxutils import escape
 
 from loadtests.macro.figures import number
+from loadtests.macro.results import rounds_of
 
 #: The name that XML gives to SVG; put together, because it is a name and leads nowhere.
 NAMESPACE: Final = "http:" + "//www.w3.org/2000/svg"
@@ -85,8 +86,7 @@ def draw(report: dict[str, Any]) -> str:
         _text(12, 26, f"{' and '.join(report['brokers'].values())}, {report['date']}", size=17),
         _text(
             12, 46,
-            f"Medians of {report['rounds']} alternating rounds; bars to the scale of their row, "
-            "with the range as a line.",
+            f"{rounds_of(report)}; bars to the scale of their row, the range as a line in them.",
             color=FAINT,
         ),
     ]  # fmt: skip

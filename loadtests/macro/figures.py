@@ -23,6 +23,8 @@ class Figure(NamedTuple):
     is_more_better: bool
     #: Of the runs of a round and the work in question.
     read: Callable[[Round, str], float | None]
+    #: Whether others that use the machine change it: not what is counted in CPU-seconds or bytes.
+    is_timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +117,21 @@ DELIVERIES_PER_CPU: Final = PER_CPU._replace(name="deliveries")
 PUBLISHES_PER_CPU: Final = Figure(
     "routed publishes", "a CPU-second", True, _plain("publishes_per_cpu_second")
 )
-PER_SECOND: Final = Figure("messages", "a second", True, _plain("deliver_per_second"))
+PER_SECOND: Final = Figure(
+    "messages", "a second", True, _plain("deliver_per_second"), is_timed=True
+)
 DELIVERIES_PER_SECOND: Final = PER_SECOND._replace(name="deliveries")
 CPU_EACH: Final = Figure("CPU for a message, all nodes", "µs", False, _cpu_us)
-LATENCY_P50: Final = Figure("end to end p50", "µs", False, _within("latency_us", "p50"))
-LATENCY_P99: Final = Figure("end to end p99", "µs", False, _within("latency_us", "p99"))
-CONFIRM_P50: Final = Figure("confirm p50", "µs", False, _within("confirm_us", "p50"))
-CONFIRM_P99: Final = Figure("confirm p99", "µs", False, _within("confirm_us", "p99"))
+LATENCY_P50: Final = Figure(
+    "end to end p50", "µs", False, _within("latency_us", "p50"), is_timed=True
+)
+LATENCY_P99: Final = Figure(
+    "end to end p99", "µs", False, _within("latency_us", "p99"), is_timed=True
+)
+CONFIRM_P50: Final = Figure("confirm p50", "µs", False, _within("confirm_us", "p50"), is_timed=True)
+CONFIRM_P99: Final = Figure("confirm p99", "µs", False, _within("confirm_us", "p99"), is_timed=True)
 LAST_P50: Final = Figure(
-    "last subscriber p50", "ms", False, _within("last_subscriber_us", "p50", 1e-3)
+    "last subscriber p50", "ms", False, _within("last_subscriber_us", "p50", 1e-3), is_timed=True
 )
 MEMORY_EACH: Final = Figure("memory for each connection", "KiB", False, _kib_each)
-SET_UP: Final = Figure("set-up", "s", False, _plain("setup_seconds"))
+SET_UP: Final = Figure("set-up", "s", False, _plain("setup_seconds"), is_timed=True)

@@ -24,6 +24,8 @@ HEADINGS: Final = ("work", "figure", "fedq", "RabbitMQ", "ratio", "aim", "")
 #: The generator's share of a core from which it, not the broker, may have been the limit.
 GENERATOR_BUSY: Final = 0.8
 VERDICTS: Final = {True: "reached", False: "**missed**", None: ""}
+#: The broker's share of a core below which a run at full speed did not show much.
+BROKER_IDLE: Final = 0.1
 
 
 def _spread_of(runs: list[Run], row: Row, rounds: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def _row(work: Work, row: Row, runs: list[Run], kinds: Iterable[str]) -> dict[st
         "figure": row.figure.name,
         "unit": row.figure.unit,
         "is_more_better": row.figure.is_more_better,
+        "is_timed": row.figure.is_timed,
         "brokers": spreads,
         "ratio": ours / theirs if ours is not None and theirs else None,
         "aim": aim.words(row.figure) if aim else "",
@@ -83,15 +86,33 @@ def summarise(
             and float(run.outcome.get("generator_share") or 0) > GENERATOR_BUSY
         }
     )
+    disturbed = disturbance([run.others_share for run in runs])
+    for row in rows:
+        row["is_disturbed"] = bool(disturbed) and row["is_timed"]
     return {
         "version": VERSION,
         **about,
         "brokers": {kind: names.get(kind, kind) for kind in kinds},
-        "disturbance": disturbance([run.others_share for run in runs]),
+        "disturbance": disturbed,
         "generator_was_busy": busy,
+        "broker_was_idle": sorted({f"{run.work} on {run.kind}" for run in runs if _is_thin(run)}),
         "rows": rows,
         "runs": [asdict(run) for run in runs],
     }
+
+
+def _is_thin(run: Run) -> bool:
+    """Whether a broker that was to go at full speed hardly got to work."""
+    options = WORKS[run.work].options
+    if run.failure or "--rate" in options or "--idle" in options:
+        return False
+    used_s = sum(float(one["cpu_seconds"]) for one in run.outcome["brokers"])
+    return used_s < BROKER_IDLE * float(run.outcome["seconds"])
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    words = VERDICTS[row["is_reached"]]
+    return f"{words}, disturbed" if words and row["is_disturbed"] else words
 
 
 def cell(spread: dict[str, Any] | None) -> str:
@@ -117,7 +138,7 @@ def cells(row: dict[str, Any], bold: Callable[[str], str] = str) -> list[str]:
         cell(row["brokers"].get("rabbitmq")),
         "" if ratio is None else f"{number(ratio)}",
         row["aim"],
-        VERDICTS[row["is_reached"]],
+        _verdict(row),
     ]
 
 
@@ -144,15 +165,20 @@ def markdown_table(rows: Iterable[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def rounds_of(report: dict[str, Any]) -> str:
+    """What the figures are."""
+    rounds = report["rounds"]
+    return f"Medians and ranges of {rounds} alternating rounds" if rounds > 1 else "One round"
+
+
 def remarks(report: dict[str, Any]) -> list[str]:
     """What a reader has to know before believing the table."""
     lines = []
     if report["disturbance"]:
         lines += [f"**{report['disturbance']}**", ""]
     lines.append(
-        f"Medians of {report['rounds']} alternating rounds of {report['seconds']:g} s, with the "
-        f"range; {report['where']}. A ratio is fedq's median over RabbitMQ's. A CPU-second is one "
-        "of the broker's."
+        f"{rounds_of(report)} of {report['seconds']:g} s; {report['where']}. A ratio is fedq's "
+        "median over RabbitMQ's. A CPU-second is one of the broker's."
     )
     if report["generator_was_busy"]:
         works = ", ".join(report["generator_was_busy"])
@@ -160,6 +186,13 @@ def remarks(report: dict[str, Any]) -> list[str]:
             "",
             "The generator used more than 80 % of its core, and may have been the limit of the "
             f"rates (not of figures per CPU-second): {works}.",
+        ]
+    if report["broker_was_idle"]:
+        works = ", ".join(report["broker_was_idle"])
+        lines += [
+            "",
+            "In some run the broker had less than a tenth of a core, so that its figures are those "
+            f"of few messages: {works}.",
         ]
     return lines
 

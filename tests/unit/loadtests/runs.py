@@ -17,17 +17,21 @@ OUTCOME: dict[str, Any] = {
     "latency_us": {"p50": 100.0, "p99": 300.0, "count": 9},
     "confirm_us": {"p50": 200.0, "p99": 400.0, "count": 9},
     "last_subscriber_us": {"p50": 5_000.0, "count": 9},
-    "brokers": [{"rss_bytes_before": 1_000_000, "rss_bytes_connected": 11_240_000}],
+    "seconds": 4.0,
+    "brokers": [
+        {"rss_bytes_before": 1_000_000, "rss_bytes_connected": 11_240_000, "cpu_seconds": 3.6}
+    ],
 }
 
 
 def run(
-    work: str, kind: str = "fedq", number: int = 1, failure: str = "", **changed: object
-) -> Run:
+    work: str, kind: str = "fedq", number: int = 1, failure: str = "", others: float = 0.01,
+    **changed: object,
+) -> Run:  # fmt: skip
     """A run with the usual outcome, but for what is changed."""
     broker = {"fedq": "fedq", "rabbitmq": "RabbitMQ 3.10.8"}[kind]
     outcome = {} if failure else OUTCOME | changed
-    return Run(work, kind, broker, number, outcome, failure, others_share=0.01)
+    return Run(work, kind, broker, number, outcome, failure, others_share=others)
 
 
 def report_of(*runs: Run, rounds: int = 1) -> dict[str, Any]:

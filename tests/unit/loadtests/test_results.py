@@ -8,7 +8,7 @@ import pytest
 from loadtests.macro import chart, document, profile, results
 from loadtests.macro.__main__ import line_of, main
 from loadtests.macro.machine import disturbance, machine_busy_s
-from tests.unit.loadtests.runs import report_of, run
+from tests.unit.loadtests.runs import OUTCOME, report_of, run
 
 TRANSIENT = "transient-16"
 
@@ -33,6 +33,22 @@ def test_a_missed_aim_is_said() -> None:
     row = report_of(run(TRANSIENT, deliveries_per_cpu_second=399_999.0))["rows"][0]
     assert row["is_reached"] is False
     assert results.cells(row)[-1] == "**missed**"
+
+
+def test_what_time_tells_is_marked_when_others_used_the_machine() -> None:
+    works = ("latency-1000", TRANSIENT)
+    runs = [run(work, kind, others=0.6) for work in works for kind in ("fedq", "rabbitmq")]
+    rows = report_of(*runs)["rows"]
+    verdicts = {(row["figure"], row["unit"]): results.cells(row)[-1] for row in rows}
+    assert verdicts["end to end p50", "µs"] == "reached, disturbed"
+    assert verdicts["messages", "a CPU-second"] == "**missed**"
+
+
+def test_a_broker_that_hardly_worked_is_said() -> None:
+    thin = [OUTCOME["brokers"][0] | {"cpu_seconds": 0.01}]
+    report = report_of(run(TRANSIENT, brokers=thin), run("latency-1000", brokers=thin))
+    assert report["broker_was_idle"] == [f"{TRANSIENT} on fedq"]
+    assert "of few messages: transient-16 on fedq" in results.markdown(report, "chart.svg")
 
 
 def test_what_did_not_finish_is_said_and_does_not_count() -> None:
