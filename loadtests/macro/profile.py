@@ -35,6 +35,10 @@ ROWS_WRITTEN: Final = 6
 WRITTEN: Final = ("transient-16", "transient-mixed", "persistent-16", "fanout-1000-paced")
 #: Frames of threads that mostly wait: the journal's writer, gRPC's and executors' workers.
 OTHER_THREADS: Final = ("_worker ", "Thread.run ", "_poll_wrapper")
+#: On top of a stack: nothing to do. py-spy knows it only without `--native`.
+WAITING: Final = ("epoll_pwait", "epoll_wait")
+#: What is on top while the event loop itself works, without a frame of its own.
+LOOP: Final = "Runner.run"
 
 
 def sample(pid: int, seconds: int, file: Path, more: Iterable[str] = ()) -> None:
@@ -55,6 +59,8 @@ def shares(stacks: str, is_inclusive: bool = False) -> list[tuple[str, float]]:
         stack, _, count = line.rpartition(" ")
         frames = stack.split(";")
         if any(frame.startswith(OTHER_THREADS) for frame in frames):
+            continue
+        if frames[-1].startswith(WAITING):
             continue
         names = [frame.rpartition(":")[0] or frame for frame in frames]
         total += int(count)
@@ -101,7 +107,9 @@ def section(tables: dict[str, list[tuple[str, float]]]) -> str:
         cells = []
         for table in tables.values():
             name, share = table[place] if place < len(table) else ("", 0.0)
-            cells += [f"`{name.partition(' (')[0]}`", f"{share:.0%}"] if name else ["", ""]
+            short = name.partition(" (")[0]
+            shown = "the loop's own calls" if short == LOOP else f"`{short}`"
+            cells += [shown, f"{share:.0%}"] if name else ["", ""]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

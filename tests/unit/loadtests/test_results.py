@@ -137,6 +137,7 @@ STACKS = """\
 run (a.py:1);turn (b.py:2);scan (c.py:3) 30
 run (a.py:1);turn (b.py:2) 10
 run (a.py:1);turn (b.py:9);scan (c.py:4);scan (c.py:3) 20
+run (a.py:1);epoll_pwait (libc.so.6) 70
 _bootstrap (threading.py:1);_worker (thread.py:2);wait (t.py:3) 500
 """
 
