@@ -25,7 +25,7 @@ from fedq.bench.opening import BrokerFailure, refusal_of
 from fedq.bench.pacing import Pace
 from fedq.core.errors import ConnectionViolation
 
-READ_BYTES: Final = 1 << 18
+READ_BYTES: Final = 1 << 16
 #: Rounds, or parts of them, that a producer sends per turn at most: others want their turn, too.
 _SENDS_MAX: Final = 4
 _LATE_MAX: Final = 8

@@ -42,7 +42,11 @@ class Histogram:
         self.max = max(self.max, value)
 
     def record_since(self, times_ns: Sequence[int], now_ns: int) -> None:
-        """Adds the time from each of these moments until now; few moments differ."""
+        """Adds the time from each of these moments (one or more) until now; few differ."""
+        first, size = times_ns[0], len(times_ns)
+        if times_ns.count(first) == size:
+            self.record((now_ns - first) // 1_000, size)
+            return
         for time_ns, count in Counter(times_ns).items():
             self.record((now_ns - time_ns) // 1_000, count)
 

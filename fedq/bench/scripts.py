@@ -11,7 +11,7 @@ from typing import Final
 from fedq.amqp import methods
 from fedq.amqp.values import FieldTable
 from fedq.bench.blocks import CHANNEL
-from fedq.bench.columns import TAG_BYTES
+from fedq.bench.cut import TAG_BYTES
 from fedq.bench.opening import Step
 from fedq.bench.plan import Kind
 from fedq.bench.topology import Topology

@@ -1,0 +1,118 @@
+"""Deliveries, cut out of bytes in bulk: a hot module with a compiled twin.
+
+`cut` takes the whole, regular deliveries at a place in the data and stops in front of everything
+else. Consumer tags have `TAG_BYTES` bytes; a body is one frame, and begins with number and time in
+8 bytes each, little-endian.
+
+Here, deliveries of one size in a row are cut at once: columns of bytes that all of them must share
+are compared first, so that a frame of another kind or size ends the run and nothing is misread.
+The compiled twin looks at each; both must give the same for every stream of whole frames.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+TAG_BYTES: Final = 8
+
+_deliver: Final = struct.Struct(">BHIIB")
+_header: Final = struct.Struct(">BHIIQ")
+_body: Final = struct.Struct(">BHI")
+_stamp: Final = struct.Struct("<QQ")
+_DELIVER: Final = 60 << 16 | 60
+_BASIC_HEADER: Final = 60 << 16
+_STAMP_BYTES: Final = 16
+#: A method frame of 32 bytes, a header frame of 22, a body frame of 24.
+_DELIVERY_BYTES_MIN: Final = 78
+#: Header frame and body frame without properties.
+_CONTENT_BYTES_MIN: Final = 46
+#: So many deliveries of one size in a row are worth looking for more of them.
+_RUN_MIN: Final = 4
+
+
+def cut(
+    data: bytes, at: int, numbers: list[int], times: list[int], tags: list[bytes] | None,
+    ends: list[int] | None,
+) -> int:  # fmt: skip
+    """Appends what the deliveries from `at` on hold; returns where it stopped.
+
+    Consumer tags, and where each delivery ends in the data, only for lists that are given.
+    """
+    size, alike, before = len(data), 0, 0
+    unpack_deliver, unpack_header = _deliver.unpack_from, _header.unpack_from
+    while size - at >= _DELIVERY_BYTES_MIN:
+        kind, _, length, ids, tag_size = unpack_deliver(data, at)
+        header_at = at + 8 + length
+        if (
+            kind != 1 or ids != _DELIVER or tag_size != TAG_BYTES
+            or header_at + _CONTENT_BYTES_MIN > size or data[header_at - 1] != 0xCE
+        ):  # fmt: skip
+            break
+        kind, _, length, ids, body_size = unpack_header(data, header_at)
+        body_at = header_at + 8 + length
+        end = body_at + 8 + body_size
+        if (
+            kind != 2 or ids != _BASIC_HEADER or body_size < _STAMP_BYTES or end > size
+            or data[body_at - 1] != 0xCE or data[end - 1] != 0xCE
+        ):  # fmt: skip
+            break
+        kind, _, length = _body.unpack_from(data, body_at)
+        if kind != 3 or length != body_size:
+            break
+        whole = end - at
+        alike = alike + 1 if whole == before else 1
+        before = whole
+        if alike >= _RUN_MIN:
+            count = _alike(data, at, whole, (header_at - at, body_at - at))
+            if count >= _RUN_MIN:
+                end = at + count * whole
+                rows = _rows(whole, body_at + 7 - at, tags is not None).iter_unpack(data[at:end])
+                columns: Sequence[tuple[int, ...]] = tuple(zip(*rows, strict=True))
+                numbers += columns[-2]
+                times += columns[-1]
+                if tags is not None:
+                    tags += columns[0]  # type: ignore[arg-type]
+                if ends is not None:
+                    ends += range(at + whole, end + 1, whole)
+                at, alike = end, 0
+                continue
+            alike = -count
+        number, time_ns = _stamp.unpack_from(data, body_at + 7)
+        numbers.append(number)
+        times.append(time_ns)
+        if tags is not None:
+            tags.append(data[at + 12 : at + 12 + TAG_BYTES])
+        if ends is not None:
+            ends.append(end)
+        at = end
+    return at
+
+
+def _alike(data: bytes, at: int, size: int, frames: tuple[int, int]) -> int:
+    """How many deliveries of this size follow each other whose frames are as in the first.
+
+    `frames`: where its second and third frame begin.
+    """
+    second, third = frames
+    marks = (
+        0, *range(3, 12), second - 1, second, *range(second + 3, second + 19), third - 1, third,
+        *range(third + 3, third + 7), size - 1,
+    )  # fmt: skip
+    count = (len(data) - at) // size
+    for mark in marks:
+        column = data[at + mark : at + count * size : size]
+        count = len(column) - len(column.lstrip(column[:1]))
+    return count
+
+
+_structs: Final[dict[tuple[int, int, bool], struct.Struct]] = {}
+
+
+def _rows(size: int, stamp_at: int, has_tags: bool) -> struct.Struct:
+    """How a delivery of this size unpacks into tag (if wanted), number and time."""
+    key = size, stamp_at, has_tags
+    found = _structs.get(key)
+    if found is None:
+        front = f"12x{TAG_BYTES}s{stamp_at - 12 - TAG_BYTES}x" if has_tags else f"{stamp_at}x"
+        found = _structs[key] = struct.Struct(f"<{front}QQ{size - stamp_at - 16}x")
+    return found
