@@ -25,6 +25,8 @@ ACK_BYTES: Final = 21
 _number: Final = struct.Struct("<Q")
 _header: Final = struct.Struct(">IQ")
 _ACK_RUN: Final = 256
+#: Where the delivery tag is in a basic.ack frame.
+_TAG_AT: Final = 11
 _BASIC_HEADER: Final = 60 << 16
 #: Bodies differ by where in this text their padding begins.
 _PADDING: Final = bytes(random.Random(1).choices(range(33, 127), k=4_096))
@@ -98,12 +100,12 @@ class AckRun:
     What a consumer sends, and what a producer expects when its confirms come one by one.
     """
 
-    __slots__ = ("_bytes", "_channel", "_round")
+    __slots__ = ("_frames", "_round")
 
     def __init__(self, channel: int) -> None:
-        self._channel = channel
-        self._round = -1
-        self._bytes = b""
+        self._round = 0
+        front, end = ack_frame(channel, 0, multiple=False)[:-3], b"\0\xce"
+        self._frames = bytearray(b"".join([front + bytes((n,)) + end for n in range(_ACK_RUN)]))
 
     def take(self, first_tag: int, count: int) -> bytes:
         """The frames for the tags from `first_tag` on."""
@@ -113,16 +115,15 @@ class AckRun:
             at = tag % _ACK_RUN
             taken = min(stop - tag, _ACK_RUN - at)
             self._turn_to(tag // _ACK_RUN)
-            pieces.append(self._bytes[at * ACK_BYTES : (at + taken) * ACK_BYTES])
+            pieces.append(bytes(self._frames[at * ACK_BYTES : (at + taken) * ACK_BYTES]))
             tag += taken
         return b"".join(pieces)
 
     def _turn_to(self, number: int) -> None:
-        if number == self._round:
-            return
+        """Writes this number into the upper bytes of all tags, where they differ."""
+        before, after = self._round.to_bytes(7, "big"), number.to_bytes(7, "big")
         self._round = number
-        start = number * _ACK_RUN
-        one = ack_frame(self._channel, start, multiple=False)
-        front, low, end = one[:-3], one[-3:-2], one[-2:]
-        assert low == b"\0", "the last byte of a tag counts within a run"
-        self._bytes = b"".join([front + bytes((byte,)) + end for byte in range(_ACK_RUN)])
+        for place, byte in enumerate(after):
+            if byte != before[place]:
+                column = bytes((byte,)) * _ACK_RUN
+                self._frames[_TAG_AT + place :: ACK_BYTES] = column

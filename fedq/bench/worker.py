@@ -97,6 +97,8 @@ class Worker:
 
     def run(self) -> None:
         """Does what the parent says, until *end*."""
+        # What lives here lives to the end, and nothing goes round in circles.
+        gc.disable()
         self._expect("prepare")
         before = [*self._idle_openings(), *self._consumers(), *self._subscriber_openings()]
         after = self._producer_openings()
@@ -106,8 +108,6 @@ class Worker:
         self._expect("produce")
         self._open(after)
         self._go = Go(*self._expect("go"))
-        gc.freeze()
-        gc.disable()
         for producer, client in self._producers.items():
             client.start(self._pace(producer))
         self._poll.register(self._pipe.fileno(), select.EPOLLIN)
