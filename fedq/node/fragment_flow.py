@@ -330,6 +330,11 @@ class FragmentFlow:
         """
         fragment, commit = primary.fragment, primary.replication.commit
         state, owed = self.state, fragment.out.owed
+        if len(owed) == 1 and owed[0].origin == state.origin:
+            # As usual: one batch of this node's own.
+            each = owed.popleft()
+            on_publishes_done(state, fragment.fragment_id, each.through, each.refused)
+            return
         own = state.origin if state.memory_full else None
         kept: list[Owed] = []
         done: dict[Origin, int] = {}

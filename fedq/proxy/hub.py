@@ -213,6 +213,8 @@ class Hub(Generic[C]):
 
     def reserved(self) -> int:
         """Appetite promised to remote fragments that have messages."""
+        if not self.sources:
+            return 0
         return sum(source.granted for source in self.sources.values() if source.once)
 
     def orders(self) -> list[CreditOrder]:

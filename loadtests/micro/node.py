@@ -22,7 +22,7 @@ from fedq.amqp.method_types import (
 from fedq.node.node import Node
 from loadtests.micro.timing import Case
 from tests.unit.amqp.wire import publish
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.harness import Cluster
 
 BATCH = 100
 PERSISTENT = b"\x10\x00\x02"
@@ -82,17 +82,12 @@ class Loop:
         while True:
             again, chunks = out.again, out.journal
             out.clear()
-            if not again and not chunks:
+            if not again and not any(chunk.sync for chunk in chunks):
                 return
             node.begin_turn(self._cluster.now_ms)
-            if chunks:
+            if any(chunk.sync for chunk in chunks):
                 node.on_synced(chunks[-1].number)
             node.end_turn()
-
-
-def clients(loop: Loop) -> tuple[Client, Client]:
-    """The publisher and the consumer."""
-    return loop._publisher, loop._consumer
 
 
 def case(name: str, loop: Loop, items: int) -> Case:
