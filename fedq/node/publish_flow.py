@@ -2,7 +2,8 @@
 
     channel's run -> what needs a look of its own -> route -> `fedq.node.outlets`
 
-Runs of publishes with one route are handled as a whole. Raises the violations of basic.publish.
+Runs of publishes with one route, or with routes of one exchange that lead to the same queues, are
+handled as a whole. Raises the violations of basic.publish.
 """
 
 from collections.abc import Callable
@@ -63,43 +64,88 @@ class PublishFlow:
         Returns what is left for the next turn: so much goes to private queues already.
         """
         client, state = channel.client, self.state
-        route_again = state.router.route
         client.publishes = True
         if state.memory_full:
             state.hold_reading(client, "memory")
-        for index, (route, bits, messages) in enumerate(batch):
-            is_mandatory = bits & MANDATORY != 0
-            start, end = 0, len(messages)
-            while start < end:
-                if state.fan_out_room <= 0:
-                    return [(route, bits, messages[start:]), *batch[index + 1 :]]
-                message = messages[start]
-                if bits & ~MANDATORY:
-                    message, targets = self._look_at(channel, message, route, bits)
-                else:
-                    targets = self._route(channel, message, route)
-                if (
-                    end - start == 1
-                    or bits & FLAGS_OF_NOTE
-                    or not any(targets[:3])
-                    or route_again(client.vhost, route, properties_of(message)) is not targets
-                ):
-                    self._publish_run(channel, [message], targets, is_mandatory)
-                    start += 1
-                    continue
-                # The answer is kept, so it depends on the route alone. (That a message goes nowhere
-                # may be for its headers: all such answers are one.)
-                run = messages[start:] if start else messages
-                if targets.private:
-                    run = run[: run_max(targets.private, message, state.fan_out_room)]
-                self._publish_run(channel, run, targets, is_mandatory)
-                start += len(run)
+        place, ahead = 0, None
+        while place < len(batch):
+            if state.fan_out_room <= 0:
+                return batch[place:]
+            route, bits, messages = batch[place]
+            if len(messages) > 1 or bits & ~MANDATORY:
+                left = self._publish_alike(channel, route, bits, messages)
+                place, ahead = place + 1, None
+                if left:
+                    return [(route, bits, left), *batch[place:]]
+                continue
+            targets = self._route(channel, messages[0], route, ahead)
+            run, ahead = [messages[0]], None
+            if not targets.private:
+                ahead = self._add_neighbours(client, batch, place, targets, run)
+            place += len(run)
+            self._publish_run(channel, run, targets, bits & MANDATORY != 0)
         return []
 
-    def _route(self, channel: Channel, message: bytes, route: bytes) -> Route:
-        """The targets of a publish, which its client must be allowed to reach."""
+    def _add_neighbours(
+        self, client: Client, batch: Batch, place: int, targets: Route, run: list[bytes]
+    ) -> Route | None:
+        """Adds to the run, which begins at this place, those right behind it that go the same way.
+
+        Their routing keys differ, their exchange does not, so their client may publish to it.
+        Returns where the next one goes, as far as that is known by now.
+        """
+        route, bits, _ = batch[place]
+        exchange, route_of = route[: 1 + route[0]], self.state.router.route
+        for following in range(place + 1, len(batch)):
+            route, other_bits, messages = batch[following]
+            if other_bits != bits or len(messages) > 1 or not route.startswith(exchange):
+                return None
+            others = route_of(client.vhost, route, properties_of(messages[0]))
+            if others is not targets:
+                return others
+            run.append(messages[0])
+        return None
+
+    def _publish_alike(
+        self, channel: Channel, route: bytes, bits: int, messages: list[bytes]
+    ) -> list[bytes]:
+        """Publishes with one route; returns what is left for the next turn."""
+        state, vhost = self.state, channel.client.vhost
+        is_mandatory = bits & MANDATORY != 0
+        start, end = 0, len(messages)
+        while start < end:
+            if state.fan_out_room <= 0:
+                return messages[start:]
+            message = messages[start]
+            if bits & ~MANDATORY:
+                message, targets = self._look_at(channel, message, route, bits)
+            else:
+                targets = self._route(channel, message, route)
+            if (
+                end - start == 1
+                or bits & FLAGS_OF_NOTE
+                or not any(targets[:3])
+                or state.router.route(vhost, route, properties_of(message)) is not targets
+            ):
+                self._publish_run(channel, [message], targets, is_mandatory)
+                start += 1
+                continue
+            # The answer is kept, so it depends on the route alone. (That a message goes nowhere
+            # may be for its headers: all such answers are one.)
+            run = messages[start:] if start else messages
+            if targets.private:
+                run = run[: run_max(targets.private, message, state.fan_out_room)]
+            self._publish_run(channel, run, targets, is_mandatory)
+            start += len(run)
+        return []
+
+    def _route(
+        self, channel: Channel, message: bytes, route: bytes, targets: Route | None = None
+    ) -> Route:
+        """The targets of a publish, unless known, which its client must be allowed to reach."""
         client = channel.client
-        targets = self.state.router.route(client.vhost, route, properties_of(message))
+        if targets is None:
+            targets = self.state.router.route(client.vhost, route, properties_of(message))
         if targets is None:
             exchange, _ = split_route(route)
             self._permit(channel, exchange)

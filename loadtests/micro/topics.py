@@ -1,61 +1,44 @@
 """Claim: a topic lookup costs its words and what they reach, not the number of bindings.
 
-10,000 mixed bindings: three to five words out of fifty, one word in ten `*`, one in fifty `#`. A
-key of as many random words matches four or five bindings. Routes are asked for with keys that were
-never seen, so that no kept route helps, and with keys that were. `FEDQ_PURE=1` measures the pure
-twin.
+10,000 mixed bindings as `fedq bench --bindings` makes them, of which a key matches about five.
+Routes are asked for with keys that were never seen, so that no kept route helps, and with keys that
+were. `FEDQ_PURE=1` measures the pure twin.
 """
 
-import random
 from collections.abc import Iterator
 from functools import partial
 
+from fedq.bench.words import words_for
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import make_route
 from fedq.wiring.routes import Router
 from fedq.wiring.topics import TopicTrie
 from loadtests.micro.timing import Case
 
-VOCABULARY = [f"word{number}" for number in range(50)]
-KEYS = 50_000
+BINDINGS, KEYS = 10_000, 50_000
+WORDS = words_for(BINDINGS, KEYS, 1)
 TOPIC = QueueKey("/", "amq.topic")
-
-
-def patterns(count: int) -> list[str]:
-    """Different patterns with wildcards in all places."""
-    rng = random.Random(1)
-    words = [*VOCABULARY, *["*"] * 6, "#"]
-    found: dict[str, None] = {}
-    while len(found) < count:
-        found[".".join(rng.choices(words, k=rng.randint(3, 5)))] = None
-    return list(found)
-
-
-def keys(count: int) -> list[str]:
-    """Routing keys out of the same words."""
-    rng = random.Random(2)
-    return [".".join(rng.choices(VOCABULARY, k=rng.randint(3, 5))) for _ in range(count)]
 
 
 def trie_of(count: int) -> TopicTrie:
     """A trie of so many patterns, each with a target of its own."""
     trie = TopicTrie()
-    for target, pattern in enumerate(patterns(count)):
+    for target, pattern in enumerate(WORDS.patterns[:count]):
         trie.add(pattern.encode(), target)
     return trie
 
 
 def router_of(queues: int) -> Router:
-    """A router with 10,000 bindings spread over so many queues."""
+    """A router with all bindings spread over so many queues."""
     router = Router(NodeId("a"))
     router.add_exchange(TOPIC, "topic")
-    for number, pattern in enumerate(patterns(10_000)):
+    for number, pattern in enumerate(WORDS.patterns):
         router.bind(TOPIC, QueueKey("/", f"q{number % queues}"), pattern, None)
     return router
 
 
-ALL_KEYS = [key.encode() for key in keys(KEYS)]
-ROUTES = [make_route("amq.topic", key) for key in keys(KEYS)]
+ALL_KEYS = [key.encode() for key in WORDS.keys]
+ROUTES = [make_route("amq.topic", key) for key in WORDS.keys]
 
 
 def look_up(trie: TopicTrie) -> int:
@@ -71,9 +54,9 @@ def route(router: Router, routes: list[bytes]) -> None:
 
 def rebind(router: Router) -> None:
     """A binding comes, one publish is routed, and the binding goes."""
-    router.bind(TOPIC, QueueKey("/", "new"), "word1.*.new.#", None)
+    router.bind(TOPIC, QueueKey("/", "new"), "a1.*.new.#", None)
     router.route("/", ROUTES[0], dict)
-    router.unbind(TOPIC, QueueKey("/", "new"), "word1.*.new.#", None)
+    router.unbind(TOPIC, QueueKey("/", "new"), "a1.*.new.#", None)
 
 
 def new_routes(router: Router) -> None:
@@ -85,7 +68,7 @@ def new_routes(router: Router) -> None:
 
 def cases() -> Iterator[Case]:
     """What is measured, with what it needs made when it is its turn."""
-    for count in (100, 10_000):
+    for count in (100, BINDINGS):
         yield Case(f"topic lookup, {count:,} patterns", KEYS, partial(look_up, trie_of(count)))
     for queues in (1, 100):
         router, text = router_of(queues), f"10,000 bindings, {queues} queues"
@@ -94,7 +77,7 @@ def cases() -> Iterator[Case]:
         yield Case(f"topic route, known keys, {text}", len(few), partial(route, router, few))
     router = router_of(100)
     yield Case("topic bind, route, unbind, 10,000 bindings", 1, partial(rebind, router))
-    yield Case("topic set-up of 10,000 bindings", 10_000, partial(router_of, 100))
+    yield Case("topic set-up of 10,000 bindings", BINDINGS, partial(router_of, 100))
 
 
 CASES = cases()
