@@ -345,9 +345,13 @@ class Consumer(Client):
 
 
 class Subscribers(Client):
-    """A connection with several subscribers, each with a queue of its own, told by their tags."""
+    """A connection with several subscribers, each with a queue of its own, told by their tags.
 
-    __slots__ = ("_reader", "ledgers")
+    While everything comes in order, only what is due is noted for each tag; ledgers hear of it when
+    that ends, or when they are asked (`settle`).
+    """
+
+    __slots__ = ("_due", "_reader", "_taken", "ledgers")
 
     def __init__(
         self, connected: socket.socket, who: str, measure: Measure, ledgers: dict[bytes, Ledger]
@@ -356,6 +360,11 @@ class Subscribers(Client):
         super().__init__(connected, who, measure)
         self._reader = Reader(has_tags=True)
         self.ledgers = ledgers
+        #: By tag the number that is due; None with several producers, and after a surprise.
+        self._due: dict[bytes, int] | None = None
+        if all(list(ledger.sequences) == [0] for ledger in ledgers.values()):
+            self._due = dict.fromkeys(ledgers, 0)
+        self._taken = 0
 
     def _take(self, data: bytes, now_ns: int) -> None:
         batch = self._reader.take(data)
@@ -364,13 +373,35 @@ class Subscribers(Client):
         if not batch.numbers:
             return
         self._measure.count(Cell.DELIVERED, len(batch.numbers))
+        self._take_all(batch.tags, batch.numbers)
+        if self._measure.is_on:
+            self._measure.latencies.record_since(batch.times, now_ns)
+
+    def _take_all(self, tags: list[bytes], numbers: list[int]) -> None:
+        due = self._due
+        if due is not None:
+            for tag, number in zip(tags, numbers, strict=True):
+                if due.get(tag) != number:
+                    break
+                due[tag] = number + 1
+            else:
+                self._taken += len(numbers)
+                return
+            # What is due rose by one for each that was taken.
+            taken = sum(due.values()) - self._taken
+            self.settle()
+            self._due = None
+            tags, numbers = tags[taken:], numbers[taken:]
         runs: dict[bytes, list[int]] = defaultdict(list)
-        for tag, number in zip(batch.tags, batch.numbers, strict=True):
+        for tag, number in zip(tags, numbers, strict=True):
             runs[tag].append(number)
-        for tag, numbers in runs.items():
+        for tag, run in runs.items():
             ledger = self.ledgers.get(tag)
             if ledger is None:
                 raise BrokerFailure(f"{self.who}: a delivery to {tag!r}, which is nobody here")
-            ledger.take(numbers)
-        if self._measure.is_on:
-            self._measure.latencies.record_since(batch.times, now_ns)
+            ledger.take(run)
+
+    def settle(self) -> None:
+        """Tells the ledgers what came."""
+        for tag, due in (self._due or {}).items():
+            self.ledgers[tag].sequences[0].advance(due)

@@ -67,6 +67,12 @@ class Sequence:
         self.due += size
         return True
 
+    def advance(self, due: int) -> None:
+        """All came in order up to this number, which is due now; only where all are members."""
+        assert self._members.gaps is None
+        self.count += due - self.due
+        self.due = due
+
     def take(self, values: Values[int]) -> None:
         """These sequence numbers came, in this order."""
         self.count += len(values)

@@ -314,6 +314,9 @@ class Worker:
             latencies=measure.latencies, confirms=measure.confirms,
             last_seen=self._stream.last_seen,
         )  # fmt: skip
+        for client in self._clients.values():
+            if isinstance(client, Subscribers):
+                client.settle()
         for ledger in self._ledgers:
             report.lost += ledger.lost(totals)
             report.repeated += ledger.repeated
