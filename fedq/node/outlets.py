@@ -81,10 +81,7 @@ class Outlets:
         """
         stored = [as_stored(messages[0])] if len(messages) == 1 else messages
         for publisher in reach.publishers:
-            publisher.add(stored, group)
-            self.state.dirty_publishers[publisher.fragment_id] = None
-            if publisher.full and channel is not None:
-                self._pause(channel, publisher)
+            self._add(publisher, stored, group, channel)
         private = reach.private
         if private:
             self.state.fan_out_room -= sum(weight_of(private, message) for message in stored)
@@ -104,6 +101,22 @@ class Outlets:
         if group is not None and not group.waiting:
             mark_settled(self.state, group.owner)
         return reached or bool(reach.nodes)
+
+    def deliver_piles(self, channel: Channel, piles: dict[QueueKey, list[bytes]]) -> None:
+        """Sends to each queue what was piled up for it, in order; the piles are gone then."""
+        for queue, messages in piles.items():
+            publisher = self.publisher(queue, channel.sticky, channel.client.connection)
+            self._add(publisher, messages, None, channel)
+        piles.clear()
+
+    def _add(
+        self, publisher: FragmentPublisher[Owner], messages: list[bytes],
+        group: ConfirmGroup[Owner] | None, channel: Channel | None,
+    ) -> None:  # fmt: skip
+        publisher.add(messages, group)
+        self.state.dirty_publishers[publisher.fragment_id] = None
+        if publisher.full and channel is not None:
+            self._pause(channel, publisher)
 
     def publisher(
         self, queue: QueueKey, sticky: dict[QueueKey, FragmentId], spread: int

@@ -67,12 +67,28 @@ class PublishFlow:
         client.publishes = True
         if state.memory_full:
             state.hold_reading(client, "memory")
+        piles: dict[QueueKey, list[bytes]] = {}
+        try:
+            return self._take_batch(channel, batch, piles)
+        finally:
+            self.outlets.deliver_piles(channel, piles)
+
+    def _take_batch(
+        self, channel: Channel, batch: Batch, piles: dict[QueueKey, list[bytes]]
+    ) -> Batch:
+        """As `on_publishes`. In `piles` is, by queue, what is still to be delivered.
+
+        Publishes without confirms are piled up as long as they go to shared queues alone: each
+        queue then gets its own in one piece. What goes another way goes behind all piles.
+        """
+        may_pile = channel.confirms is None and channel.transaction is None
         place, ahead = 0, None
         while place < len(batch):
-            if state.fan_out_room <= 0:
+            if self.state.fan_out_room <= 0:
                 return batch[place:]
             route, bits, messages = batch[place]
             if len(messages) > 1 or bits & ~MANDATORY:
+                self.outlets.deliver_piles(channel, piles)
                 left = self._publish_alike(channel, route, bits, messages)
                 place, ahead = place + 1, None
                 if left:
@@ -81,8 +97,16 @@ class PublishFlow:
             targets = self._route(channel, messages[0], route, ahead)
             run, ahead = [messages[0]], None
             if not targets.private:
-                ahead = self._add_neighbours(client, batch, place, targets, run)
+                ahead = self._add_neighbours(channel.client, batch, place, targets, run)
             place += len(run)
+            if may_pile and _is_shared_alone(targets):
+                for queue in targets.queues:
+                    if queue in piles:
+                        piles[queue] += run
+                    else:
+                        piles[queue] = [*run]
+                continue
+            self.outlets.deliver_piles(channel, piles)
             self._publish_run(channel, run, targets, bits & MANDATORY != 0)
         return []
 
@@ -222,6 +246,11 @@ class PublishFlow:
         if mandatory and not reached:
             for message in messages:
                 give_back(self.state, channel, message)
+
+
+def _is_shared_alone(targets: Route) -> bool:
+    queues, private, nodes, is_delayed = targets
+    return bool(queues) and not (private or nodes or is_delayed)
 
 
 def _no_exchange(vhost: str, exchange: str) -> ChannelViolation:
