@@ -4,8 +4,8 @@ Inputs: chunks from `fedq.journal.segments.SegmentPlan`, handed over from the ev
 on the loop: `on_synced(number)` when every chunk up to `number` is on disk; `on_failed(reason)` at
 most once, after which nothing is ever reported as synced. Invariants:
 
-* Group commit without a timer: the thread takes everything that gathered while its last fsync ran,
-  writes it with one system call per segment, and fsyncs once if any chunk asked for it.
+* Group commit without a timer (`fedq.shell.group_commit`): the thread takes everything that
+  gathered while its last fsync ran, and fsyncs once if any chunk asked for it.
 * A segment is fsynced before the next one is made, and its name is in the directory before its
   bytes count: after a power cut only the end of the last segment can be torn.
 * A failed write or fsync is final. The kernel may have thrown the dirty pages away and call a
@@ -22,7 +22,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -31,16 +30,16 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation
 from fedq.journal.recovery import Recovered, recover
 from fedq.journal.segments import Chunk
+from fedq.shell.group_commit import GroupCommit, sync_file
 
 #: What may wait for the writer thread. A disk that far behind is as good as lost.
 backlog_bytes_max: Final = limits.node_memory_bytes_max // 4
 
-_BUFFERS_PER_WRITE = 1_024
 _SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
 _LOCK_NAME = "lock"
 _COUNTER_NAME = "incarnation"
-#: fdatasync spares the file's times; macOS lacks it.
-_sync_file: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+#: Calls of the writer that are taken from the pipe at once; one would do.
+_CALLS_MAX = 4_096
 
 
 class DirectoryInUse(NodeFailure):
@@ -70,17 +69,22 @@ class JournalFiles:
         _make_directory(self._directory)
         self._lock = _lock_directory(self._directory)
         self._directory_fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        # Shared with the writer thread; guarded by `_wake`.
-        self._wake = threading.Condition()
-        self._chunks: list[Chunk] = []
+        #: The end of the pipe that says when more is synced, and what was reported of it.
+        self._pipe, pipe = os.pipe()
+        os.set_blocking(self._pipe, False)
+        os.set_blocking(pipe, False)
+        self._pipe_writer = pipe
+        self._reported = 0
+        loop.add_reader(self._pipe, self._on_called)
+        # Shared with the writer thread: what is to be written; the rest is guarded by `_guard`.
+        self._commits = GroupCommit(pipe)
+        self._guard = threading.Lock()
         self._drops: list[int] = []
-        self._backlog_bytes = 0
         self._closing = False
         self._failed = False
         # The writer thread's own: the segment being filled.
         self._segment = 0
         self._fd: int | None = None
-        self._dirty = False
         self._writer = threading.Thread(target=self._run, name="journal", daemon=True)
         self._writer.start()
 
@@ -114,7 +118,7 @@ class JournalFiles:
     @property
     def backlog_bytes(self) -> int:
         """How much was handed over and is not written yet."""
-        return self._backlog_bytes
+        return self._commits.backlog_bytes()
 
     def append(self, chunks: Sequence[Chunk]) -> None:
         """Hands chunks to the writer, in order; returns at once. Ignored after a failure."""
@@ -122,97 +126,101 @@ class JournalFiles:
             return
         assert chunks[0].number == self._last_number + 1, "chunk numbers have no gaps"
         self._last_number = chunks[-1].number
+        if self._failed:
+            return
+        assert not self._closing, "the journal was closed"
         size = sum(len(chunk.data) for chunk in chunks)
-        with self._wake:
-            if self._failed:
-                return
-            assert not self._closing, "the journal was closed"
-            if self._backlog_bytes + size > backlog_bytes_max:
-                self._fail(
-                    f"the disk of {self._directory} does not keep up: more than "
-                    f"{backlog_bytes_max >> 20} MiB wait to be written; use a faster disk"
-                )
-                return
-            self._chunks.extend(chunks)
-            self._backlog_bytes += size
-            self._wake.notify()
+        if self._commits.backlog_bytes() + size > backlog_bytes_max:
+            self._fail(
+                f"the disk of {self._directory} does not keep up: more than "
+                f"{backlog_bytes_max >> 20} MiB wait to be written; use a faster disk"
+            )
+            return
+        for number, segment, data, sync in chunks:
+            self._commits.push(number, segment, data, sync)
+
+    def _on_called(self) -> None:
+        """The writer has synced something."""
+        os.read(self._pipe, _CALLS_MAX)
+        self._report()
+
+    def _report(self) -> None:
+        synced = self._commits.synced()
+        if synced > self._reported and not self._failed:
+            self._reported = synced
+            self._on_synced(synced)
 
     def drop(self, segments: Sequence[int]) -> None:
         """Deletes segments, oldest first, after everything appended so far is written."""
         if not segments:
             return
-        with self._wake:
+        with self._guard:
             if self._failed:
                 return
             assert not self._closing, "the journal was closed"
             self._drops.extend(segments)
-            self._wake.notify()
+        self._commits.interrupt()
 
     def close(self) -> None:
         """Writes and fsyncs what was appended, ends the thread, releases the lock.
 
         Reports made meanwhile reach the loop after this. Does nothing the second time.
         """
-        with self._wake:
+        with self._guard:
             if self._closing:
                 return
             self._closing = True
-            self._wake.notify()
+        self._commits.interrupt()
         self._writer.join()
         os.close(self._directory_fd)
         os.close(self._lock)
+        # This may be another thread than the loop's.
+        self._loop.call_soon_threadsafe(self._report_last)
+
+    def _report_last(self) -> None:
+        self._report()
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+        os.close(self._pipe_writer)
 
     # --- the writer thread ---
 
     def _run(self) -> None:
         try:
-            while True:
-                with self._wake:
-                    while not (self._chunks or self._drops or self._closing or self._failed):
-                        self._wake.wait()
-                    if self._failed:
-                        break
-                    chunks, self._chunks = self._chunks, []
-                    drops, self._drops = self._drops, []
-                if not chunks and not drops:
-                    self._sync()
+            while not self._failed:
+                fd = -1 if self._fd is None else self._fd
+                segment = self._commits.serve(fd, self._segment)
+                if segment:
+                    self._begin_segment(segment)
+                elif not self._tidy_up():
                     break
-                self._work(chunks, drops)
         except OSError as error:
-            with self._wake:
-                self._fail(_describe(error, self._path(self._segment)))
+            self._fail(_describe(error, self._path(self._segment)))
         except Exception as error:
             # A bug. The node must hear of it all the same: else it would wait for ever.
-            with self._wake:
-                self._fail(f"the journal's writer stopped: {type(error).__name__}: {error}")
+            self._fail(f"the journal's writer stopped: {type(error).__name__}: {error}")
         finally:
             if self._fd is not None:
                 os.close(self._fd)
 
-    def _work(self, chunks: list[Chunk], drops: list[int]) -> None:
-        """One group commit: writes all, fsyncs if asked, reports, and only then tidies up."""
-        for segment, group in groupby(chunks, key=lambda chunk: chunk.segment):
-            if segment != self._segment:
-                self._begin_segment(segment)
-            assert self._fd is not None
-            self._dirty = True
-            _write_all(self._fd, [chunk.data for chunk in group])
-        must_sync = any(chunk.sync for chunk in chunks)
-        if must_sync:
-            self._sync()
-        with self._wake:
-            self._backlog_bytes -= sum(len(chunk.data) for chunk in chunks)
-            if must_sync and not self._failed:
-                self._loop.call_soon_threadsafe(self._on_synced, chunks[-1].number)
+    def _tidy_up(self) -> bool:
+        """What was appended before is written: segments may be deleted; false: it is the end."""
+        with self._guard:
+            drops, self._drops = self._drops, []
+            # Called for the sake of drops, there may be more to write before the end.
+            is_last = self._closing and not self._commits.backlog_bytes()
         for segment in sorted(drops):
             assert segment < self._segment or self._fd is None, "the segment in use is not dead"
             self._path(segment).unlink(missing_ok=True)
             os.fsync(self._directory_fd)
+        if is_last and self._fd is not None:
+            sync_file(self._fd)
+        return not is_last
 
     def _begin_segment(self, segment: int) -> None:
         assert segment > self._segment, "chunks go to ever newer segments"
         if self._fd is not None:
-            self._sync()
+            sync_file(self._fd)
             os.close(self._fd)
             self._fd = None
         self._segment = segment
@@ -220,20 +228,15 @@ class JournalFiles:
         self._fd = os.open(self._path(segment), flags, 0o600)
         os.fsync(self._directory_fd)
 
-    def _sync(self) -> None:
-        if self._dirty:
-            assert self._fd is not None
-            _sync_file(self._fd)
-            self._dirty = False
-
     def _fail(self, reason: str) -> None:
-        """The end of this journal; `_wake` is held, so that no report of success can follow."""
-        if not self._failed:
+        """The end of this journal: no report of success follows."""
+        with self._guard:
+            if self._failed:
+                return
             self._failed = True
-            self._chunks = []
             self._drops = []
-            self._loop.call_soon_threadsafe(self._on_failed, reason)
-            self._wake.notify()
+        self._loop.call_soon_threadsafe(self._on_failed, reason)
+        self._commits.interrupt()
 
     def _path(self, segment: int) -> Path:
         return self._directory / segment_name(segment)
@@ -290,7 +293,9 @@ def _replace_durably(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + ".new")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        _write_all(file, [content])
+        left = memoryview(content)
+        while left:
+            left = left[os.write(file, left) :]
         os.fsync(file)
     finally:
         os.close(file)
@@ -332,19 +337,6 @@ def _lock_directory(directory: Path) -> int:
         os.close(file)
         raise
     return file
-
-
-def _write_all(file: int, buffers: list[bytes]) -> None:
-    """Writes everything, in as few system calls as the kernel allows."""
-    left = [memoryview(buffer) for buffer in buffers if buffer]
-    done = 0
-    while done < len(left):
-        written = os.writev(file, left[done : done + _BUFFERS_PER_WRITE])
-        while done < len(left) and written >= len(left[done]):
-            written -= len(left[done])
-            done += 1
-        if written:
-            left[done] = left[done][written:]
 
 
 def _describe(error: OSError, path: Path) -> str:

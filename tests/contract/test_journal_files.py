@@ -161,6 +161,16 @@ def test_dropped_segments_are_gone_and_the_others_are_not(bench: Bench) -> None:
     assert bench.crash() == {3: b"x3", 4: b"x4y"}
 
 
+def test_the_end_waits_for_what_was_appended_behind_a_drop(tmp_path: Path) -> None:
+    for attempt in range(50):
+        real = RealBench(tmp_path / str(attempt))
+        for number in range(1, 20):
+            real.append(Chunk(number, number, b"%d" % number, False))
+            real.drop(number - 1)
+        assert real.crash() == {19: b"19"}
+        real.loop.close()
+
+
 def test_a_failure_is_told_once_and_is_final(bench: Bench) -> None:
     bench.append(Chunk(1, 1, b"abc", True))
     bench.wait(lambda: bench.synced == [1])
