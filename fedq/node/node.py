@@ -167,6 +167,7 @@ class Node:
         if self._started_ms is None:
             self._started_ms = now_ms
         self.clients.begin_turn()
+        self.relays.begin_turn()
 
     @property
     def uptime_ms(self) -> int:
@@ -201,7 +202,7 @@ class Node:
             if peer.link.lingers:
                 state.out.linger = True
         self.cluster.beat_due = False
-        state.out.again = self.clients.drain() or passes == TURN_PASSES_MAX
+        state.out.again = self.clients.drain() or self.relays.has_more or passes == TURN_PASSES_MAX
 
     def _work_off(self) -> bool:
         """One pass over what is marked; false when there was nothing."""

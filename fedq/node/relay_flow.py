@@ -6,6 +6,7 @@ found no queue and what was refused.
 Changes the peers' relays and private fragments; sends to peers.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,11 +14,12 @@ from fedq.amqp.content import decode_properties
 from fedq.amqp.rare_contents import return_frames
 from fedq.amqp.rewriting import as_stored, has_cycled, routing_keys
 from fedq.core.errors import NO_ROUTE
-from fedq.core.ids import NodeId
+from fedq.core.ids import Incarnation, NodeId
+from fedq.core.limits import fan_out_per_turn_max
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split, split_route
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.admission import Admission
-from fedq.node.fan_out import FanOut
+from fedq.node.fan_out import FanOut, weight_of
 from fedq.node.publishing import settle_groups
 from fedq.node.state import Channel, NodeState, RelayWaiter
 from fedq.proxy.links import NO_SESSION
@@ -25,15 +27,34 @@ from fedq.proxy.links import NO_SESSION
 _UNUSUAL: Final = FLAG_COPIES | FLAG_DIED
 
 
+class _Coming:
+    """A relay on its way into the private queues of this node."""
+
+    __slots__ = ("at", "incarnation", "is_begun", "message", "refused", "sender", "unmatched")
+
+    def __init__(self, sender: NodeId, incarnation: Incarnation, message: Relay) -> None:
+        self.sender = sender
+        self.incarnation = incarnation
+        self.message = message
+        self.is_begun = False
+        #: The index of its next message.
+        self.at = 0
+        self.unmatched: list[int] = []
+        self.refused: list[int] = []
+
+
 class RelayFlow:
     """See the module's docstring."""
 
-    __slots__ = ("admission", "fan_out", "state")
+    __slots__ = ("_coming", "_room", "admission", "fan_out", "fan_out_max", "state")
 
     def __init__(self, state: NodeState, admission: Admission) -> None:
         self.state = state
         self.admission = admission
         self.fan_out = FanOut(state)
+        #: Deliveries of relays to private queues in one turn, and how many are left of them.
+        self.fan_out_max = self._room = fan_out_per_turn_max
+        self._coming: deque[_Coming] = deque()
 
     # --- to other nodes ----------------------------------------------------------------------
 
@@ -86,37 +107,72 @@ class RelayFlow:
 
     def on_relay(self, sender: NodeId, message: Relay) -> None:
         """Publishes for the private queues of this node; those sent again are known."""
-        peer = self.state.peers[sender]
-        member = self.state.map.members[sender]
-        known = peer.relayed.get(member.incarnation, 0)
+        incarnation = self.state.map.members[sender].incarnation
+        self._coming.append(_Coming(sender, incarnation, message))
+        self._expand()
+
+    def begin_turn(self) -> None:
+        """Relays that the last turn left over come before all that is new."""
+        self._room = self.fan_out_max
+        self._expand()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether relays wait for the next turn: so much goes to private queues already."""
+        return bool(self._coming)
+
+    def _expand(self) -> None:
+        """Relays reach the private queues, in order, as far as the turn has room for that."""
+        while self._coming and self._room > 0:
+            coming = self._coming[0]
+            if not coming.is_begun:
+                self._begin(coming)
+            self._take(coming)
+            if coming.at == len(coming.message.messages):
+                self._coming.popleft()
+                self._answer(coming)
+
+    def _begin(self, coming: "_Coming") -> None:
+        """Numbers that came before, with a session that ended, are left out."""
+        coming.is_begun = True
+        peer, message = self.state.peers[coming.sender], coming.message
+        known = peer.relayed.get(coming.incarnation, 0)
         through = message.first + len(message.messages) - 1
-        peer.relayed = {member.incarnation: max(known, through)}
-        if known >= message.first:
-            message = message._replace(
-                first=known + 1, messages=message.messages[known + 1 - message.first :]
-            )
-        unmatched: list[int] = []
-        refused: list[int] = []
+        peer.relayed = {coming.incarnation: max(known, through)}
+        coming.at = min(max(0, known + 1 - message.first), len(message.messages))
+
+    def _take(self, coming: "_Coming") -> None:
         publish, queues = self.admission.publish_private, self.state.private_by_id
         route_private = self.state.router.route_private
-        for number, body in enumerate(message.messages, message.first):
+        vhost, messages = coming.message.vhost, coming.message.messages
+        while coming.at < len(messages) and self._room > 0:
+            body, number = messages[coming.at], coming.message.first + coming.at
+            coming.at += 1
             if body[0] & _UNUSUAL:
-                private = self._look_at(message.vhost, body)
+                private = self._look_at(vhost, body)
                 body = as_stored(body)
             else:
-                private = route_private(message.vhost, route_of(body), properties_of(body))
+                private = route_private(vhost, route_of(body), properties_of(body))
+            self._room -= weight_of(private, body)
             if not private:
-                unmatched.append(number)
+                coming.unmatched.append(number)
             turned_away = False
             for queue in self.fan_out.deliver(private, [body], None):
                 turned_away |= bool(publish(queues[queue], [body]))
             if turned_away:
-                refused.append(number)
-        done = RelayDone(through, unmatched, refused)
+                coming.refused.append(number)
+
+    def _answer(self, coming: "_Coming") -> None:
+        """One answer for all of it: what is mandatory or confirmed may be spread over it."""
+        if self.state.map.members[coming.sender].incarnation != coming.incarnation:
+            # Its numbers mean nothing to the process that is there now.
+            return
+        through = coming.message.first + len(coming.message.messages) - 1
+        done = RelayDone(through, coming.unmatched, coming.refused)
         if self.state.memory_full:
-            self.state.relays_done.append((sender, done))
+            self.state.relays_done.append((coming.sender, done))
         else:
-            self.state.send(sender, done)
+            self.state.send(coming.sender, done)
 
     def _look_at(self, vhost: str, message: bytes) -> tuple[int, ...]:
         """Where a relayed publish with copies, or a dead letter, goes here."""

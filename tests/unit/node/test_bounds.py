@@ -1,6 +1,7 @@
 """What a node holds back, and what it must not drop: memory, fences, closing channels, absences."""
 
 from fedq.amqp.methods import (
+    BasicAck,
     BasicConsume,
     BasicConsumeOk,
     ChannelClose,
@@ -216,3 +217,56 @@ def test_a_fan_out_goes_on_when_its_publisher_has_gone() -> None:
     publisher.hang_up()
     assert reader.deliveries(1) == reader.deliveries(2) == list("abc")
     assert not cluster.node("n1").state.leaving
+
+
+def test_a_fan_out_that_comes_from_another_node_takes_several_turns_too() -> None:
+    cluster = Cluster(2)
+    publisher, reader = cluster.client("n1"), cluster.client("n2", channels=2)
+    for channel, key in ((1, "a"), (2, "b")):
+        reader.ask(QueueDeclare(exclusive=True), QueueDeclareOk, channel)
+        reader.ask(QueueBind(exchange="amq.direct", routing_key=key), QueueBindOk, channel)
+        reader.ask(BasicConsume(no_ack=True), BasicConsumeOk, channel)
+    publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+    away = cluster.node("n2")
+    away.relays.fan_out_max = 2
+    publishes = [("a", "1"), ("b", "2"), ("c", "3"), ("a", "4"), ("a", "5"), ("c", "6")]
+    publisher.write(
+        b"".join(publish(1, "amq.direct", key, body.encode(), bits=1) for key, body in publishes)
+    )
+    most, turns = 0, 0
+    while cluster.turn():
+        turns += away.relays.has_more
+        most = max(most, sum(isinstance(said, Content) for said in reader.said))
+        is_done = not away.relays.has_more and most == 4
+        assert is_done or not publisher.has(BasicAck), "confirmed before it was everywhere"
+    assert turns >= 1
+    assert reader.deliveries(1) == ["1", "4", "5"]
+    assert reader.deliveries(2) == ["2"]
+    returned = [said for said in publisher.said if isinstance(said, Content)]
+    assert [each.body for each in returned] == [b"3", b"6"]
+    assert publisher.take(BasicAck).delivery_tag == len(publishes)
+
+
+def test_relays_that_wait_when_their_sender_dies_reach_their_queues() -> None:
+    cluster = Cluster(3)
+    publisher, reader = cluster.client("n2"), cluster.client("n3")
+    reader.ask(QueueDeclare(exclusive=True), QueueDeclareOk)
+    reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk)
+    reader.ask(BasicConsume(no_ack=True), BasicConsumeOk)
+    away = cluster.node("n3")
+    away.relays.fan_out_max = 0
+    publisher.write(b"".join(publish(1, "amq.fanout", "", body.encode()) for body in "abc"))
+    while not away.relays.has_more:
+        assert cluster.turn()
+    cluster.kill("n2")
+    for _ in range(100):
+        cluster.turn()
+    assert reader.deliveries() == []
+    away.relays.fan_out_max = 2
+    cluster.pass_ms(5_000)
+    assert reader.deliveries() == list("abc")
+    cluster.start("n2")
+    cluster.pass_ms(5_000)
+    cluster.client("n2").publish("", "d", exchange="amq.fanout")
+    cluster.pass_ms(500)
+    assert reader.deliveries() == ["d"]
