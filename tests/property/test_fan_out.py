@@ -211,6 +211,11 @@ def by_consumer(said: list[Said]) -> ByConsumer:
             tags.setdefault(each.channel, []).append(each.method.delivery_tag)
             untagged = each._replace(method=each.method._replace(delivery_tag=0))
             deliveries.setdefault(name, []).append(untagged)
+        elif isinstance(each, BasicAck):
+            # One confirm for several publishes says what several say, and the last one all.
+            if others and isinstance(others[-1], BasicAck):
+                others.pop()
+            others.append(BasicAck(each.delivery_tag))
         else:
             others.append(each)
     return others, tags, deliveries
