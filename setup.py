@@ -31,13 +31,12 @@ def extensions() -> list[Extension]:
         # pip brings Cython by itself (see [build-system]); this is for who runs setup.py bare.
         logging.warning("no module is compiled, as Cython is missing: pip install Cython")
         return []
-    # The tests refuse a twin that is older than any of these, whether it uses it or not.
-    shared = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "fedq").rglob("*.pxd"))
     found = [
         Extension(
             ".".join(path.with_suffix("").parts),
             [path.as_posix()],
-            depends=shared,
+            # Without debugging symbols, which are most of a file's size.
+            extra_compile_args=["-g0"] if os.name == "posix" else [],
         )
         for path in sorted(pyx.relative_to(ROOT) for pyx in (ROOT / "fedq").rglob("*.pyx"))
     ]
