@@ -31,7 +31,8 @@ $(SETUP_DONE): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	    || { echo "fedq needs Python 3.11 or later: make setup PYTHON=/path/to/python3.11"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@# Compiled below, and once.
+	FEDQ_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 # Without a C compiler this warns and goes on: the modules then run from their Python sources.
