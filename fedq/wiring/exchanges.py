@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from fedq.core.ids import NodeId, QueueKey
-from fedq.wiring.headers import HeaderPattern
+from fedq.wiring.headers import HeaderIndex, HeaderPattern
 from fedq.wiring.topics import TopicTrie
 
 
@@ -176,22 +176,21 @@ class HeadersTable:
     by_exact_key = False
 
     def __init__(self) -> None:
-        self._patterns: dict[tuple[Destination, str, str], HeaderPattern] = {}
+        self._patterns: HeaderIndex[tuple[Destination, str, str]] = HeaderIndex()
 
     def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
         name = (destination, key, arguments_text(arguments))
-        self._patterns[name] = HeaderPattern(arguments or {})
+        self._patterns.add(name, HeaderPattern(arguments or {}))
 
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
-        del self._patterns[destination, key, arguments_text(arguments)]
+        self._patterns.remove((destination, key, arguments_text(arguments)))
 
     def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
         if not self._patterns:
             return
         table = properties().get("headers", {})
-        for (destination, _, _), pattern in self._patterns.items():
-            if destination not in found and pattern.matches(table):
-                found[destination] = 1
+        for destination, _, _ in self._patterns.match(table):
+            found[destination] = 1
 
     def destinations(self) -> Iterator[Destination]:
         for destination, _, _ in self._patterns:
