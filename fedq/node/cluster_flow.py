@@ -24,8 +24,8 @@ class ClusterFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked_up_ms", "_beat_ms", "_changing", "_memory", "_newer", "_up_versions", "beat_due",
-        "detector", "lease", "proposals", "state",
+        "_asked_up_ms", "_beat_ms", "_changing", "_heard_as", "_memory", "_newer", "_up_versions",
+        "beat_due", "detector", "lease", "proposals", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
@@ -39,6 +39,8 @@ class ClusterFlow:
         self._asked_up_ms = -settings.proposal_retry_ms
         #: Peers that were heard as newer processes than the map knows.
         self._newer: dict[NodeId, Incarnation] = {}
+        #: The process that each peer last spoke as, while its stream has been open.
+        self._heard_as: dict[NodeId, Incarnation] = {}
         #: When each peer last came up, as this node has seen it in the map.
         self._up_versions: dict[NodeId, int] = {}
         #: Fragments whose next copies are proposed and not decided.
@@ -52,6 +54,7 @@ class ClusterFlow:
         """Any frame says that its sender lives; a heartbeat says more."""
         state = self.state
         member = state.map.members.get(frame.sender)
+        self._heard_as[frame.sender] = frame.incarnation
         if member is not None and frame.incarnation > member.incarnation:
             self._newer[frame.sender] = frame.incarnation
         else:
@@ -72,6 +75,7 @@ class ClusterFlow:
     def on_link_down(self, node: NodeId, refused: bool) -> None:
         """The stream broke; `refused`: the peer's process is gone."""
         self.state.peers[node].link.on_disconnected()
+        self._heard_as.pop(node, None)
         if refused:
             self.detector.refused(node)
         else:
@@ -122,7 +126,10 @@ class ClusterFlow:
                 continue
             if self._up_versions.get(node) != member.up_version:
                 self._up_versions[node] = member.up_version
-                self.detector.named(node, state.now_ms)
+                if self._heard_as.get(node) == member.incarnation:
+                    self.detector.heard(node, state.now_ms)
+                else:
+                    self.detector.named(node, state.now_ms)
             newer = self._newer.get(node)
             if newer is None:
                 continue
