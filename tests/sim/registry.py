@@ -125,7 +125,14 @@ class Registry:
         ]
         if single and living:
             living = [min(living, key=lambda each: each.asked_us)]
-        return [each for each in living if self._is_idle(each)]
+        return [
+            each for each in living if self._is_idle(each) and not self._is_outranked(each, living)
+        ]
+
+    def _is_outranked(self, mine: Registration, living: list[Registration]) -> bool:
+        """Whether a better consumer is at work: what waits is for that one, or on its way to it."""
+        since_us = self.world.now_us - IDLE_US
+        return any(each.priority > mine.priority and each.served_us > since_us for each in living)
 
     def _is_before(self, other: Registration, mine: Registration) -> bool:
         return other.living and other.since_us is not None and other.since_us < mine.asked_us
