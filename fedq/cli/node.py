@@ -14,7 +14,6 @@ import typer
 from fedq.cli.endpoint import load_configuration
 from fedq.cli.failure import USAGE, CommandError, reporting
 from fedq.shell.node_config import NodeConfig
-from fedq.shell.twins import survey
 
 
 class LogLevel(StrEnum):
@@ -56,10 +55,6 @@ def run_node(
         )
     settings = load_configuration(config)
     set_up_log(settings, log_level)
-    twins = survey()
-    logging.getLogger(__name__).log(
-        logging.WARNING if twins.pure and not twins.is_wish else logging.INFO, twins.text
-    )
     # The broker itself is read only when one is started: the other commands answer sooner.
     from fedq.cli.node_process import run
 

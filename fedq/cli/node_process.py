@@ -4,6 +4,7 @@ In: a configuration. Out: an exit code, or a `CommandError` when the node could 
 """
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -23,8 +24,10 @@ from fedq.node.node import Node
 from fedq.node.overview import overview
 from fedq.node.proposals import Result
 from fedq.shell.node_config import ConfigError, NodeConfig
+from fedq.shell.process import settle_collector
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
+from fedq.shell.twins import survey
 from fedq.wiring.operations import Operation
 
 _READ_BYTES: Final = 4_096
@@ -50,7 +53,17 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         raise CommandError(str(error), USAGE) from error
     except (NodeFailure, RaftStorageError) as error:
         raise CommandError(str(error)) from error
+    # Here and not in the runner: this process is the node's own, others may be somebody else's.
+    settle_collector()
+    _tell_twins()
     return await runner.wait()
+
+
+def _tell_twins() -> None:
+    """Once a start, when nothing stood in its way: whether the hot modules are compiled."""
+    twins = survey()
+    is_news = twins.pure and not twins.is_wish
+    logging.getLogger(__name__).log(logging.WARNING if is_news else logging.INFO, twins.text)
 
 
 def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminService:

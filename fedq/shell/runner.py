@@ -30,7 +30,7 @@ from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
 from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
 from fedq.shell.peer_server import PeerServer, PeerSink
-from fedq.shell.process import clients_max, settle_collector
+from fedq.shell.process import clients_max
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.services import GrpcServers, Service
@@ -123,7 +123,6 @@ class NodeRunner:
         except BaseException:
             await self._close(parts)
             raise
-        settle_collector()
         self.started.set()
         for place in self.amqp_urls:
             logger.info("fedq %s ready: %s", self._config.node, place)

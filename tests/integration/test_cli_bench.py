@@ -57,7 +57,9 @@ def bench(*arguments: str, url: str) -> "subprocess.CompletedProcess[str]":
 def measured(*arguments: str, url: str) -> dict[str, Any]:
     """The JSON of a run that must be sound."""
     done = bench(*SHORT, "--quiet", "--json", *arguments, url=url)
-    assert (done.returncode, done.stderr) == (0, "")
+    # That it was busy says something about the machine of the test, and nothing else.
+    told = [line for line in done.stderr.splitlines() if "of a core: it" not in line]
+    assert (done.returncode, told) == (0, [])
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
