@@ -128,11 +128,12 @@ class Worker:
             raise
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.stop()
         else:
             self.kill()
+            error.add_note(f"the end of the log of {self.hostname}:\n{self.log()[-4000:]}")
 
 
 @contextmanager
