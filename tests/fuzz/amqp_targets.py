@@ -13,7 +13,7 @@ from sys import getsizeof
 from typing import Final
 
 from fedq.amqp import rewriting
-from fedq.amqp.commands import Closed, Command, Publishes, Settles
+from fedq.amqp.commands import Closed, Command
 from fedq.amqp.connection import CLOSE_MS, Connection
 from fedq.amqp.content import (
     DIRECT_REPLY_TO,
@@ -217,37 +217,6 @@ _METHODS: Final[tuple[Method, ...]] = (
 )  # fmt: skip
 
 
-def singly(command: Command) -> Command:
-    """A command whose runs are as short as can be: a cut stream has shorter ones."""
-    if isinstance(command, Publishes):
-        runs = command.batch
-        return Publishes(command.channel, [(r, b, [one]) for r, b, many in runs for one in many])
-    if isinstance(command, Settles):
-        return Settles(
-            command.channel,
-            [
-                (kind, tag, tag, multiple, requeue)
-                for kind, first, last, multiple, requeue in command.batch
-                for tag in range(first, last + 1)
-            ],
-        )
-    return command
-
-
-def merged(commands: list[Command]) -> list[Command]:
-    """The commands with neighbouring runs of one kind and channel as one."""
-    whole: list[Command] = []
-    for command in commands:
-        last = whole[-1] if whole else None
-        if isinstance(command, Publishes | Settles) and type(command) is type(last):
-            assert isinstance(last, Publishes | Settles)
-            if command.channel == last.channel:
-                whole[-1] = type(command)(last.channel, [*last.batch, *command.batch])
-                continue
-        whole.append(command)
-    return [singly(command) for command in whole]
-
-
 def _outcome(opening: bytes, chunks: list[bytes]) -> tuple[str, bytes, bool]:
     """What a connection makes of its input; what it holds on the way is looked at."""
     server = Connection(wire.settings(frame_bytes_max=FRAME_MAX), now_ms=0, is_loopback=True)
@@ -260,7 +229,7 @@ def _outcome(opening: bytes, chunks: list[bytes]) -> tuple[str, bytes, bool]:
             _check_anonymous(server, commands)
     output = wire.written(server)
     _check_end(server, commands, output)
-    return repr(merged(commands)), output, server.closed
+    return repr(wire.merged(commands)), output, server.closed
 
 
 def _check_anonymous(server: Connection, commands: list[Command]) -> None:

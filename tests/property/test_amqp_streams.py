@@ -3,14 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedq.amqp.commands import Closed, Command, Publishes, Settles
+from fedq.amqp.commands import Closed, Command
 from fedq.amqp.connection import CLOSE_MS, Connection
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import ChannelOpen, ConnectionClose, encode_method
 from fedq.core import limits
 from tests.property import amqp_strategies as random
 from tests.unit.amqp import wire
-from tests.unit.amqp.wire import frames_of, handshake, opened, written
+from tests.unit.amqp.wire import frames_of, handshake, merged, opened, written
 
 OPENING = handshake(frame_max=random.FRAME_MAX) + b"".join(
     encode_method(channel, ChannelOpen()) for channel in (1, 2, 3)
@@ -19,37 +19,6 @@ OPENING = handshake(frame_max=random.FRAME_MAX) + b"".join(
 
 def connection() -> Connection:
     return Connection(wire.settings(), now_ms=0, is_loopback=True)
-
-
-def singly(command: Command) -> Command:
-    """A command whose runs are as short as can be: a cut stream has shorter ones."""
-    if isinstance(command, Publishes):
-        runs = command.batch
-        return Publishes(command.channel, [(r, b, [one]) for r, b, many in runs for one in many])
-    if isinstance(command, Settles):
-        return Settles(
-            command.channel,
-            [
-                (kind, tag, tag, multiple, requeue)
-                for kind, first, last, multiple, requeue in command.batch
-                for tag in range(first, last + 1)
-            ],
-        )
-    return command
-
-
-def merged(commands: list[Command]) -> list[Command]:
-    """The commands with neighbouring runs of one kind and channel as one."""
-    whole: list[Command] = []
-    for command in commands:
-        last = whole[-1] if whole else None
-        if isinstance(command, Publishes | Settles) and type(command) is type(last):
-            assert isinstance(last, Publishes | Settles)
-            if command.channel == last.channel:
-                whole[-1] = type(command)(last.channel, [*last.batch, *command.batch])
-                continue
-        whole.append(command)
-    return [singly(command) for command in whole]
 
 
 def outcome(chunks: list[bytes]) -> tuple[list[Command], bytes, bool]:

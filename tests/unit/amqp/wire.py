@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fedq.amqp.commands import Command
+from fedq.amqp.commands import Command, Publishes, Settles
 from fedq.amqp.connection import Connection, ConnectionSettings
 from fedq.amqp.content import NO_PROPERTIES, content_frames, decode_header
 from fedq.amqp.frames import scan_frame
@@ -161,3 +161,34 @@ def opened(channels: int = 1, frame_max: int = 0, heartbeat: int = 0) -> Connect
 def receive(connection: Connection, channel: int, method: Method) -> list[Command]:
     """Gives the connection one method."""
     return connection.receive(encode_method(channel, method), 0)
+
+
+def _singly(command: Command) -> Command:
+    """A command whose runs are as short as can be: a cut stream has shorter ones."""
+    if isinstance(command, Publishes):
+        runs = command.batch
+        return Publishes(command.channel, [(r, b, [one]) for r, b, many in runs for one in many])
+    if isinstance(command, Settles):
+        return Settles(
+            command.channel,
+            [
+                (kind, tag, tag, multiple, requeue)
+                for kind, first, last, multiple, requeue in command.batch
+                for tag in range(first, last + 1)
+            ],
+        )
+    return command
+
+
+def merged(commands: list[Command]) -> list[Command]:
+    """The commands with neighbouring runs of one kind and channel as one."""
+    whole: list[Command] = []
+    for command in commands:
+        last = whole[-1] if whole else None
+        if isinstance(command, Publishes | Settles) and type(command) is type(last):
+            assert isinstance(last, Publishes | Settles)
+            if command.channel == last.channel:
+                whole[-1] = type(command)(last.channel, [*last.batch, *command.batch])
+                continue
+        whole.append(command)
+    return [_singly(command) for command in whole]
