@@ -17,10 +17,10 @@ SCRIPTS ?= 1000
 ARGS ?=
 
 CODE := fedq tests demo loadtests scripts conformance setup.py
-#: Sources of the compiled twins of hot modules.
-TWINS := $(shell find fedq -name '*.pyx' -o -name '*.pxd')
+#: Sources of what is compiled.
+COMPILED_SOURCES := fedq/machines.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help setup check test unit integration celery differential sim conformance fuzz bench micro cost demo demo-celery protos format clean
+.PHONY: help setup check test unit pure integration celery differential sim conformance fuzz bench micro cost demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -36,7 +36,7 @@ $(SETUP_DONE): pyproject.toml
 	@touch $@
 
 # Without a C compiler this warns and goes on: the modules then run from their Python sources.
-$(COMPILED): $(SETUP_DONE) setup.py $(TWINS)
+$(COMPILED): $(SETUP_DONE) setup.py $(COMPILED_SOURCES)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
@@ -49,16 +49,18 @@ check: setup ## Style, types, floors, generated files, tidiness.
 	$(BIN)/python scripts/draw_pictures.py --check
 	$(BIN)/python -m pytest -q tests/tidy
 
-test: check unit sim ## Everything the CI runs.
-	@# Celery's workers mostly wait: beside the others they cost no time of their own.
-	$(MAKE) --no-print-directory --output-sync --jobs 2 integration celery
+test: check unit ## Everything the CI runs.
+	@# Integration mostly waits, and so do Celery's workers; what computes comes after these.
+	$(MAKE) --no-print-directory --output-sync --jobs 2 integration celery pure sim
 
 unit: setup ## Tests that start no processes.
 	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
 	    --ignore=tests/differential $(ARGS)
-	@# What is compiled is tried again from its Python sources.
-	if find fedq -name '*.so' | grep -q .; then \
-	    FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/twins tests/unit/amqp tests/property $(ARGS); fi
+
+pure: setup ## What is compiled is tried again from its Python sources.
+	@if find fedq -name '*.so' | grep -q .; then \
+	    FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/twins tests/unit/amqp tests/unit/fragments \
+	        tests/unit/node tests/unit/proxy tests/scripts tests/property $(ARGS); fi
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration tests/differential \

@@ -10,6 +10,7 @@ import gc
 import select
 import socket
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Final, NamedTuple
@@ -85,6 +86,8 @@ class Worker:
         self._poll = select.epoll()
         self._clients: dict[int, Client] = {}
         self._producers: dict[int, Producer] = {}
+        #: All of them. Each round another one is first to use what may be on its way.
+        self._order: deque[Producer] = deque()
         self._writers: dict[int, None] = {}
         self._idle: list[socket.socket] = []
         self._ledgers: list[Ledger] = []
@@ -213,6 +216,7 @@ class Worker:
                     connected, who, self._measure, block, deliveries, plan.confirm_window
                 )
                 self._producers[producer] = client
+                self._order.append(client)
                 self._add(client)
 
             steps = producer_steps(plan.confirm_window is not None)
@@ -261,7 +265,8 @@ class Worker:
         if not self._is_producing or now_ns < self._go.start_ns:
             return min(wait_ns, max(self._go.start_ns, now_ns + _SHARED_WAIT_NS))
         board = self._board
-        for client in self._producers.values():
+        self._order.rotate(-1)
+        for client in self._order:
             owed = board.total(Cell.OWED) - board.total(Cell.DELIVERED)
             wanted = client.turn(now_ns, self._plan.in_flight_max - owed)
             if client.has_unsent is not (client.socket.fileno() in self._writers):

@@ -80,11 +80,15 @@ class Offer(NamedTuple):
 
 
 class Credit(NamedTuple):
-    """The sender takes `amount` more messages. `once`: give back what cannot be served now."""
+    """The sender takes messages on through number `through` of those that it is ever delivered.
+
+    They are counted in `Deliver`s from the `Attach` on, with credit that came back (`CreditBack`).
+    `once`: give back what cannot be served now.
+    """
 
     fragment: FragmentId
     reign: int
-    amount: int
+    through: int
     once: bool
     #: The priority of the best consumer that all its credit is for.
     level: int

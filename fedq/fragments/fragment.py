@@ -48,8 +48,8 @@ class Fragment:
     """The primary's copy of one fragment. See the module's docstring."""
 
     __slots__ = (
-        "_fresh", "_held", "bytes_held", "dropped", "fragment_id", "last", "origins", "out",
-        "policy", "recorder", "refuses", "reign", "seen_through", "singles", "singly",
+        "_fresh", "_held", "bytes_held", "dropped", "fragment_id", "handed_out", "last", "origins",
+        "out", "policy", "recorder", "refuses", "reign", "seen_through", "singles", "singly",
     )  # fmt: skip
 
     def __init__(
@@ -92,7 +92,7 @@ class Fragment:
         #: Highest publish number taken from each origin.
         self.origins: dict[Origin, int] = dict(origins or {})
         self.last: int = first_position(reign)
-        self.bytes_held = 0
+        self.bytes_held = self.handed_out = 0
         #: How many messages the policy dropped that had no dead-letter exchange to go to.
         self.dropped = 0
         self.out = FragmentOut()
@@ -243,6 +243,7 @@ class Fragment:
             else:
                 break
             messages = [*messages, *part] if messages else part
+        self.handed_out += len(messages)
         if going is not None and going.ranges:
             self._went(going)
         return Taken(pieces, messages, redelivered)

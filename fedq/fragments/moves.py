@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
 from fedq.core.weights import weigh
 
 
-class Taken(NamedTuple):
+class Taken:
     """Messages handed to one taker, in their order; `redelivered` are those handed out before."""
 
-    #: Their positions: those in a range follow each other.
-    pieces: list[range]
-    messages: list[bytes]
-    redelivered: list[int]
+    __slots__ = ("messages", "pieces", "redelivered")
+
+    def __init__(self, pieces: list[range], messages: list[bytes], redelivered: list[int]) -> None:
+        #: Their positions: those in a range follow each other.
+        self.pieces = pieces
+        self.messages = messages
+        self.redelivered = redelivered
 
     @property
     def positions(self) -> list[int]:

@@ -27,16 +27,19 @@ class RecordOut(NamedTuple):
     sync: bool
 
 
-class Owed(NamedTuple):
+class Owed:
     """Once `event` is committed, `origin`'s publishes up to `through` are dealt with.
 
     They are safe, but for those in `refused`, which are nowhere.
     """
 
-    event: int
-    origin: Origin
-    through: int
-    refused: tuple[int, ...]
+    __slots__ = ("event", "origin", "refused", "through")
+
+    def __init__(self, event: int, origin: Origin, through: int, refused: tuple[int, ...]) -> None:
+        self.event = event
+        self.origin = origin
+        self.through = through
+        self.refused = refused
 
 
 class FragmentOut:

@@ -137,6 +137,7 @@ class Replica:
 
         Until the copy is complete only that counts which both knew: were this copy to lead before,
         it must rather take a publish twice than believe that it has one whose message is missing.
+        And nothing counts if messages are dropped: the primary may have taken them anew, elsewhere.
         Notes stay until they are replaced: some of them may be committed.
         """
         self._forget(dropped)
@@ -148,7 +149,7 @@ class Replica:
         self.origins = {
             origin: min(number, self._ahead.get(origin, 0))
             for origin, number in self.origins.items()
-            if origin in self._ahead
+            if origin in self._ahead and not dropped
         }
 
     def finish_copy(self) -> Notes:

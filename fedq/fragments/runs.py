@@ -22,7 +22,7 @@ from fedq.core.ranges import Range
 #: Messages in a run at most: taking some from its front moves the rest.
 RUN_MAX: Final = 1_024
 #: Left behind runs, at the front and in between, from which on they are swept.
-_SWEEP_FROM: Final = 32
+SWEEP_FROM: Final = 32
 
 
 class Run:
@@ -78,9 +78,12 @@ class Run:
 class _Runs:
     """Runs in ascending order; the first ones of the list may be used up."""
 
-    __slots__ = ("_head", "_runs", "count")
+    __slots__ = ("_head", "_run_max", "_runs", "_sweep_from", "count")
 
-    def __init__(self) -> None:
+    def __init__(self, run_max: int = RUN_MAX, sweep_from: int = SWEEP_FROM) -> None:
+        """`run_max`: messages in a run at most; `sweep_from`: see `SWEEP_FROM`."""
+        self._run_max = run_max
+        self._sweep_from = sweep_from
         self._runs: list[Run] = []
         #: Where in the list the first run is.
         self._head = 0
@@ -141,13 +144,14 @@ class Fresh(_Runs):
             if (
                 last.first + len(last.messages) == first
                 and last.persistent == persistent
-                and len(last.messages) + len(messages) <= RUN_MAX
+                and len(last.messages) + len(messages) <= self._run_max
             ):
                 last.messages += messages
                 last.left = len(last.messages)
                 return
-        for start in range(0, len(messages), RUN_MAX):
-            part: list[bytes | None] = [*messages[start : start + RUN_MAX]]
+        run_max = self._run_max
+        for start in range(0, len(messages), run_max):
+            part: list[bytes | None] = [*messages[start : start + run_max]]
             runs.append(Run(first + start, part, persistent, None))
 
     def pop(self, amount: int, before: int | None = None) -> tuple[int, list[bytes], bool]:
@@ -176,7 +180,7 @@ class Fresh(_Runs):
         if self._head == len(runs):
             runs.clear()
             self._head = 0
-        elif self._head >= _SWEEP_FROM and 2 * self._head >= len(runs):
+        elif self._head >= self._sweep_from and 2 * self._head >= len(runs):
             del runs[: self._head]
             self._head = 0
         else:
@@ -216,8 +220,8 @@ class Held(_Runs):
 
     __slots__ = ("_empty",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, run_max: int = RUN_MAX, sweep_from: int = SWEEP_FROM) -> None:
+        super().__init__(run_max, sweep_from)
         #: Runs between others that have nothing left.
         self._empty = 0
 
@@ -232,7 +236,7 @@ class Held(_Runs):
                 and last.first + len(last.messages) == first
                 and last.holder == holder
                 and last.persistent == persistent
-                and len(last.messages) + len(messages) <= RUN_MAX
+                and len(last.messages) + len(messages) <= self._run_max
             ):
                 last.messages += messages
                 last.left += len(messages)
@@ -258,7 +262,7 @@ class Held(_Runs):
                 if taken:
                     self._shrink(index, taken)
             index += 1
-        if self._head + self._empty >= _SWEEP_FROM:
+        if self._head + self._empty >= self._sweep_from:
             self._sweep()
 
     def extract(self, position: int) -> tuple[bytes, NodeId] | None:
@@ -273,7 +277,7 @@ class Held(_Runs):
         assert run.holder is not None
         run.messages[position - run.first] = None
         self._shrink(index, 1)
-        if self._head + self._empty >= _SWEEP_FROM:
+        if self._head + self._empty >= self._sweep_from:
             self._sweep()
         return message, run.holder
 

@@ -7,6 +7,9 @@ Two kinds of credit, as design D7 asks. *Standing* credit stays until used: no r
 message. Credit given `once` is for messages known to be here; what cannot be served at once goes
 back, so that a scarce consumer never waits at an empty fragment while another one is full.
 
+Credit is given up to a number (`grant`), counted from when the node attached: what is on its way to
+the node when it watches anew, so that its credit is void, is not granted a second time.
+
 A watcher without credit is *offered* a non-empty fragment, once, until it answers or the fragment
 runs empty.
 
@@ -24,7 +27,7 @@ class Takers:
 
     __slots__ = (
         "_last_ticket", "alone", "consumers", "credit", "had_consumers", "levels", "offered",
-        "once", "single", "tickets", "turn",
+        "once", "sent", "single", "tickets", "turn",
     )  # fmt: skip
 
     def __init__(self, single: bool = False, reign: int = 0) -> None:
@@ -38,7 +41,10 @@ class Takers:
         self.levels: dict[NodeId, int] = {}
         #: The node whose consumer is the only one the queue may have (basic.consume exclusive).
         self.alone: NodeId | None = None
+        #: What each node may be sent yet; 0 or less while more was on its way than it wants now.
         self.credit: dict[NodeId, int] = {}
+        #: Messages sent to each node since it attached, and credit given back to it.
+        self.sent: dict[NodeId, int] = {}
         #: Nodes whose credit is to be given back when the fragment is empty.
         self.once: dict[NodeId, None] = {}
         self.offered: dict[NodeId, None] = {}
@@ -95,13 +101,22 @@ class Takers:
         else:
             self.tickets.pop(node, None)
 
-    def forget(self, node: NodeId) -> None:
-        """The node is gone, or consumes no more."""
-        self.watch(node, 0)
+    def attach(self, node: NodeId, consumers: int, alone: bool, ticket: int) -> None:
+        """A link to `node` begins, or a reign: as `watch`, and both count from 0."""
+        self.sent.pop(node, None)
+        self.watch(node, consumers, alone, ticket)
 
-    def grant(self, node: NodeId, amount: int, once: bool, level: int = 0) -> None:
-        """`node` takes `amount` more messages; `level`: of what priority all its credit is."""
-        self.credit[node] = self.credit.get(node, 0) + amount
+    def forget(self, node: NodeId) -> None:
+        """The node is gone."""
+        self.attach(node, 0, False, 0)
+
+    def grant(self, node: NodeId, through: int, once: bool, level: int = 0) -> None:
+        """`node` takes messages through number `through` of all that are sent to it.
+
+        `once`: what cannot be used now is to be given back; `level`: of what priority all its
+        credit is.
+        """
+        self.credit[node] = through - self.sent.get(node, 0)
         self.offered.pop(node, None)
         if level:
             self.levels[node] = level
@@ -109,6 +124,8 @@ class Takers:
             self.levels.pop(node, None)
         if once:
             self.once[node] = None
+        else:
+            self.once.pop(node, None)
 
     def above(self, level: int) -> bool:
         """Whether a node has credit of a higher level."""
@@ -158,6 +175,8 @@ class Takers:
                     self.credit[node] -= share
                     ready -= share
             wanting = [node for node in wanting if self.credit[node] > 0]
+        for node, share in shares.items():
+            self.sent[node] = self.sent.get(node, 0) + share
         return list(shares.items())
 
     def give_back(self) -> list[tuple[NodeId, int]]:
@@ -166,8 +185,10 @@ class Takers:
             self.offered.clear()
         if not self.once:
             return []
-        back = [(node, amount) for node in self.once if (amount := self.credit.pop(node, 0))]
+        back = [(node, amount) for node in self.once if (amount := self.credit.pop(node, 0)) > 0]
         self.once.clear()
+        for node, amount in back:
+            self.sent[node] = self.sent.get(node, 0) + amount
         return back
 
     def offers(self) -> list[NodeId]:
@@ -175,7 +196,7 @@ class Takers:
         new = [
             node
             for node in self.consumers
-            if not self.credit.get(node) and node not in self.offered and self.may_take(node)
+            if self.credit.get(node, 0) <= 0 and node not in self.offered and self.may_take(node)
         ]
         self.offered.update(dict.fromkeys(new))
         return new

@@ -98,7 +98,8 @@ class SegmentPlan:
 
     def take(self) -> list[Chunk]:
         """The chunks of this turn, in order, for the disk; normally one or none."""
-        self._finish_chunk()
+        if self._parts:
+            self._finish_chunk()
         chunks = self._chunks
         if chunks:
             self._newest_taken = chunks[-1].segment

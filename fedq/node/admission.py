@@ -68,7 +68,9 @@ class Admission:
         """A transaction: all of it becomes one event for journal and backups.
 
         It is not refused for the queue's length, which a transaction may exceed. One that is known
-        is sent again for its answer alone: what it settled may be with a consumer again.
+        is sent again for its answer alone: what it settled may be with a consumer again. So may,
+        of one that went down with the last primary, what it gave back: that has been ready here
+        since its node attached, or was delivered anew before, and is held as such.
         """
         fragment = primary.fragment
         self.state.dirty_primaries[fragment.fragment_id] = None
@@ -82,17 +84,19 @@ class Admission:
         else:
             fragment.take_number(origin, first)
         fragment.settle(taker, settled.acknowledged)
-        fragment.requeue(taker, settled.requeued)
+        if not resent:
+            fragment.requeue(taker, settled.requeued)
         fragment.reject(taker, settled.rejected)
         fragment.recorder.end_atomic(mark)
         # What is owed waits for the whole.
         owed = fragment.out.owed.pop()
-        fragment.out.owed.append(owed._replace(event=fragment.last, refused=()))
+        fragment.out.owed.append(Owed(fragment.last, owed.origin, owed.through, ()))
         self.state.dirty_queues[primary.queue] = None
 
     def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
         """Publishes for a private queue; returns the indexes of those that it refuses."""
         fragment, unix_ms = private.fragment, self.state.unix_ms
+        private.taker = None
         self.state.dirty_queues[private.key] = None
         if not fragment.refuses:
             fragment.publish_private(messages, unix_ms)

@@ -10,7 +10,8 @@ from fedq.amqp.method_types import Method
 from fedq.amqp.methods import ids_of
 from fedq.core.errors import ChannelViolation, Refused
 from fedq.core.ids import MapVersion
-from fedq.node.state import Channel, Client, NodeState
+from fedq.node.client_state import Channel, Client
+from fedq.node.state import NodeState
 
 
 class Answers:
@@ -40,8 +41,8 @@ class Answers:
             return
         if method is not None:
             self.reply(channel, method)
-        notices, channel.notices = channel.notices, ()
-        for notice in notices:
+        notices, channel.notices = channel.notices, None
+        for notice in notices or ():
             self.reply(channel, notice)
         self.state.answered[channel] = None
 

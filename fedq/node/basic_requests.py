@@ -31,11 +31,12 @@ from fedq.core.limits import consumers_per_channel_max
 from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, CALL_COUNT
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
+from fedq.node.client_state import Channel, Consumer
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.direct_reply import DirectReply, refuse_reused
 from fedq.node.getting import Getting
 from fedq.node.queue_requests import QueueRequests
-from fedq.node.state import Channel, Consumer, NodeState
+from fedq.node.state import NodeState
 from fedq.proxy.calls import Totals
 from fedq.proxy.hub import Hub
 from fedq.sessions.confirms import ConfirmWindow
@@ -180,10 +181,14 @@ class BasicRequests:
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer ends; an auto-delete queue of this node goes with its last one."""
-        self.consuming.remove(consumer)
         hub = self.state.hubs.get(consumer.queue)
-        if hub is not None and hub.single and hub.sources:
-            self._hand_over(hub, consumer.queue)
+        was_ranked = hub is not None and hub.ranked
+        self.consuming.remove(consumer)
+        if hub is not None and hub.sources:
+            # Others here are not the next in turn for what is on its way to this one.
+            outranks = was_ranked and any(c.priority < consumer.priority for c in hub.consumers)
+            if hub.single or outranks:
+                self._hand_over(hub, consumer.queue)
         if consumer.queue == consumer.channel.reply_queue:
             consumer.channel.reply_queue = None
         private = self.state.private.get(consumer.queue)
@@ -194,6 +199,8 @@ class BasicRequests:
         """Once the fragments elsewhere answer, what they had sent to the one that left has come."""
 
         def heard(_: Totals) -> None:
+            # What came in this turn, before this word, was sent before, too.
+            self.consuming.give_back_surplus(hub)
             hub.changing -= 1
             self.state.dirty_queues[queue] = None
 

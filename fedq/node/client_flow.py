@@ -7,7 +7,6 @@ and nowhere else; whatever the channel held returns to its queues first.
 Changes `clients` and their channels.
 """
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -38,13 +37,16 @@ from fedq.core.limits import fan_out_per_turn_max, handshake_frame_bytes_max
 from fedq.node.access import Access
 from fedq.node.answers import Answers, capability
 from fedq.node.basic_requests import BasicRequests
+from fedq.node.client_state import Channel, Client
 from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.draining import drain_clients
 from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.permissions import Permissions
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
-from fedq.node.state import Channel, Client, NodeState
+from fedq.node.state import NodeState
 from fedq.node.transactions import Transactions
+from fedq.node.wakes import Wakes
 
 #: Commands that may wait behind a request before the connection is not read any more.
 BACKLOG_MAX = 64
@@ -87,7 +89,7 @@ class ClientFlow:
         #: Clients whose login has to wait, in order.
         self._late: dict[Client, None] = {}
         #: (when, connection): when a connection's machine has something to do.
-        self._wakes: list[tuple[int, ConnectionId]] = []
+        self._wakes = Wakes()
         #: Channels whose requests wait until this node serves.
         self._fenced: dict[Channel, None] = {}
         #: Deliveries to private queues in one turn.
@@ -124,11 +126,12 @@ class ClientFlow:
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None = None,
+        certificate_name: str | None, line: object,
     ) -> None:  # fmt: skip
         """A client has connected; it has not said anything yet."""
         machine = Connection(self.settings, self.state.now_ms, is_loopback, certificate_name)
-        client = self.state.clients[connection] = Client(connection, machine, address)
+        line = connection if line is None else line
+        client = self.state.clients[connection] = Client(connection, machine, address, line)
         if not self.state.joined:
             self.state.hold_reading(client, JOINING)
         self._arm(client)
@@ -203,12 +206,25 @@ class ClientFlow:
         client = self.state.clients.pop(connection, None)
         if client is not None:
             self._late.pop(client, None)
+            self._wakes.remove(connection, client.wake_ms)
             self._end(client)
 
     # --- commands ----------------------------------------------------------------------------
 
     def _on_command(self, client: Client, command: Command) -> None:
         match command:
+            case Publishes() | Settles() | Request():
+                # First, since nearly every command is one.
+                channel = client.channels.get(command.channel)
+                if channel is None:
+                    return
+                if not channel.waiting:
+                    self._perform(channel, command)
+                    return
+                backlog = _backlog_of(channel)
+                backlog.append(command)
+                if len(backlog) > BACKLOG_MAX:
+                    self.state.hold_reading(client, "backlog")
             case Opened():
                 client.vhost, client.user = command.vhost, command.user
                 self._arm(client)
@@ -216,6 +232,7 @@ class ClientFlow:
                     self._tell(client, m.ConnectionBlocked(reason))
                     break
             case Closed():
+                self._arm(client)
                 self._end(client)
             case ChannelOpened():
                 client.channels[command.channel] = Channel(client, command.channel)
@@ -223,17 +240,6 @@ class ClientFlow:
                 channel = client.channels.get(command.channel)
                 if channel is not None:
                     self._leave(channel)
-            case _:
-                channel = client.channels.get(command.channel)
-                if channel is None:
-                    return
-                if channel.waiting:
-                    backlog = _backlog_of(channel)
-                    backlog.append(command)
-                    if len(backlog) > BACKLOG_MAX:
-                        self.state.hold_reading(client, "backlog")
-                else:
-                    self._perform(channel, command)
 
     def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
         """The one place where violations are caught."""
@@ -286,6 +292,8 @@ class ClientFlow:
     def begin_turn(self) -> None:
         """Publishes that the last turn left over come before all that is new."""
         self.state.fan_out_room = self.fan_out_max
+        if not self._fanning:
+            return
         fanning, self._fanning = self._fanning, {}
         passed: dict[Channel, None] = {}
         for channel in fanning:
@@ -424,12 +432,9 @@ class ClientFlow:
         """Heartbeats and deadlines of the connections that are due."""
         self._give_up_waiting()
         self._listen_to_late()
-        state, wakes = self.state, self._wakes
-        while wakes and wakes[0][0] <= state.now_ms:
-            wake_ms, connection = heapq.heappop(wakes)
-            client = state.clients.get(connection)
-            if client is None or client.wake_ms != wake_ms:
-                continue
+        state = self.state
+        for connection in self._wakes.take(state.now_ms):
+            client = state.clients[connection]
             if client.held:
                 client.machine.excuse_silence(state.now_ms)
             for command in client.machine.tick(state.now_ms):
@@ -447,11 +452,15 @@ class ClientFlow:
                 self.fail(channel, ChannelViolation(RESOURCE_ERROR, NO_ANSWER))
 
     def _arm(self, client: Client) -> None:
-        """The connection's machine is due then; what it was armed for before is void."""
+        """The connection's machine is due then; what it was armed for before is void.
+
+        One whose socket is gone is due no more, though what waited for the cluster is still done.
+        """
         wake = client.machine.wake_ms
-        if wake is not None:
+        self._wakes.remove(client.connection, client.wake_ms)
+        if wake is not None and self.state.clients.get(client.connection) is client:
             client.wake_ms = max(wake, self.state.now_ms + 1)
-            heapq.heappush(self._wakes, (client.wake_ms, client.connection))
+            self._wakes.put(client.connection, client.wake_ms)
 
     def flush_confirms(self, channel: Channel) -> None:
         """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""
@@ -464,29 +473,9 @@ class ClientFlow:
         self.state.dirty_clients[channel.client] = None
 
     def drain(self) -> bool:
-        """Every connection's bytes of this turn, as one write each; true if more is to come.
-
-        Those that hear nothing but a fan-out come last: they are many, and the others answers.
-        """
-        state, writes = self.state, self.state.out.writes
-        clients, state.dirty_clients = state.dirty_clients, {}
-        for client in clients:
-            machine = client.machine
-            client.delivered_bytes = 0
-            if machine.parts:
-                writes[client.connection] = machine.parts
-                machine.parts = []
-            if machine.closed:
-                state.out.closes[client.connection] = machine.was_left
-        state.out.urgent = len(writes)
-        clients, state.fanned_clients = state.fanned_clients, {}
-        for client in clients:
-            machine = client.machine
-            client.delivered_bytes = 0
-            if machine.parts:
-                writes[client.connection] = machine.parts
-                machine.parts = []
-        return state.wake_sated() or bool(self._fanning)
+        """Every connection's bytes of this turn go into their lanes; true if more is to come."""
+        drain_clients(self.state)
+        return (bool(self.state.sated) and self.state.wake_sated()) or bool(self._fanning)
 
 
 def _backlog_of(channel: Channel) -> deque[Publishes | Settles | Request]:

@@ -8,7 +8,7 @@ commit. The primary alone lets backups into the in-sync set and removes stalled 
 """
 
 from fedq.core.errors import Refused
-from fedq.core.ids import Incarnation, NodeId
+from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, Primary
@@ -24,8 +24,8 @@ class ClusterFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked_up_ms", "_beat_ms", "_changing", "_heard_as", "_memory", "_newer", "_up_versions",
-        "beat_due", "detector", "lease", "proposals", "state",
+        "_asked_up_ms", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
+        "_memory", "_newer", "_up_versions", "beat_due", "detector", "lease", "proposals", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
@@ -35,6 +35,9 @@ class ClusterFlow:
         self.lease = Lease(state.me, settings.peers, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
         self._memory = FailoverMemory(settings.replace_backup_ms)
+        #: Whether this process is up in the map, as of this change of its members.
+        self._is_up = False
+        self._members_version = MapVersion(-1)
         self._beat_ms = -settings.heartbeat_ms
         self._asked_up_ms = -settings.proposal_retry_ms
         #: Peers that were heard as newer processes than the map knows.
@@ -170,9 +173,11 @@ class ClusterFlow:
     def decide_serving(self) -> bool:
         """Whether this node may confirm and deliver; true if that has just changed."""
         state = self.state
-        serving = state.map.is_up(state.me, state.settings.incarnation) and self.lease.holds(
-            state.now_ms, state.leader
-        )
+        if state.map.members_version != self._members_version:
+            self._members_version = state.map.members_version
+            self._is_up = state.map.is_up(state.me, state.settings.incarnation)
+        lease = self.lease
+        serving = self._is_up and (lease.is_alone or lease.holds(state.now_ms, state.leader))
         if serving == state.serving:
             return False
         state.serving = serving

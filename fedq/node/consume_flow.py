@@ -8,7 +8,7 @@
 Changes hubs, channels' unacked windows, `settlements`; sends credit and watches to peers.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 from fedq.amqp.deliveries import append_deliveries
@@ -21,6 +21,8 @@ from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, 
 from fedq.core.ranges import to_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.node.answers import capability
+from fedq.node.client_state import Channel, Consumer, Transaction
+from fedq.node.fan_out import look_at_private
 from fedq.node.getting import Getting
 from fedq.node.queue_timers import QueueTimers
 from fedq.node.settling import (
@@ -28,16 +30,11 @@ from fedq.node.settling import (
     REJECTED,
     REQUEUED,
     Settlements,
+    one_by_one,
     positions_of,
     settle_in,
 )
-from fedq.node.state import (
-    Channel,
-    Consumer,
-    NodeState,
-    Primary,
-    Transaction,
-)
+from fedq.node.state import NodeState, Primary
 from fedq.node.transaction_limits import check_room
 from fedq.proxy.hub import Hub, Parked
 from fedq.sessions.unacked import Part
@@ -82,6 +79,7 @@ class ConsumeFlow:
         private = self.state.private.get(consumer.queue)
         if private is not None:
             private.had_consumers = True
+            private.taker = None
         self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
 
@@ -91,22 +89,23 @@ class ConsumeFlow:
         hub = self.hub_of(consumer.queue)
         hub.remove(consumer)
         consumer.hub = None
-        self._give_back_surplus(hub)
+        self.give_back_surplus(hub)
         private = self.state.private.get(consumer.queue)
         if private is not None:
             private.used_ms = self.state.now_ms
+            private.taker = None
         self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
 
     def grant_anew(self, queue: QueueKey) -> None:
         """Consumers take more or less than before: credit given to fragments elsewhere is void."""
         hub = self.hub_of(queue)
-        self._give_back_surplus(hub)
+        self.give_back_surplus(hub)
         hub.void_credit()
         self.tell_consumers(queue)
         self.state.dirty_queues[queue] = None
 
-    def _give_back_surplus(self, hub: Hub[Consumer]) -> None:
+    def give_back_surplus(self, hub: Hub[Consumer]) -> None:
         """What no consumer here takes soon goes back to its fragments."""
         for parked in hub.surplus():
             self.return_unseen(parked.fragment, [parked.position])
@@ -171,7 +170,7 @@ class ConsumeFlow:
             self._held_now = {}
             present = [c for each in self.state.clients.values() for c in each.channels.values()]
             for channel in (*present, *self.state.leaving):
-                for delivery in channel.unacked.deliveries():
+                for delivery in channel.deliveries():
                     self._held_now.setdefault(delivery.fragment, []).append(delivery.position)
             for positions in self._held_now.values():
                 positions.sort()
@@ -215,14 +214,15 @@ class ConsumeFlow:
             if self.timers.before(private.fragment):
                 self._deal_from(private.hub, private.fragment)
             self.timers.after_private(private)
+            look_at_private(state, private)
             return
         hub, info = state.hubs.get(queue), state.map.queues.get(queue)
         if hub is None or info is None or not state.serving:
             return
         if hub.parked:
             self._deal_parked(hub)
-            if hub.single or hub.ranked:
-                self._give_back_surplus(hub)
+            if hub.single or hub.ranked or hub.changing:
+                self.give_back_surplus(hub)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
             if primary is not None and not primary.attaching:
@@ -231,7 +231,7 @@ class ConsumeFlow:
             node = state.map.fragments[order.fragment].primary
             state.send(
                 node,
-                Credit(order.fragment, order.reign, order.amount, order.once, order.level),
+                Credit(order.fragment, order.reign, order.through, order.once, order.level),
             )
 
     def _deal_from_primary(self, hub: Hub[Consumer], primary: Primary) -> None:
@@ -397,7 +397,7 @@ class ConsumeFlow:
         self, channel: Channel, transaction: Transaction, batch: list[Settled]
     ) -> None:
         """In a transaction, deliveries are settled by its commit."""
-        for kind, tag, multiple, requeue in _one_by_one(batch):
+        for kind, tag, multiple, requeue in one_by_one(batch):
             tags = channel.unacked.named(tag, multiple)
             if not tags and not (multiple and tag == 0):
                 raise _unknown_tag(kind, tag)
@@ -428,6 +428,7 @@ class ConsumeFlow:
         private = state.private_by_id.get(fragment)
         primary = state.primaries.get(fragment)
         if private is not None:
+            private.taker = None
             settle_in(private.fragment, state.me, settlements)
             state.dirty_queues[private.key] = None
         elif primary is not None:
@@ -465,26 +466,20 @@ class ConsumeFlow:
 
     def cancel_all(self, hub: Hub[Consumer]) -> None:
         """The queue is gone: its consumers here end, and are told if they can hear it."""
-        for consumer in list(hub.consumers):
+        for consumer in hub.clear():
             channel = consumer.channel
             del channel.consumers[consumer.tag]
-            hub.remove(consumer)
             consumer.hub = None
             if not capability(channel.client, "consumer_cancel_notify"):
                 continue
             if channel.waiting:
                 # Who deletes a queue hears first that it is deleted, and then what went with it.
-                channel.notices = (*channel.notices, BasicCancel(consumer.tag, True))
+                if channel.notices is None:
+                    channel.notices = []
+                channel.notices.append(BasicCancel(consumer.tag, True))
             else:
                 channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
                 self.state.dirty_clients[channel.client] = None
-
-
-def _one_by_one(batch: list[Settled]) -> Iterator[tuple[int, int, bool, bool]]:
-    """(kind, tag, multiple, requeue) of each settlement."""
-    for kind, first, last, multiple, requeue in batch:
-        for tag in range(first, last + 1):
-            yield kind, tag, multiple, requeue
 
 
 def _unknown_tag(kind: int, tag: int) -> ChannelViolation:

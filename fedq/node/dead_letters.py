@@ -19,9 +19,10 @@ from fedq.core.policy import DEATHS, QueuePolicy
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
+from fedq.node.client_state import Owner
 from fedq.node.outlets import Outlets, delayed
 from fedq.node.relay_flow import properties_of
-from fedq.node.state import NodeState, Owner, Primary, PrivateQueue
+from fedq.node.state import NodeState, Primary, PrivateQueue
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
 

@@ -18,9 +18,10 @@ from fedq.core.errors import (
 )
 from fedq.core.ids import QueueKey
 from fedq.node.answers import Answers
+from fedq.node.client_state import Channel, Consumer
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.private_flow import PrivateFlow
-from fedq.node.state import Channel, Consumer, NodeState
+from fedq.node.state import NodeState
 from fedq.wiring.names import REPLY_PREFIX, node_of, reply_name
 
 SALT_BITS = 64

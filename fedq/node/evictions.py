@@ -9,8 +9,9 @@ Done at the end of the turn, not in the middle of the map's change.
 from functools import partial
 
 from fedq.node.client_flow import ClientFlow
+from fedq.node.client_state import Client
 from fedq.node.queue_requests import QueueRequests
-from fedq.node.state import Client, NodeState
+from fedq.node.state import NodeState
 
 
 class Evictions:

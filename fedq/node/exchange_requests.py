@@ -25,8 +25,9 @@ from fedq.core.errors import (
 )
 from fedq.core.ids import QueueKey
 from fedq.node.answers import Answers
+from fedq.node.client_state import Channel
 from fedq.node.proposals import Proposals, Result
-from fedq.node.state import Channel, NodeState
+from fedq.node.state import NodeState
 from fedq.node.tables import arguments_text
 from fedq.wiring import declarations
 from fedq.wiring.operations import Bind, DeclareExchange, DeleteExchange, Unbind, WiringOperation

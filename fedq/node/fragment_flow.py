@@ -38,6 +38,7 @@ from fedq.core.peer_messages import (
 from fedq.core.ranges import from_ranges
 from fedq.fragments.enforcement import visible_count
 from fedq.fragments.outbox import Owed
+from fedq.fragments.pace import WINDOW_MS
 from fedq.node.admission import Admission
 from fedq.node.publishing import on_publishes_done
 from fedq.node.queue_timers import QueueTimers
@@ -93,17 +94,22 @@ class FragmentFlow:
     def on_replica_ack(self, sender: NodeId, message: ReplicaAck) -> None:
         """A backup holds more than before."""
         primary = self._current(message.fragment, message.reign)
-        if primary is not None and primary.replication.on_ack(
-            sender, message.through, message.copied, self.state.now_ms
-        ):
-            self._touch(primary)
+        if primary is None:
+            return
+        replication = primary.replication
+        follows = replication.follows(sender)
+        if replication.on_ack(sender, message.through, message.copied, self.state.now_ms):
+            if follows:
+                self.state.dirty_commits[message.fragment] = None
+            else:
+                self._touch(primary)
 
     def on_attach(self, sender: NodeId, message: Attach) -> None:
         """What a node's consumers still hold from an earlier reign or session."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
             primary.fragment.attach(sender, from_ranges(message.held))
-            primary.takers.watch(sender, message.consumers, message.exclusive, message.ticket)
+            primary.takers.attach(sender, message.consumers, message.exclusive, message.ticket)
             self._touch(primary)
 
     def on_watch(self, sender: NodeId, message: Watch) -> None:
@@ -118,7 +124,7 @@ class FragmentFlow:
         """A node takes more messages."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            primary.takers.grant(sender, message.amount, message.once, message.level)
+            primary.takers.grant(sender, message.through, message.once, message.level)
             self._touch(primary)
 
     def on_get(self, sender: NodeId, message: Get) -> None:
@@ -221,7 +227,7 @@ class FragmentFlow:
             return
         if primary.calls:
             self._answer_calls(primary)
-        if not self.timers.before(fragment):
+        if fragment.singles is not None and not self.timers.before(fragment):
             return
         ids = (fragment.fragment_id, fragment.reign)
         while primary.gets:
@@ -234,22 +240,45 @@ class FragmentFlow:
                     fragment.ready_count,
                 ),
             )  # fmt: skip
-        self.serve_above(primary, None)
-        if fragment.ready_count:
+        spared = self._spared(primary)
+        if takers.credit and fragment.ready_count:
+            self.serve_above(primary, None, spared)
+        primary.noted = fragment.handed_out
+        if fragment.ready_count > spared:
             for node in takers.offers():
                 if node == self.state.me:
                     self.state.dirty_queues[primary.queue] = None
                 else:
                     self.state.send(node, Offer(*ids))
-        else:
+        elif not fragment.ready_count and (takers.once or takers.offered):
             for node, amount in takers.give_back():
                 self.state.send(node, CreditBack(*ids, amount))
 
-    def serve_above(self, primary: Primary, level: int | None) -> None:
-        """Hands messages to the nodes that have credit of a higher priority than `level`."""
+    def _spared(self, primary: Primary) -> int:
+        """How many of the ready messages are left for consumers here, though others want them.
+
+        Never where rank or ticket decides, nor while a consumer elsewhere is reserved for it.
+        """
+        fragment, takers = primary.fragment, primary.takers
+        primary.pace.note(fragment.handed_out - primary.noted, self.state.now_ms)
+        if not fragment.ready_count or takers.levels or takers.once or takers.single:
+            return 0
+        if self.state.me not in takers.consumers or len(takers.consumers) == 1:
+            return 0
+        soon = primary.pace.soon()
+        if soon:
+            # Should they stop: with every window less is left for them.
+            self.timers.look_again(primary, WINDOW_MS)
+        return min(soon, fragment.ready_count)
+
+    def serve_above(self, primary: Primary, level: int | None, spared: int = 0) -> None:
+        """Hands messages to the nodes that have credit of a higher priority than `level`.
+
+        `spared`: so many of them are left for consumers here.
+        """
         fragment = primary.fragment
         ids = (fragment.fragment_id, fragment.reign)
-        for node, share in primary.takers.shares(fragment.ready_count, level):
+        for node, share in primary.takers.shares(fragment.ready_count - spared, level):
             taken = fragment.take(node, share)
             seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
             for piece in cut(taken.messages):
@@ -277,38 +306,43 @@ class FragmentFlow:
         primary.mark.advance(records[-1].last, chunk)
         if chunk:
             self.await_sync(primary, chunk)
-        primary.replication.on_records(records, state.now_ms)
+        if primary.replication.backups:
+            primary.replication.on_records(records, state.now_ms)
 
     def await_sync(self, primary: Primary, chunk: int) -> None:
         """The primary's mark hears when a journal chunk is on disk."""
         self.state.sync_asked = chunk
-        self.state.sync_waits.append((chunk, self._on_synced(primary)))
+        self.state.sync_waits.append((chunk, primary))
 
-    def _on_synced(self, primary: Primary) -> Callable[[int], None]:
-        def on_synced(chunk: int) -> None:
-            primary.mark.on_synced(chunk)
-            if primary.replication.on_local(primary.mark.safe):
-                self._touch(primary)
-
-        return on_synced
+    def on_synced(self, primary: Primary, chunk: int) -> None:
+        """The journal is on disk up to a chunk for which the primary has waited."""
+        primary.mark.on_synced(chunk)
+        if primary.replication.on_local(primary.mark.safe):
+            self.state.dirty_commits[primary.fragment.fragment_id] = None
 
     def finish(self, primary: Primary) -> None:
         """Sends what is to be sent, and says what is committed by now."""
         state, fragment, replication = self.state, primary.fragment, primary.replication
         state.looked_after[fragment.fragment_id] = None
-        self.drain_records(primary)
+        if fragment.out.records or not fragment.recorder.active:
+            self.drain_records(primary)
         if replication.backups:
             replication.pump_copies(fragment.messages, fragment.notes, state.now_ms)
         if replication.sends:
             self._send_copies(primary)
         if primary.mark.safe > replication.local or replication.commit < replication.local:
             replication.on_local(primary.mark.safe)
-        if state.serving:
-            owed = fragment.out.owed
-            if owed and owed[0].event <= replication.commit:
-                self._pay_owed(primary)
-            if primary.promised:
-                self._keep_promises(primary)
+        self.say_committed(primary)
+
+    def say_committed(self, primary: Primary) -> None:
+        """Says what is committed by now, to whoever waits for it."""
+        if not self.state.serving:
+            return
+        owed = primary.fragment.out.owed
+        if owed and owed[0].event <= primary.replication.commit:
+            self._pay_owed(primary)
+        if primary.promised:
+            self._keep_promises(primary)
 
     def _send_copies(self, primary: Primary) -> None:
         """To the backups; records that no promise waits for (settlements, mostly) are patient."""

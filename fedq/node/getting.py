@@ -16,9 +16,10 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import CALL_DECLARE, Call, Got
 from fedq.core.peer_messages import Get as GetMessage
 from fedq.fragments.fragment import Fragment
+from fedq.node.client_state import Channel
 from fedq.node.queue_timers import QueueTimers
 from fedq.node.settling import Settlements
-from fedq.node.state import Channel, NodeState, PrivateQueue
+from fedq.node.state import NodeState, PrivateQueue
 
 #: A question whose answer nobody waits for.
 NO_REQUEST: Final = 0

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from fedq.core.ids import QueueKey
 from fedq.node.answers import Answers
-from fedq.node.state import Channel, NodeState
+from fedq.node.client_state import Channel
+from fedq.node.state import NodeState
 
 #: How long a name that is held may take to become free.
 PATIENCE_MS: Final = 500

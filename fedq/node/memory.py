@@ -55,6 +55,6 @@ def held_bytes(state: NodeState) -> int:
     """What the messages of all fragments, copies and private queues take."""
     return (
         sum(primary.fragment.bytes_held for primary in state.primaries.values())
-        + sum(private.fragment.bytes_held for private in state.private.values())
+        + sum(private.fragment.bytes_held for private in state.holding.values())
         + sum(backup.replica.bytes_held for backup in state.backups.values())
     )

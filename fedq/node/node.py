@@ -51,7 +51,7 @@ from fedq.node.registrations import Registrations
 from fedq.node.relay_flow import RelayFlow
 from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.settings import NodeSettings
-from fedq.node.state import Channel, NodeState
+from fedq.node.state import NodeState, Primary
 from fedq.node.transactions import Transactions
 from fedq.wiring.operations import AddFragment, Operation
 
@@ -177,8 +177,9 @@ class Node:
     def end_turn(self) -> None:
         """Works off everything this turn's inputs touched, and fills the lanes."""
         state = self.state
-        self.fencing.on_serving(self.cluster.decide_serving())
-        if self.cluster.decide_joined():
+        if self.cluster.decide_serving():
+            self.fencing.on_serving(True)
+        if not state.joined and self.cluster.decide_joined():
             self.clients.on_joined()
         self.evictions.work_off()
         passes = 0
@@ -187,9 +188,10 @@ class Node:
             if not _is_marked(state):
                 break
         # The last pass may have made some: letters of the dead, a transaction's publishes.
-        for node in state.peers:
-            self.relays.flush(node)
-        self.private.announce()
+        if state.peers:
+            self.relays.flush_all()
+        if state.interest.changed:
+            self.private.announce()
         self.map.tell_version()
         self.proposals.flush()
         state.out.journal += state.plan.take()
@@ -207,53 +209,93 @@ class Node:
     def _work_off(self) -> bool:
         """One pass over what is marked; false when there was nothing."""
         state = self.state
-        self.map.release_waiting()
-        self.private.release_waiting()
-        resumed = self.clients.resume_answered()
+        if state.after_applied or state.after_interest:
+            self.map.release_waiting()
+            self.private.release_waiting()
+        resumed = bool(state.answered) and self.clients.resume_answered()
         publishers = bool(state.dirty_publishers)
-        self.outlets.flush_all()
-        for node in state.peers:
-            self.relays.flush(node)
+        if publishers:
+            self.outlets.flush_all()
+        if state.peers:
+            self.relays.flush_all()
+        dealt = bool(state.dirty_queues or state.dirty_primaries)
+        if dealt:
+            self._deal()
+        if state.settlements:
+            self.consuming.flush_settlements()
+        touched = bool(state.dirty_primaries or state.dirty_commits)
+        if touched:
+            self._work_off_fragments()
+        if state.suspect_copies:
+            self.roles.compare_again()
+        copied = bool(state.dirty_backups)
+        if copied:
+            self._finish_copies()
+        committed = bool(state.committed)
+        if committed:
+            owners, state.committed = state.committed, []
+            for owner in owners:
+                owner.on_committed()
+        confirmed = state.serving and bool(state.dirty_channels)
+        if confirmed:
+            channels, state.dirty_channels = state.dirty_channels, {}
+            for channel in channels:
+                self.clients.flush_confirms(channel)
+        return resumed or publishers or dealt or touched or copied or confirmed or committed
+
+    def _deal(self) -> None:
+        """The queues that have new messages, or consumers that take more."""
+        state = self.state
         queues, state.dirty_queues = state.dirty_queues, {}
         for fragment in state.dirty_primaries:
-            if fragment in state.primaries:
-                queues[state.primaries[fragment].queue] = None
-        for queue in queues:
-            self.consuming.dispatch(queue)
-        self.consuming.flush_settlements()
-        primaries, state.dirty_primaries = state.dirty_primaries, {}
-        for fragment in primaries:
             primary = state.primaries.get(fragment)
             if primary is not None:
-                self.fragments.serve_takers(primary)
-                self.timers.after(primary)
-                self.fragments.finish(primary)
-        self.roles.compare_again()
+                queues[primary.queue] = None
+        for queue in queues:
+            self.consuming.dispatch(queue)
+
+    def _finish_copies(self) -> None:
+        """The fragments of which this node keeps copies."""
+        state = self.state
         backups, state.dirty_backups = state.dirty_backups, {}
         for fragment in backups:
             backup = state.backups.get(fragment)
             if backup is not None:
                 self.replicas.finish(backup)
-        committed, state.committed = state.committed, []
-        for owner in committed:
-            owner.on_committed()
-        channels: dict[Channel, None] = {}
-        if state.serving:
-            channels, state.dirty_channels = state.dirty_channels, {}
-            for channel in channels:
-                self.clients.flush_confirms(channel)
-        return bool(
-            resumed or publishers or queues or primaries or backups or channels or committed
-        )
+
+    def _work_off_fragments(self) -> None:
+        """The fragments that this node serves.
+
+        Those of which only more is committed than before need neither be dealt from nor looked
+        through.
+        """
+        state, flow = self.state, self.fragments
+        primaries, state.dirty_primaries = state.dirty_primaries, {}
+        commits, state.dirty_commits = state.dirty_commits, {}
+        for fragment in primaries:
+            primary = state.primaries.get(fragment)
+            if primary is not None:
+                flow.serve_takers(primary)
+                if not primary.is_plain or primary.fragment.singles is not None:
+                    self.timers.after(primary)
+                flow.finish(primary)
+        for fragment in commits:
+            primary = state.primaries.get(fragment)
+            if primary is not None:
+                flow.say_committed(primary)
 
     # --- clients -----------------------------------------------------------------------------
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None = None,
+        certificate_name: str | None = None, line: object = None,
     ) -> None:  # fmt: skip
-        """A client connected from `address`, for display; a verified certificate names it so."""
-        self.clients.on_connected(connection, address, is_loopback, certificate_name)
+        """A client connected from `address`, for display; a verified certificate names it so.
+
+        `line`: what the driver wants to know the connection by in `NodeOut.fanned_to`; None: its
+        number.
+        """
+        self.clients.on_connected(connection, address, is_loopback, certificate_name, line)
 
     def has_opened(self, connection: ConnectionId) -> bool:
         """Whether the client has logged in and opened a virtual host."""
@@ -339,7 +381,11 @@ class Node:
         state.synced = number
         waits = state.sync_waits
         while waits and waits[0][0] <= number:
-            waits.popleft()[1](number)
+            waiting = waits.popleft()[1]
+            if isinstance(waiting, Primary):
+                self.fragments.on_synced(waiting, number)
+            else:
+                self.replicas.on_synced(waiting, number)
 
     def on_journal_failed(self, reason: str) -> None:
         """The disk is lost: nothing can be promised any more (P7)."""
@@ -412,6 +458,7 @@ def _is_marked(state: NodeState) -> bool:
     """Something waits for the turn to work it off."""
     return bool(
         state.dirty_primaries
+        or state.dirty_commits
         or state.dirty_queues
         or state.dirty_publishers
         or state.dirty_backups

@@ -6,7 +6,8 @@ turn the driver
 1. calls `node.begin_turn(now_ms)`, then any number of `node.on_…` inputs, then `node.end_turn()`;
 2. hands `journal` to the disk in order, and the frames of `peers` to the streams (these two may
    run in parallel: what must wait for the disk is not in `peers` yet);
-3. writes the parts of `writes`, one write per connection, then closes those in `closes`;
+3. writes the parts of `writes` and the pieces of `fanned`, one write per connection, then closes
+   those in `closes`;
 4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log;
 5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not, and
    within a few milliseconds (`fedq.proxy.links.LINGER_MS`) if `linger` was.
@@ -15,6 +16,8 @@ When a journal chunk with `sync` and all before it are on disk, the driver calls
 `node.on_synced(number)` in a later turn. Order inside a lane is total. Nothing in `writes`
 promises more than what is already safe: the node holds back what waits for disks and backups.
 """
+
+from collections.abc import Iterator
 
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
@@ -25,8 +28,8 @@ class NodeOut:
     """The lanes of one node. Data only."""
 
     __slots__ = (
-        "again", "closes", "drop_segments", "fatal", "journal", "linger", "peers", "proposals",
-        "reading", "story", "urgent", "writes",
+        "again", "closes", "drop_segments", "fanned", "fanned_to", "fatal", "journal", "linger",
+        "peers", "proposals", "reading", "story", "urgent", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -35,6 +38,10 @@ class NodeOut:
         #: How many of them, from the first one on, should not wait behind the others: these are
         #: many, and get deliveries of a fan-out.
         self.urgent = 0
+        #: Pieces for connections that get nothing else in this turn, and the lines of these
+        #: connections (`on_connected`), each of them once. An empty piece is void.
+        self.fanned: list[bytes] = []
+        self.fanned_to: list[object] = []
         #: Connections to close once their parts are written. True: the client was told that it may
         #: hang up, and is to do so first.
         self.closes: dict[ConnectionId, bool] = {}
@@ -59,6 +66,8 @@ class NodeOut:
         """Empties the lanes after the driver has taken everything."""
         self.writes = {}
         self.urgent = 0
+        if self.fanned:
+            self.fanned, self.fanned_to = [], []
         self.closes = {}
         self.reading = {}
         self.peers = {}
@@ -68,3 +77,11 @@ class NodeOut:
         self.story = []
         self.again = False
         self.linger = False
+
+    def everything_written(self) -> Iterator[tuple[ConnectionId, list[bytes]]]:
+        """Every connection that gets bytes, with all of them: for drivers that have no lines."""
+        yield from self.writes.items()
+        for line, piece in zip(self.fanned_to, self.fanned, strict=True):
+            if piece:
+                assert isinstance(line, int), "this driver has lines"
+                yield ConnectionId(line), [piece]

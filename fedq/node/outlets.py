@@ -15,7 +15,9 @@ from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
 from fedq.core.message import FLAG_DELAYED, with_flag
 from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
 from fedq.node.admission import Admission
+from fedq.node.client_state import Channel, Owner
 from fedq.node.fan_out import FanOut, weight_of
+from fedq.node.piles import Piles
 from fedq.node.publishing import (
     mark_settled,
     on_publishes_done,
@@ -24,7 +26,7 @@ from fedq.node.publishing import (
     window_of,
 )
 from fedq.node.relay_flow import RelayFlow
-from fedq.node.state import Channel, NodeState, Owner, Primary, RelayWaiter
+from fedq.node.state import NodeState, Primary, RelayWaiter
 from fedq.proxy.publisher import FragmentPublisher, Numbered
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
@@ -102,12 +104,48 @@ class Outlets:
             mark_settled(self.state, group.owner)
         return reached or bool(reach.nodes)
 
-    def deliver_piles(self, channel: Channel, piles: dict[QueueKey, list[bytes]]) -> None:
-        """Sends to each queue what was piled up for it, in order; the piles are gone then."""
-        for queue, messages in piles.items():
+    def deliver_piles(self, channel: Channel, piles: Piles) -> None:
+        """Sends what was piled up, to each queue in one piece; the piles are empty then."""
+        run, queues = piles.take_run()
+        if run:
+            self._deliver_run(channel, run, queues)
+        elif piles.ways:
+            self._deliver_spread(channel, piles)
+            piles.clear()
+
+    def _deliver_run(
+        self, channel: Channel, messages: list[bytes], queues: tuple[QueueKey, ...]
+    ) -> None:
+        """A run that goes to shared queues alone."""
+        group = None
+        if channel.confirms is not None:
+            group = channel.confirms.open(len(messages), len(queues))
+            if not queues:
+                mark_settled(self.state, channel)
+        for queue in queues:
             publisher = self.publisher(queue, channel.sticky, channel.client.connection)
-            self._add(publisher, messages, None, channel)
-        piles.clear()
+            self._add(publisher, messages, group, channel)
+
+    def _deliver_spread(self, channel: Channel, piles: Piles) -> None:
+        """Runs that go to different shared queues: each confirm waits for the queues it concerns.
+
+        The group is complete before any of it sets out, at the end of the turn.
+        """
+        window, connection = channel.confirms, channel.client.connection
+        if window is None:
+            for queue, messages in piles.by_queue.items():
+                self._add(
+                    self.publisher(queue, channel.sticky, connection), messages, None, channel
+                )
+            return
+        group = window.open_spread(piles.ways)
+        if not piles.firsts or piles.firsts[0]:
+            # Those that go nowhere and come first wait for nobody.
+            mark_settled(self.state, channel)
+        for first, (queue, messages) in zip(piles.firsts, piles.by_queue.items(), strict=True):
+            publisher = self.publisher(queue, channel.sticky, connection)
+            group.await_fragment(publisher.fragment_id, queue, first)
+            self._add(publisher, messages, group, channel)
 
     def _add(
         self, publisher: FragmentPublisher[Owner], messages: list[bytes],
@@ -234,7 +272,7 @@ class Outlets:
         """The queue was deleted: its publishers are owed nothing any more."""
         publisher = self.state.publishers.pop(fragment, None)
         if publisher is not None:
-            settle_groups(self.state, publisher.abandon())
+            settle_groups(self.state, fragment, publisher.abandon())
             release_paused(self.state, publisher)
 
 

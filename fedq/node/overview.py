@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from fedq.core.ids import FragmentId, Incarnation, QueueKey
+from fedq.node.client_state import Client
 from fedq.node.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.overview_types import (
@@ -16,7 +17,7 @@ from fedq.node.overview_types import (
     NodeOverview,
     QueueOverview,
 )
-from fedq.node.state import Client, NodeState
+from fedq.node.state import NodeState
 from fedq.wiring.state import FragmentInfo
 
 

@@ -21,7 +21,8 @@ from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.methods import ids_of
 from fedq.core.errors import ACCESS_REFUSED, ChannelViolation
 from fedq.core.ids import MapVersion, QueueKey
-from fedq.node.state import Channel, Client, NodeState
+from fedq.node.client_state import Channel, Client
+from fedq.node.state import NodeState
 from fedq.wiring.names import server_name
 from fedq.wiring.patterns import EVERYTHING, Pattern, compile_text
 from fedq.wiring.state import EXCHANGE_TYPES, Grant, GrantKey

@@ -12,8 +12,9 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import Interest, InterestDone, InterestItem
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.fragments.fragment import Fragment
+from fedq.node.client_state import Client
 from fedq.node.registrations import Registrations
-from fedq.node.state import Client, NodeState, PrivateQueue
+from fedq.node.state import NodeState, PrivateQueue
 from fedq.wiring.operations import arguments_of
 
 Binding = tuple[QueueKey, str, str]
@@ -54,6 +55,7 @@ class PrivateFlow:
             self.unbind(private, binding)
         state.router.remove_queue(private.key)
         del state.private[private.key]
+        state.holding.pop(private.key, None)
         state.expiring.pop(private.key, None)
         del state.private_by_id[private.fragment.fragment_id]
         state.dirty_queues.pop(private.key, None)

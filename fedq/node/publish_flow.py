@@ -30,10 +30,12 @@ from fedq.core.message import (
     split,
     split_route,
 )
+from fedq.node.client_state import Channel, Client
 from fedq.node.fan_out import run_max
 from fedq.node.outlets import Outlets, delayed
+from fedq.node.piles import Piles
 from fedq.node.relay_flow import give_back, properties_of
-from fedq.node.state import Channel, Client, NodeState
+from fedq.node.state import NodeState
 from fedq.node.transaction_limits import check_room
 from fedq.wiring.routes import Route
 
@@ -48,7 +50,7 @@ Batch: TypeAlias = list[PublishRun]
 class PublishFlow:
     """See the module's docstring."""
 
-    __slots__ = ("may_publish", "outlets", "state")
+    __slots__ = ("may_publish", "outlets", "piles", "state")
 
     def __init__(
         self, state: NodeState, outlets: Outlets, may_publish: Callable[[Client, str], bool]
@@ -57,9 +59,11 @@ class PublishFlow:
         self.outlets = outlets
         #: Whether a client's user may write to an exchange.
         self.may_publish = may_publish
+        #: What is being piled up; empty between two calls.
+        self.piles = Piles()
 
     def on_publishes(self, channel: Channel, batch: Batch) -> Batch:
-        """A run of publishes of one channel; raises for those that are refused.
+        """A run of publishes of one channel, handed over; raises for those that are refused.
 
         Returns what is left for the next turn: so much goes to private queues already.
         """
@@ -67,48 +71,61 @@ class PublishFlow:
         client.publishes = True
         if state.memory_full:
             state.hold_reading(client, "memory")
-        piles: dict[QueueKey, list[bytes]] = {}
         try:
-            return self._take_batch(channel, batch, piles)
+            return self._take_batch(channel, batch)
         finally:
-            self.outlets.deliver_piles(channel, piles)
+            self.outlets.deliver_piles(channel, self.piles)
 
-    def _take_batch(
-        self, channel: Channel, batch: Batch, piles: dict[QueueKey, list[bytes]]
-    ) -> Batch:
-        """As `on_publishes`. In `piles` is, by queue, what is still to be delivered.
+    def _take_batch(self, channel: Channel, batch: Batch) -> Batch:
+        """As `on_publishes`. In `piles` is what is still to be delivered.
 
-        Publishes without confirms are piled up as long as they go to shared queues alone: each
-        queue then gets its own in one piece. What goes another way goes behind all piles.
+        Publishes are piled up as long as they go to shared queues alone: each queue then gets its
+        own in one piece, and all of them are one confirm group. What goes another way goes behind
+        all piles.
         """
-        may_pile = channel.confirms is None and channel.transaction is None
-        place, ahead = 0, None
+        piles, place, ahead = self.piles, 0, None
         while place < len(batch):
             if self.state.fan_out_room <= 0:
                 return batch[place:]
             route, bits, messages = batch[place]
+            if not bits & ~MANDATORY:
+                targets = self._route(channel, messages[0], route, ahead)
+                if self._may_pile(channel, targets, route, bits, messages):
+                    piles.add(messages, targets.queues)
+                    place, ahead = place + 1, None
+                    continue
+            self.outlets.deliver_piles(channel, piles)
             if len(messages) > 1 or bits & ~MANDATORY:
-                self.outlets.deliver_piles(channel, piles)
                 left = self._publish_alike(channel, route, bits, messages)
                 place, ahead = place + 1, None
                 if left:
                     return [(route, bits, left), *batch[place:]]
                 continue
-            targets = self._route(channel, messages[0], route, ahead)
             run, ahead = [messages[0]], None
             if not targets.private:
                 ahead = self._add_neighbours(channel.client, batch, place, targets, run)
             place += len(run)
-            if may_pile and _is_shared_alone(targets):
-                for queue in targets.queues:
-                    if queue in piles:
-                        piles[queue] += run
-                    else:
-                        piles[queue] = [*run]
-                continue
-            self.outlets.deliver_piles(channel, piles)
             self._publish_run(channel, run, targets, bits & MANDATORY != 0)
         return []
+
+    def _may_pile(
+        self, channel: Channel, targets: Route, route: bytes, bits: int, messages: list[bytes]
+    ) -> bool:
+        """Whether all of these go to the same shared queues, and nowhere else.
+
+        Or nowhere at all, if nobody wants to hear of that.
+        """
+        queues, private, nodes, is_delayed = targets
+        if private or nodes or is_delayed or channel.transaction is not None:
+            return False
+        if len(messages) == 1:
+            return bool(queues) or not bits & MANDATORY
+        if not queues:
+            # It may be for the headers of the first one: all such answers are one.
+            return False
+        # The answer is kept, so it depends on the route alone.
+        known = self.state.router.route(channel.client.vhost, route, properties_of(messages[0]))
+        return known is targets
 
     def _add_neighbours(
         self, client: Client, batch: Batch, place: int, targets: Route, run: list[bytes]
@@ -246,11 +263,6 @@ class PublishFlow:
         if mandatory and not reached:
             for message in messages:
                 give_back(self.state, channel, message)
-
-
-def _is_shared_alone(targets: Route) -> bool:
-    queues, private, nodes, is_delayed = targets
-    return bool(queues) and not (private or nodes or is_delayed)
 
 
 def _no_exchange(vhost: str, exchange: str) -> ChannelViolation:

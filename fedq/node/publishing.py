@@ -3,17 +3,26 @@
 from collections.abc import Iterable, Sequence
 
 from fedq.core.ids import FragmentId
-from fedq.node.state import Channel, NodeState, Owner
+from fedq.node.client_state import Channel, Owner
+from fedq.node.state import NodeState
 from fedq.proxy.publisher import FragmentPublisher
 from fedq.sessions.confirms import ConfirmGroup
 
 
-def settle_groups(state: NodeState, groups: Iterable[ConfirmGroup[Owner]]) -> None:
-    """One more target of each group has everything; those who wait for it are marked."""
+def settle_groups(
+    state: NodeState, fragment: FragmentId, groups: Iterable[ConfirmGroup[Owner]]
+) -> None:
+    """A fragment has what it gets of each group; those who wait for it are marked."""
     for group in groups:
-        group.waiting -= 1
-        if group.waiting == 0:
+        if group.on_safe(fragment):
             mark_settled(state, group.owner)
+
+
+def settle_relayed(state: NodeState, group: ConfirmGroup[Owner]) -> None:
+    """The nodes to which a group was relayed have all of it."""
+    group.waiting -= 1
+    if group.waiting == 0:
+        mark_settled(state, group.owner)
 
 
 def mark_settled(state: NodeState, owner: Owner) -> None:
@@ -31,7 +40,7 @@ def on_publishes_done(
     publisher = state.publishers.get(fragment)
     if publisher is None:
         return
-    settle_groups(state, publisher.on_done(through, refused))
+    settle_groups(state, fragment, publisher.on_done(through, refused))
     if publisher.paused and publisher.relaxed:
         release_paused(state, publisher)
 

@@ -32,13 +32,14 @@ from fedq.core.peer_messages import CALL_COUNT, CALL_DECLARE, CALL_PURGE
 from fedq.core.policy import QueuePolicy
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
+from fedq.node.client_state import Channel
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.direct_reply import DirectReply, is_reply_name
 from fedq.node.locked_names import LockedNames
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
 from fedq.node.registrations import Registrations
-from fedq.node.state import Channel, NodeState, PrivateQueue
+from fedq.node.state import NodeState, PrivateQueue
 from fedq.node.tables import arguments_text
 from fedq.proxy.calls import Finish, Totals
 from fedq.wiring import declarations

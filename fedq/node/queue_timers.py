@@ -82,6 +82,10 @@ class QueueTimers:
 
     # --- the clock ---------------------------------------------------------------------------
 
+    def look_again(self, primary: Primary, after_ms: int) -> None:
+        """The fragment is looked at then, or with the tick after that, though nothing happens."""
+        self._arm(primary.fragment.fragment_id, self.state.unix_ms + after_ms)
+
     def _arm(self, fragment: FragmentId, when_ms: int) -> None:
         armed = self._armed.get(fragment)
         if armed is None or when_ms < armed:

@@ -12,7 +12,7 @@ Changes nothing but what it proposes; a queue whose name has meanwhile gone to a
 from collections.abc import Callable
 
 from fedq.core.errors import Refused
-from fedq.core.ids import QueueKey
+from fedq.core.ids import MapVersion, QueueKey
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, PrivateQueue
 from fedq.wiring.operations import Bind, ClaimName, ReleaseName, Unbind
@@ -24,7 +24,9 @@ COMPARE_EVERY_MS = 500
 class Registrations:
     """See the module's docstring. `drop` is set by the node before its first turn."""
 
-    __slots__ = ("_compared_ms", "_exchanges", "_waiting", "drop", "proposals", "state")
+    __slots__ = (
+        "_agreed", "_compared_ms", "_exchanges", "_waiting", "drop", "proposals", "state",
+    )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
         self.state = state
@@ -34,6 +36,8 @@ class Registrations:
         #: Names that are being claimed for a queue that does not exist yet.
         self._waiting: dict[QueueKey, int] = {}
         self._compared_ms = 0
+        #: The version of the map that agrees with what is here; None since that has changed.
+        self._agreed: MapVersion | None = None
         #: Ends a private queue, consumers and all.
         self.drop: Callable[[PrivateQueue], None] = _unset
 
@@ -44,10 +48,12 @@ class Registrations:
 
         def on_result(result: Result) -> None:
             answer(result)
+            self._agreed = None
             left = self._waiting.pop(key) - 1
             if left:
                 self._waiting[key] = left
 
+        self._agreed = None
         self._waiting[key] = self._waiting.get(key, 0) + 1
         self.proposals.ask(self._claim(key), on_result)
 
@@ -56,6 +62,7 @@ class Registrations:
 
     def release(self, key: QueueKey) -> None:
         """A queue with a claimed name is gone; should this get lost, the comparison repeats it."""
+        self._agreed = None
         self.proposals.ask(
             ReleaseName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)
         )
@@ -77,10 +84,12 @@ class Registrations:
 
     def on_bound(self, exchange: QueueKey) -> None:
         """One more private binding to the exchange."""
+        self._agreed = None
         self._exchanges[exchange] = self._exchanges.get(exchange, 0) + 1
 
     def on_unbound(self, exchange: QueueKey) -> None:
         """One less."""
+        self._agreed = None
         left = self._exchanges[exchange] - 1
         if left:
             self._exchanges[exchange] = left
@@ -112,18 +121,26 @@ class Registrations:
         if state.now_ms - self._compared_ms < COMPARE_EVERY_MS or not state.serving:
             return
         self._compared_ms = state.now_ms
-        self._compare_names()
-        self._compare_marks()
+        if self._agreed == state.map.version:
+            # A walk over ten thousand queues is not for every tick.
+            return
+        agrees = self._compare_names()
+        agrees = self._compare_marks() and agrees
+        self._agreed = state.map.version if agrees else None
 
-    def _compare_names(self) -> None:
-        state = self.state
+    def _compare_names(self) -> bool:
+        """Proposes what differs; true if nothing does."""
+        state, agrees = self.state, True
         claimed = {key: private for key, private in state.private.items() if private.claimed}
         for key, private in claimed.items():
             if key not in state.map.claims:
+                agrees = False
                 self.proposals.ask(self._claim(key), self._on_reclaimed(private))
         for key, claim in state.map.claims.items():
             if claim.node == state.me and key not in claimed and key not in self._waiting:
+                agrees = False
                 self.proposals.ask(ReleaseName(key.vhost, key.name, *claim))
+        return agrees
 
     def _on_reclaimed(self, private: PrivateQueue) -> Callable[[Result], None]:
         def on_result(result: Result) -> None:
@@ -133,17 +150,21 @@ class Registrations:
 
         return on_result
 
-    def _compare_marks(self) -> None:
-        state = self.state
+    def _compare_marks(self) -> bool:
+        """Proposes what differs; true if nothing does."""
+        state, agrees = self.state, True
         for exchange in self._exchanges:
             mark = self._mark(exchange)
             if mark not in state.map.bindings and exchange in state.map.exchanges:
+                agrees = False
                 self.proposals.ask(Bind(*mark))
         for vhost in state.map.vhosts:
             mine = ("node", QueueKey(vhost, state.me))
             for binding in state.map.bindings_of_destination.get(mine, ()):
                 if QueueKey(vhost, binding.source) not in self._exchanges:
+                    agrees = False
                     self.proposals.ask(Unbind(*binding))
+        return agrees
 
 
 def _unset(_: PrivateQueue) -> None:

@@ -19,9 +19,10 @@ from fedq.core.limits import fan_out_per_turn_max
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split, split_route
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.admission import Admission
+from fedq.node.client_state import Channel
 from fedq.node.fan_out import FanOut, weight_of
-from fedq.node.publishing import settle_groups
-from fedq.node.state import Channel, NodeState, RelayWaiter
+from fedq.node.publishing import settle_relayed
+from fedq.node.state import NodeState, RelayWaiter
 from fedq.proxy.links import NO_SESSION
 
 _UNUSUAL: Final = FLAG_COPIES | FLAG_DIED
@@ -92,6 +93,12 @@ class RelayFlow:
                 self.state.hold_reading(client, f"relays to {node}")
                 relays.paused[client.connection] = None
 
+    def flush_all(self) -> None:
+        """This turn's relays to each node."""
+        for node, peer in self.state.peers.items():
+            for batch in peer.relays.take():
+                self.state.send(node, Relay(*batch))
+
     def flush(self, node: NodeId) -> None:
         """This turn's relays to one node, as one message."""
         for batch in self.state.peers[node].relays.take():
@@ -114,7 +121,8 @@ class RelayFlow:
     def begin_turn(self) -> None:
         """Relays that the last turn left over come before all that is new."""
         self._room = self.fan_out_max
-        self._expand()
+        if self._coming:
+            self._expand()
 
     @property
     def has_more(self) -> bool:
@@ -239,7 +247,7 @@ class RelayFlow:
                 for message in waiter.mandatory.values():
                     give_back(self.state, waiter.channel, message)
             if waiter.group is not None:
-                settle_groups(self.state, [waiter.group])
+                settle_relayed(self.state, waiter.group)
 
     def _note_matches(self, waiter: RelayWaiter, last: int, unmatched: dict[int, None]) -> None:
         """Mandatory messages that this node matched need not be returned."""

@@ -3,8 +3,6 @@
 Changes `backups`, `sync_waits`; sends to primaries.
 """
 
-from collections.abc import Callable
-
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import (
     CopyChunk,
@@ -98,16 +96,14 @@ class ReplicaFlow:
     def await_sync(self, fragment: FragmentId, chunk: int) -> None:
         """The backup hears when a journal chunk is on disk."""
         self.state.sync_asked = chunk
-        self.state.sync_waits.append((chunk, self._on_synced(fragment)))
+        self.state.sync_waits.append((chunk, fragment))
 
-    def _on_synced(self, fragment: FragmentId) -> Callable[[int], None]:
-        def on_synced(chunk: int) -> None:
-            backup = self.state.backups.get(fragment)
-            if backup is not None:
-                backup.replication.on_synced(chunk)
-                self.state.dirty_backups[fragment] = None
-
-        return on_synced
+    def on_synced(self, fragment: FragmentId, chunk: int) -> None:
+        """The journal is on disk up to a chunk for which the backup has waited."""
+        backup = self.state.backups.get(fragment)
+        if backup is not None:
+            backup.replication.on_synced(chunk)
+            self.state.dirty_backups[fragment] = None
 
     def finish(self, backup: Backup) -> None:
         """One acknowledgement per fragment and turn, if there is something new."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId
-from fedq.core.limits import node_memory_bytes_max
 from fedq.wiring.passwords import COST
 
 
@@ -39,7 +39,9 @@ class NodeSettings:
     #: Publishes of this node to a remote fragment before it asks for a fragment of its own.
     fragment_threshold: int = 1_000
     #: Messages in memory, primaries, copies and private queues together.
-    memory_bytes_max: int = node_memory_bytes_max
+    memory_bytes_max: int = limits.node_memory_bytes_max
+    #: A segment of the journal ends when it is longer than this.
+    segment_bytes_max: int = limits.segment_bytes_max
     #: Asked for again while not committed.
     proposal_retry_ms: int = 500
     #: A client's request that the cluster has not answered by then is refused.

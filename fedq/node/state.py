@@ -4,12 +4,8 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable
 
-from fedq.amqp.commands import Publishes, Request, Settles
-from fedq.amqp.connection import Connection
-from fedq.amqp.method_types import Method
 from fedq.core.ids import (
     ConnectionId,
     FragmentId,
@@ -19,15 +15,17 @@ from fedq.core.ids import (
     Origin,
     QueueKey,
 )
-from fedq.core.limits import delivery_bytes_per_turn_max, fan_out_per_turn_max
+from fedq.core.limits import fan_out_per_turn_max
 from fedq.core.peer_messages import PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Rng, derive
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.pace import Pace
 from fedq.fragments.replica import Replica
 from fedq.fragments.takers import Takers
 from fedq.journal.recovery import Recovered
 from fedq.journal.segments import SegmentPlan
+from fedq.node.client_state import Channel, Client, Committer, Consumer, Owner
 from fedq.node.outbox import NodeOut
 from fedq.node.settings import NodeSettings
 from fedq.node.settling import Settlements
@@ -38,166 +36,11 @@ from fedq.proxy.publisher import FragmentPublisher
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
-from fedq.sessions.confirms import ConfirmGroup, ConfirmWindow
-from fedq.sessions.unacked import Delivery, UnackedWindow
+from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations import arguments_of
 from fedq.wiring.queue_arguments import policy_of
-from fedq.wiring.routes import Route, Router
-
-NO_LIMIT: Final = 1 << 40
-
-
-class Committer(Protocol):
-    """Whoever, besides channels, waits for publishes to be committed."""
-
-    def on_committed(self) -> None:
-        """They are, or were refused, wherever they went."""
-
-
-#: The owner of a confirm group.
-Owner: TypeAlias = "Channel | Committer"
-
-
-class Consumer:
-    """One basic.consume."""
-
-    __slots__ = (
-        "awake", "channel", "head", "hub", "limit", "no_ack", "priority", "queue", "route_size",
-        "tag", "ticket", "unacked",
-    )  # fmt: skip
-
-    def __init__(
-        self, channel: "Channel", tag: str, queue: QueueKey, no_ack: bool, limit: int,
-        priority: int = 0,
-    ) -> None:  # fmt: skip
-        self.channel = channel
-        self.tag = tag
-        self.queue = queue
-        self.no_ack = no_ack
-        #: Prefetch count in force when it began; 0: none (RabbitMQ's per-consumer meaning).
-        self.limit = limit
-        self.priority = priority
-        #: Its place among all consumers of the queue, on all nodes; 0 before it is admitted.
-        self.ticket = 0
-        self.unacked = 0
-        #: The consumers of its queue, as long as it is one of them; the hub's mark of its turn.
-        self.hub: Hub[Consumer] | None = None
-        self.awake = False
-        #: How its deliveries begin, up to their tag, when a route has this size (`fan_out`).
-        self.route_size = -1
-        self.head = b""
-
-    @property
-    def group(self) -> "Channel | None":
-        """Consumers that share one allowance: those of a channel with a global prefetch."""
-        return self.channel if self.channel.prefetch_global else None
-
-    def free(self) -> int:
-        """How many more messages it takes now."""
-        channel = self.channel
-        client = channel.client
-        if not client.writable or not channel.flow:
-            return 0
-        if client.delivered_bytes >= delivery_bytes_per_turn_max:
-            return 0
-        if self.no_ack:
-            return NO_LIMIT
-        free = self.limit - self.unacked if self.limit else NO_LIMIT
-        if channel.prefetch_global:
-            free = min(free, channel.prefetch_global - channel.held)
-        return free
-
-
-class Channel:
-    """One open channel of a client."""
-
-    __slots__ = (
-        "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "leaving",
-        "notices", "number", "prefetch", "prefetch_global", "reply_queue", "sticky",
-        "tags_made", "transaction", "unacked", "waiting",
-    )  # fmt: skip
-
-    def __init__(self, client: "Client", number: int) -> None:
-        self.client = client
-        self.number = number
-        self.closed = False
-        #: The client is done with it; only what it sent before still takes effect.
-        self.leaving = False
-        self.consumers: dict[str, Consumer] = {}
-        self.unacked: UnackedWindow[Consumer | None] = UnackedWindow()
-        self.confirms: ConfirmWindow[Owner] | None = None
-        #: After tx.select: what waits for the commit.
-        self.transaction: Transaction | None = None
-        #: The queue behind its consumer of direct replies.
-        self.reply_queue: QueueKey | None = None
-        self.prefetch = 0
-        self.prefetch_global = 0
-        #: channel.flow: whether the client wants deliveries.
-        self.flow = True
-        #: Which fragment of a queue this channel's publishes go to (P4).
-        self.sticky: dict[QueueKey, FragmentId] = {}
-        #: The name an empty queue name stands for (specification: last declared on the channel).
-        self.last_queue = ""
-        self.tags_made = 0
-        #: What the client is told once its request is answered.
-        self.notices: Sequence[Method] = ()
-        #: A request waits for the cluster; what comes after it waits in `backlog`.
-        self.waiting = False
-        self.backlog: deque[Publishes | Settles | Request] | None = None
-
-    @property
-    def held(self) -> int:
-        """Deliveries that count against a global prefetch; a transaction's until its commit."""
-        held = len(self.unacked)
-        return held + len(self.transaction.settles) if self.transaction is not None else held
-
-
-class Transaction:
-    """What a channel has done since tx.select, or the last commit or rollback."""
-
-    __slots__ = ("publishes", "settles", "size")
-
-    def __init__(self) -> None:
-        #: Messages with where they go, in order.
-        self.publishes: list[tuple[bytes, Route, bool]] = []
-        #: Deliveries by tag, with what is to become of them: one of SETTLE_….
-        self.settles: list[tuple[int, Delivery[Consumer | None], int]] = []
-        self.size = 0
-
-
-class Client:
-    """One client connection."""
-
-    __slots__ = (
-        "address", "channels", "connection", "delivered_bytes", "early", "gone", "held", "machine",
-        "permitted", "private", "publishes", "user", "vhost", "wake_ms", "writable",
-    )  # fmt: skip
-
-    def __init__(self, connection: ConnectionId, machine: Connection, address: str) -> None:
-        self.connection = connection
-        self.address = address
-        #: Bytes that came before this node had joined the cluster.
-        self.early: tuple[bytes, ...] = ()
-        #: Why its socket is not read at present.
-        self.held: dict[str, None] | None = None
-        self.machine = machine
-        self.vhost = ""
-        self.user = ""
-        self.channels: dict[int, Channel] = {}
-        #: Exclusive queues that die with the connection.
-        self.private: dict[QueueKey, None] = {}
-        #: Exchanges that its user may publish to, as routes begin with them, each with the map
-        #: version that said so.
-        self.permitted: dict[bytes, MapVersion] = {}
-        self.writable = True
-        self.gone = False
-        #: When its machine is due.
-        self.wake_ms = 0
-        #: Whether it has ever published.
-        self.publishes = False
-        #: Bytes of deliveries in this turn.
-        self.delivered_bytes = 0
+from fedq.wiring.routes import Router
 
 
 class PrivateQueue:
@@ -205,13 +48,16 @@ class PrivateQueue:
 
     __slots__ = (
         "arguments", "auto_delete", "bindings", "claimed", "durable", "fragment",
-        "had_consumers", "hub", "is_plain", "key", "owner", "policy", "used_ms",
+        "had_consumers", "hub", "is_plain", "key", "owner", "policy", "taker", "used_ms",
     )  # fmt: skip
 
     def __init__(
         self, key: QueueKey, fragment: Fragment, owner: Client, policy: QueuePolicy,
         now_ms: int,
     ) -> None:  # fmt: skip
+        #: The consumer that gets whatever comes, at once: the only one, of a queue that holds
+        #: nothing (`fan_out`). Void as soon as anything of that may change.
+        self.taker: Consumer | None = None
         self.key = key
         self.policy = policy
         #: Its policy has no say in what becomes of a message.
@@ -237,8 +83,8 @@ class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
-        "attaching", "calls", "dying", "fragment", "gets", "mark", "marking", "promised",
-        "queue", "replication", "takers", "used_ms",
+        "attaching", "calls", "dying", "fragment", "gets", "is_plain", "mark", "marking", "noted",
+        "pace", "promised", "queue", "replication", "takers", "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -252,8 +98,13 @@ class Primary:
         #: The map is being told that the queue has consumers (auto-delete).
         self.marking = False
         self.fragment = fragment
+        #: Its policy has no say in what becomes of a message.
+        self.is_plain = fragment.policy._replace(expires_ms=None) == PLAIN
         self.replication = replication
         self.takers = Takers(fragment.policy.single_active, fragment.reign)
+        #: How fast consumers here take its messages, and how much of what was handed out is noted.
+        self.pace = Pace(now_ms)
+        self.noted = 0
         #: basic.get of other nodes, as (node, request), that wait until this node may serve.
         self.gets: deque[tuple[NodeId, int]] = deque()
         #: Calls that wait until this node may serve, as (node, request, verb).
@@ -337,13 +188,15 @@ class NodeState:
         self.out = NodeOut()
         self.map = ClusterMap()
         self.router = Router(settings.node)
-        self.plan = SegmentPlan(recovered.segments)
+        self.plan = SegmentPlan(recovered.segments, settings.segment_bytes_max)
         #: Cold copies from the disk that the map has not given a part yet.
         self.recovered = recovered.fragments
         self.primaries: dict[FragmentId, Primary] = {}
         self.backups: dict[FragmentId, Backup] = {}
         self.private: dict[QueueKey, PrivateQueue] = {}
         self.private_by_id: dict[int, PrivateQueue] = {}
+        #: Those that held messages at the end of the turn that last touched them: few, of many.
+        self.holding: dict[QueueKey, PrivateQueue] = {}
         self.private_made = 0
         #: Consumers of private queues so far.
         self.tickets_given = 0
@@ -382,10 +235,12 @@ class NodeState:
         self.dirty_publishers: dict[FragmentId, None] = {}
         self.dirty_primaries: dict[FragmentId, None] = {}
         self.dirty_backups: dict[FragmentId, None] = {}
+        #: Fragments of which more is committed than before, and nothing else has changed.
+        self.dirty_commits: dict[FragmentId, None] = {}
         self.dirty_queues: dict[QueueKey, None] = {}
         self.dirty_channels: dict[Channel, None] = {}
         self.dirty_clients: dict[Client, None] = {}
-        #: Those who got deliveries the short way (`fan_out`).
+        #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
         #: How many more deliveries this turn's publishes may come to (`fan_out_per_turn_max`).
         self.fan_out_room = fan_out_per_turn_max
@@ -415,8 +270,8 @@ class NodeState:
         self.settlements: dict[FragmentId, Settlements] = {}
         #: Others than channels whose publishes are committed.
         self.committed: list[Committer] = []
-        #: Marks that wait for journal chunks: (chunk, on_synced).
-        self.sync_waits: deque[tuple[int, Callable[[int], None]]] = deque()
+        #: Who waits for which journal chunk: a fragment this node serves, or one it copies.
+        self.sync_waits: deque[tuple[int, Primary | FragmentId]] = deque()
         #: Actions that wait until every live member has applied a map version.
         self.after_applied: list[tuple[MapVersion, Callable[[], None]]] = []
         #: Actions that wait until every live member has an interest announcement in force.

@@ -7,7 +7,7 @@ the connection together.
 
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.limits import transaction_bytes_max, transaction_steps_max
-from fedq.node.state import Channel, Transaction
+from fedq.node.client_state import Channel, Transaction
 
 
 def check_room(channel: Channel, transaction: Transaction, class_id: int, method_id: int) -> None:

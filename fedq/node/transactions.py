@@ -21,11 +21,12 @@ from fedq.amqp.rewriting import as_stored
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId
 from fedq.node.answers import Answers
+from fedq.node.client_state import Channel, Owner, Transaction
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.outlets import Outlets, Reach
 from fedq.node.relay_flow import give_back
 from fedq.node.settling import Settlements, positions_of
-from fedq.node.state import Channel, NodeState, Owner, Transaction
+from fedq.node.state import NodeState
 from fedq.proxy.publisher import Settled
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route

@@ -96,10 +96,12 @@ class Relays(Generic[Waiter]):
 class InterestBook:
     """Reference counts of what this node's private queues want to hear."""
 
-    __slots__ = ("_added", "_counts", "_everything", "_now_everything", "_now_selective",
-                 "_removed", "number")  # fmt: skip
+    __slots__ = ("_added", "_counts", "_everything", "_keys_max", "_now_everything",
+                 "_now_selective", "_removed", "number")  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, keys_max: int = interest_keys_per_exchange_max) -> None:
+        """`keys_max`: beyond so many items of an exchange it wants everything."""
+        self._keys_max = keys_max
         #: The number of the last announcement.
         self.number = 0
         self._counts: dict[QueueKey, dict[InterestItem, int]] = {}
@@ -115,7 +117,7 @@ class InterestBook:
         counts[item] = counts.get(item, 0) + 1
         if counts[item] > 1 or item.exchange in self._everything:
             return
-        if len(counts) > interest_keys_per_exchange_max:
+        if len(counts) > self._keys_max:
             self._everything[item.exchange] = None
             self._now_everything[item.exchange] = None
             self._now_selective.pop(item.exchange, None)
@@ -133,7 +135,7 @@ class InterestBook:
             return
         del counts[item]
         if item.exchange in self._everything:
-            if len(counts) <= interest_keys_per_exchange_max // 2:
+            if len(counts) <= self._keys_max // 2:
                 self._become_selective(item.exchange)
         elif item in self._added:
             del self._added[item]

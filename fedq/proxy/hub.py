@@ -10,13 +10,19 @@ Scarce credit is reserved until it comes back, so a consumer is promised to one 
 Standing credit is not: messages beyond the appetite wait here, *parked*, for the next free
 consumer, and go back when there is none.
 
+Credit is given up to a number: of the messages that a fragment ever sent here (or credit that it
+gave back) it may go on through that one. So what is on its way when all credit is voided, and given
+anew, counts against the new credit, and nothing is granted twice. Invariant: what is granted is
+what the fragment has not used yet, and what is on its way in either direction.
+
 Priorities: only the consumers of the highest priority with appetite are ready, and credit says of
 what priority it is for. Among consumers of several priorities all credit stands, however scarce:
 a fragment must know at once that a better consumer is idle here. So it does when the queue is in
 one place, elsewhere: there is no other fragment that could want the same consumer. A *single*
-active consumer is the one with the lowest ticket (`fedq.fragments.takers`). When one has left,
-nobody here is ready before the fragments elsewhere have heard of it (`changing`): what they had
-sent was for that consumer, and the next one may be on another node.
+active consumer is the one with the lowest ticket (`fedq.fragments.takers`). When one has left, or
+one that outranked others here, nobody here is ready before the fragments elsewhere have heard of it
+(`changing`): what they had sent was for that consumer, and the next one may be on another node.
+Meanwhile it goes back to them; credit for those that are here is with them by then.
 """
 
 from collections import deque
@@ -43,10 +49,12 @@ class Parked(NamedTuple):
 class Source:
     """A fragment on another node."""
 
-    __slots__ = ("granted", "level", "offered", "once", "reign")
+    __slots__ = ("granted", "level", "offered", "once", "received", "reign")
 
     def __init__(self, reign: int) -> None:
         self.reign = reign
+        #: Messages and credit that came from it, ever.
+        self.received = 0
         #: Credit given and not used yet, and the priority it was given for.
         self.granted = 0
         self.level = 0
@@ -55,13 +63,27 @@ class Source:
         #: It said that it has messages nobody took.
         self.offered = False
 
+    def use(self, amount: int) -> None:
+        """So much credit was used, or came back."""
+        self.received += amount
+        # What was on its way when credit was voided may be more than was granted since.
+        self.granted = max(0, self.granted - amount)
+        if not self.granted:
+            self.once = False
+
+    def order(self, fragment: FragmentId) -> "CreditOrder":
+        """What is granted now, as credit."""
+        through = self.received + self.granted
+        return CreditOrder(fragment, self.reign, through, self.once, self.level)
+
 
 class CreditOrder(NamedTuple):
     """Credit to give to a remote fragment."""
 
     fragment: FragmentId
     reign: int
-    amount: int
+    #: It may send on through this one of all the messages that it ever sent here.
+    through: int
     once: bool
     level: int
 
@@ -90,7 +112,7 @@ class Hub(Generic[C]):
         self.sources: dict[FragmentId, Source] = {}
         #: Consumers that the queue's first fragment has been asked to admit.
         self.asked = 0
-        #: How often fragments elsewhere are being told that a single active consumer has left.
+        #: How often fragments elsewhere are being told that a consumer has left that came first.
         self.changing = 0
         #: Whether the one consumer here, or asked for, is exclusive.
         self.alone = False
@@ -144,6 +166,17 @@ class Hub(Generic[C]):
         if not self.consumers:
             self.alone = self.alone and self.asked > 0
 
+    def clear(self) -> list[C]:
+        """All consumers leave, at once: the queue is gone. Returns them."""
+        gone, self.consumers = self.consumers, []
+        for consumer in gone:
+            consumer.awake = False
+        self._turns = None
+        self.ranked = False
+        self.void_credit()
+        self.alone = self.alone and self.asked > 0
+        return gone
+
     def wake(self, consumer: C) -> None:
         """The consumer may have appetite again. Whoever gives it some must say so here."""
         if self._turns is not None:
@@ -180,8 +213,12 @@ class Hub(Generic[C]):
 
         `most`: no more than so many are wanted.
         """
+        return [] if self.changing else self._willing(most)
+
+    def _willing(self, most: int | None = None) -> list[C]:
+        """Those that are ready, or will be once the fragments elsewhere have heard."""
         consumers = self.consumers
-        if self.changing or not consumers:
+        if not consumers:
             return []
         turns = self._turns
         if turns is None or self.single:
@@ -209,7 +246,8 @@ class Hub(Generic[C]):
         """
         promised = len(self.parked) + self.reserved()
         enough = promised + credit_window_max * max(1, len(self.sources))
-        return sum(min(each.free(), credit_window_max) for each in self.ready(enough)) - promised
+        willing = self._willing(enough)
+        return sum(min(each.free(), credit_window_max) for each in willing) - promised
 
     def reserved(self) -> int:
         """Appetite promised to remote fragments that have messages."""
@@ -235,7 +273,7 @@ class Hub(Generic[C]):
                 source.offered = False
                 source.granted = appetite
                 source.once = True
-                orders.append(CreditOrder(fragment, source.reign, appetite, True, 0))
+                orders.append(source.order(fragment))
                 appetite = 0
         return orders
 
@@ -244,15 +282,15 @@ class Hub(Generic[C]):
         for fragment, source in self.sources.items():
             if source.once or source.granted > share // 2:
                 continue
-            orders.append(CreditOrder(fragment, source.reign, share - source.granted, False, 0))
             source.granted = share
             source.offered = False
+            orders.append(source.order(fragment))
         return orders
 
     def _exact_orders(self, appetite: int) -> list[CreditOrder]:
         """All of the appetite of the best consumers, to every source, whenever it has changed."""
-        ready = self.ready()
-        level = ready[0].priority if ready else min(c.priority for c in self.consumers)
+        willing = self._willing()
+        level = willing[0].priority if willing else min(c.priority for c in self.consumers)
         orders: list[CreditOrder] = []
         for fragment, source in self.sources.items():
             amount = max(0, min(appetite, credit_window_max) - source.granted)
@@ -264,7 +302,7 @@ class Hub(Generic[C]):
             source.granted += amount
             source.level = level
             source.offered = False
-            orders.append(CreditOrder(fragment, source.reign, amount, False, level))
+            orders.append(source.order(fragment))
         return orders
 
     def on_offer(self, fragment: FragmentId, reign: int) -> bool:
@@ -279,9 +317,7 @@ class Hub(Generic[C]):
         """Credit returns unused: the fragment is empty."""
         source = self.sources.get(fragment)
         if source is not None and source.reign == reign:
-            source.granted = max(0, source.granted - amount)
-            if not source.granted:
-                source.once = False
+            source.use(amount)
 
     def on_deliver(
         self,
@@ -291,17 +327,11 @@ class Hub(Generic[C]):
         redelivered: Iterable[int],
         messages: Sequence[bytes],
     ) -> bool:
-        """Messages of a remote fragment: parked, to be dealt in this turn; false if stale.
-
-        Credit that was voided while they were on their way may have been counted anew since; the
-        difference is small, bounded by one window, and gone when the consumers leave.
-        """
+        """Messages of a remote fragment: parked, to be dealt in this turn; false if stale."""
         source = self.sources.get(fragment)
         if source is None or source.reign != reign:
             return False
-        source.granted = max(0, source.granted - len(positions))
-        if not source.granted:
-            source.once = False
+        source.use(len(positions))
         seen = dict.fromkeys(redelivered)
         if self._parked is None:
             self._parked = deque()

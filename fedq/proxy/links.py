@@ -78,12 +78,17 @@ class Link:
     """This node's end of the link with one peer."""
 
     __slots__ = (
-        "_ack_asked", "_ack_since_ms", "_framed", "_hurry", "_moved_ms", "_next",
-        "_patient_since_ms", "_received", "_sent", "_unacked", "bytes_unacked", "connected", "held",
-        "incarnation", "lingers", "me", "peer", "session",
+        "_ack_asked", "_ack_since_ms", "_frame_bytes_max", "_framed", "_hurry", "_moved_ms",
+        "_next", "_patient_since_ms", "_received", "_sent", "_unacked", "bytes_unacked",
+        "connected", "held", "incarnation", "lingers", "me", "peer", "session",
     )  # fmt: skip
 
-    def __init__(self, me: NodeId, incarnation: Incarnation, peer: NodeId) -> None:
+    def __init__(
+        self, me: NodeId, incarnation: Incarnation, peer: NodeId,
+        frame_bytes_max: int = peer_frame_bytes_max,
+    ) -> None:  # fmt: skip
+        """`frame_bytes_max`: a frame takes in no further message when it is so long."""
+        self._frame_bytes_max = frame_bytes_max
         self.me = me
         self.incarnation = incarnation
         self.peer = peer
@@ -171,7 +176,7 @@ class Link:
             first = self._sent + 1
             messages: list[PeerMessage] = []
             size = 0
-            while self._sent < self._next - 1 and (not messages or size < peer_frame_bytes_max):
+            while self._sent < self._next - 1 and (not messages or size < self._frame_bytes_max):
                 _, message, cost = unacked[skip]
                 messages.append(message)
                 size += cost

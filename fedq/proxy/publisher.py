@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
-from fedq.core.limits import publish_window_bytes_max
+from fedq.core.limits import peer_frame_bytes_max, publish_window_bytes_max
 from fedq.sessions.confirms import ConfirmGroup
 
 Owner = TypeVar("Owner")
@@ -31,21 +31,23 @@ class Settled(NamedTuple):
     rejected: list[int]
 
 
-class Numbered(NamedTuple):
+class Numbered:
     """Consecutive publishes from number `first` on.
 
     With `settled` they are a transaction: all of it takes effect together.
     """
 
-    first: int
-    messages: list[bytes]
-    size: int
-    settled: Settled | None
+    __slots__ = ("first", "last", "messages", "settled", "size")
 
-    @property
-    def last(self) -> int:
-        """The last of its numbers; a transaction without publishes has one, too."""
-        return self.first + max(1, len(self.messages)) - 1
+    def __init__(
+        self, first: int, messages: list[bytes], size: int, settled: Settled | None
+    ) -> None:
+        self.first = first
+        self.messages = messages
+        self.size = size
+        self.settled = settled
+        #: The last of its numbers; a transaction without publishes has one, too.
+        self.last = first + max(1, len(messages)) - 1
 
 
 class FragmentPublisher(Generic[Owner]):
@@ -67,8 +69,8 @@ class FragmentPublisher(Generic[Owner]):
         self.remote_publishes = 0
         self._pending: list[bytes] = []
         self._unconfirmed: deque[Numbered] = deque()
-        #: The number of its last publish, and the group.
-        self._waiting: deque[tuple[int, ConfirmGroup[Owner]]] = deque()
+        #: The number of its last publish here, how many came here, and the group.
+        self._waiting: deque[tuple[int, int, ConfirmGroup[Owner]]] = deque()
 
     @property
     def full(self) -> bool:
@@ -85,7 +87,7 @@ class FragmentPublisher(Generic[Owner]):
         self._pending += messages
         self.last += len(messages)
         if group is not None:
-            self._waiting.append((self.last, group))
+            self._waiting.append((self.last, len(messages), group))
 
     def take(self) -> list[Numbered]:
         """What was added since the last take, in pieces that can travel; kept until it is done."""
@@ -94,11 +96,13 @@ class FragmentPublisher(Generic[Owner]):
             return []
         self._pending = []
         first = self.last - len(messages) + 1
-        batches = []
-        for piece in cut(messages):
-            part = messages[piece]
-            batches.append(Numbered(first + piece.start, part, sum(map(len, part)), None))
-            self.bytes_unconfirmed += batches[-1].size
+        size = sum(map(len, messages))
+        self.bytes_unconfirmed += size
+        if size <= peer_frame_bytes_max:
+            batches = [Numbered(first, messages, size, None)]
+        else:
+            parts = [(piece.start, messages[piece]) for piece in cut(messages)]
+            batches = [Numbered(first + at, p, sum(map(len, p)), None) for at, p in parts]
         self._unconfirmed += batches
         return batches
 
@@ -113,7 +117,7 @@ class FragmentPublisher(Generic[Owner]):
         batch = Numbered(self.last + 1, messages, sum(map(len, messages)), settled)
         self.last = batch.last
         self.bytes_unconfirmed += batch.size
-        self._waiting.append((self.last, group))
+        self._waiting.append((self.last, len(messages), group))
         self._unconfirmed.append(batch)
         return batch
 
@@ -130,19 +134,19 @@ class FragmentPublisher(Generic[Owner]):
         if refused:
             self._refuse(refused)
         while waiting and waiting[0][0] <= through:
-            groups.append(waiting.popleft()[1])
+            groups.append(waiting.popleft()[2])
         return groups
 
     def _refuse(self, numbers: Sequence[int]) -> None:
         """Tells the groups of their refused publishes; publishes without a group have none."""
         numbers = sorted(numbers)
-        for last, group in self._waiting:
-            first = last - group.size + 1
+        for last, size, group in self._waiting:
+            first = last - size + 1
             if first > numbers[-1]:
                 return
             mine = numbers[bisect_left(numbers, first) : bisect_right(numbers, last)]
             if mine:
-                group.refuse(last - number for number in mine)
+                group.refuse_at(self.fragment_id, [number - first for number in mine])
 
     def abandon(self) -> list[ConfirmGroup[Owner]]:
         """The fragment is deleted: nothing is owed any more."""

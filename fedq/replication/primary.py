@@ -81,10 +81,15 @@ class Progress:
 class PrimaryReplication:
     """The replication of one fragment in one reign. See the module's docstring."""
 
-    __slots__ = ("backups", "commit", "epoch", "fragment_id", "in_sync", "joining", "local",
-                 "reign", "sends")  # fmt: skip
+    __slots__ = ("_chunk_bytes_max", "backups", "commit", "epoch", "fragment_id", "in_sync",
+                 "joining", "local", "reign", "sends")  # fmt: skip
 
-    def __init__(self, fragment_id: FragmentId, reign: int, base: int) -> None:
+    def __init__(
+        self, fragment_id: FragmentId, reign: int, base: int,
+        chunk_bytes_max: int = copy_chunk_bytes_max,
+    ) -> None:  # fmt: skip
+        """`chunk_bytes_max`: how much of a copy travels in one piece."""
+        self._chunk_bytes_max = chunk_bytes_max
         self.fragment_id = fragment_id
         self.reign = reign
         self.backups: dict[NodeId, Progress] = {}
@@ -211,6 +216,11 @@ class PrimaryReplication:
         progress.acked = max(progress.acked, through)
         return self._raise_commit()
 
+    def follows(self, node: NodeId) -> bool:
+        """Whether a backup has everything but what it has not acknowledged yet."""
+        progress = self.backups.get(node)
+        return progress is not None and progress.state == STREAMING
+
     def may_join(self) -> list[NodeId]:
         """Backups that have everything and are not in the in-sync set yet."""
         return [
@@ -256,7 +266,7 @@ class PrimaryReplication:
         bodies: list[bytes] = []
         #: Positions in this chunk, those whose notes alone are sent among them.
         told: dict[int, None] = {}
-        while missing and size < copy_chunk_bytes_max:
+        while missing and size < self._chunk_bytes_max:
             position = missing.pop()
             message = messages.get(position)
             if message is None:

@@ -1,14 +1,20 @@
 """Publisher confirms of one channel: from many places' progress to one cumulative basic.ack.
 
-A run of consecutive publishes with the same targets is one *group*. Each target (a fragment, a
-relay to a node) reports once when the whole group is safe there, but for publishes that it refused:
-these are answered by basic.nack. Groups are confirmed in order: the tag to acknowledge is the last
-one before the first group that still waits.
+Consecutive publishes that are handled together are one *group*. Each target of a group (a fragment,
+a relay to a node) reports once when all that the group has for it is safe there, but for publishes
+that it refused: these are answered by basic.nack. Tags are told in order, as far as everything
+before them is dealt with.
+
+* A run of publishes with the same targets is a plain `ConfirmGroup`: told when all have reported.
+* Publishes that go to many queues, each to some of them, are a `SpreadGroup`. It costs by the
+  queue, not by the message; yet a tag waits for no queue but its own and those of earlier tags.
 """
 
 from collections import deque
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
+
+from fedq.core.ids import FragmentId, QueueKey
 
 Owner = TypeVar("Owner")
 
@@ -40,6 +46,59 @@ class ConfirmGroup(Generic[Owner]):
             self.refused = {}
         self.refused.update((self.last_tag - back, None) for back in before_last)
 
+    def refuse_at(self, fragment: FragmentId, indexes: Iterable[int]) -> None:
+        """The same, by their places among those of the group that went to this fragment."""
+        self.refuse([self.size - 1 - index for index in indexes])
+
+    def on_safe(self, fragment: FragmentId) -> bool:
+        """The fragment has reported; whether more may be told than before."""
+        self.waiting -= 1
+        return self.waiting == 0
+
+    def settled_through(self) -> int:
+        """Up to this tag every target has reported, as far as this group goes."""
+        return self.last_tag if self.waiting == 0 else self.last_tag - self.size
+
+
+class SpreadGroup(ConfirmGroup[Owner]):
+    """A group whose publishes go to different queues, some perhaps to none.
+
+    `ways` has the queues of each publish, in order of tags. Invariant: `_left` has the fragments
+    that have not reported, in the order of the first publish of each.
+    """
+
+    __slots__ = ("_left", "_ways")
+
+    def __init__(self, owner: Owner, last_tag: int, ways: list[tuple[QueueKey, ...]]) -> None:
+        super().__init__(owner, last_tag, len(ways), 0)
+        self._ways = ways
+        #: What of the group goes to a fragment: the first one's index, and the queue.
+        self._left: dict[FragmentId, tuple[int, QueueKey]] = {}
+
+    def await_fragment(self, fragment: FragmentId, queue: QueueKey, first: int) -> None:
+        """A fragment gets its part, beginning with the publish at index `first`; ascending."""
+        self._left[fragment] = (first, queue)
+        self.waiting += 1
+
+    def refuse_at(self, fragment: FragmentId, indexes: Iterable[int]) -> None:
+        """See `ConfirmGroup`."""
+        first, queue = self._left[fragment]
+        ways, last = self._ways, self.size - 1
+        mine = [index for index in range(first, len(ways)) if queue in ways[index]]
+        self.refuse([last - mine[index] for index in indexes])
+
+    def on_safe(self, fragment: FragmentId) -> bool:
+        """See `ConfirmGroup`."""
+        del self._left[fragment]
+        self.waiting -= 1
+        return True
+
+    def settled_through(self) -> int:
+        """See `ConfirmGroup`."""
+        for first, _ in self._left.values():
+            return self.last_tag - self.size + first
+        return self.last_tag
+
 
 class ConfirmWindow(Generic[Owner]):
     """The unconfirmed publishes of a channel in confirm mode."""
@@ -61,19 +120,33 @@ class ConfirmWindow(Generic[Owner]):
         self._groups.append(group)
         return group
 
+    def open_spread(self, ways: list[tuple[QueueKey, ...]]) -> SpreadGroup[Owner]:
+        """A new group of publishes to these queues; their fragments are still to be named."""
+        self.last_tag += len(ways)
+        group = SpreadGroup(self.owner, self.last_tag, ways)
+        self._groups.append(group)
+        return group
+
     def flush(self) -> list[Verdict]:
         """What can be told to the publisher now, in order of tags."""
         groups = self._groups
         verdicts: list[Verdict] = []
         told = tag = self.confirmed
-        while groups and groups[0].waiting == 0:
-            group = groups.popleft()
-            for refused in sorted(group.refused or ()):
-                if refused - 1 > told:
-                    verdicts.append(Verdict(refused - 1, refused - 2 > told, True))
-                verdicts.append(Verdict(refused, False, False))
-                told = refused
-            tag = group.last_tag
+        while groups:
+            group = groups[0]
+            through = group.settled_through()
+            if group.refused is not None:
+                for refused in sorted(group.refused):
+                    if not told < refused <= through:
+                        continue
+                    if refused - 1 > told:
+                        verdicts.append(Verdict(refused - 1, refused - 2 > told, True))
+                    verdicts.append(Verdict(refused, False, False))
+                    told = refused
+            tag = max(tag, through)
+            if group.waiting:
+                break
+            groups.popleft()
         if tag > told:
             verdicts.append(Verdict(tag, tag - 1 > told, True))
         self.confirmed = tag

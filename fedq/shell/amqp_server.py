@@ -31,12 +31,12 @@ from fedq.core.ids import ConnectionId
 from fedq.core.limits import MIB, read_bytes_per_turn_max, turn_bytes_max
 from fedq.shell.listeners import ClientSecurity
 from fedq.shell.node_config import is_loopback, join_address
+from fedq.shell.passes import Writers
+from fedq.shell.sending import Line, Lines, write_pieces
 from fedq.shell.tls_listener import BACKLOG, TlsListener
 
 #: A client that takes its bytes more slowly than they come is reported beyond this.
 write_buffer_bytes_max: Final = 256 * 1024
-#: Parts of more bytes than this are not joined: the copy would cost more than a longer list.
-_JOIN_BYTES_MAX: Final = 64 * 1024
 #: How long a closed connection may take to read the last bytes and to close its own side.
 linger_s: Final = 5.0
 #: How long a client that closed its connection may take to hang up, before the server does.
@@ -58,7 +58,7 @@ class ClientInputs(Protocol):
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None = None,
+        certificate_name: str | None = None, line: object = None,
     ) -> None: ...  # fmt: skip
     def has_opened(self, connection: ConnectionId) -> bool: ...
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None: ...
@@ -76,8 +76,9 @@ class AmqpServer:
     """All client connections of a node."""
 
     __slots__ = (
-        "_bytes_taken", "_clients", "_connections_max", "_feed", "_held", "_last_number", "_lobby",
-        "_lobby_max", "_loop", "_node", "_servers", "_swept_at", "_turn_bytes", "_warned_at",
+        "_clients", "_connections_max", "_feed", "_held", "_last_number", "_lobby",
+        "_lobby_max", "_loop", "_node", "_pass", "_servers", "_swept_at", "_turn_bytes",
+        "_warned_at", "writers",
     )  # fmt: skip
 
     def __init__(
@@ -91,14 +92,17 @@ class AmqpServer:
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server | TlsListener] = []
         self._clients: dict[ConnectionId, _Client] = {}
+        lines = Lines(self._clients)
+        #: Outlets of the driver: what it wants written.
+        self.writers = Writers(lines.write, lines.write_all, lines.write_next, write_pieces)
         self._last_number = 0
         #: Who may still have to log in, oldest first, and since when they are there.
         self._lobby: dict[_Client, float] = {}
         self._swept_at = float("-inf")
         #: When something was last said about clients that were turned away.
         self._warned_at = float("-inf")
-        #: Of this pass: what each connection sent, and those that are held until it is over.
-        self._bytes_taken: dict[ConnectionId, int] = {}
+        #: The number of this pass, and the clients that are held until it is over.
+        self._pass = 0
         self._held: list[_Client] = []
         #: What the turn at hand has taken in.
         self._turn_bytes = 0
@@ -129,25 +133,6 @@ class AmqpServer:
         return len(self._clients)
 
     # --- outlets of the driver ---
-
-    def write(self, connection: ConnectionId, parts: list[bytes]) -> None:
-        """Sends the parts in one write, if the client is still there.
-
-        All in one place, without a call that could be saved: it runs once for each delivery.
-        """
-        client = self._clients.get(connection)
-        if client is None or client.is_closing or not client.is_introduced:
-            return
-        transport = client.transport
-        if transport.is_closing():
-            # The client has reset the connection, and nobody was told yet.
-            return
-        if len(parts) == 1:
-            transport.write(parts[0])
-        elif sum(map(len, parts)) <= _JOIN_BYTES_MAX:
-            transport.write(b"".join(parts))
-        else:
-            transport.writelines(parts)
 
     def close(self, connection: ConnectionId, client_first: bool) -> None:
         """Closes once all is written; a client that does not take it is cut off.
@@ -222,7 +207,9 @@ class AmqpServer:
         host, port = peer[:2] if isinstance(peer, tuple) else ("unknown", 0)
         address = join_address(host, port)
         origin = is_loopback(host)
-        self._feed(self._node.on_connected, client.connection, address, origin, certificate_name)
+        self._feed(
+            self._node.on_connected, client.connection, address, origin, certificate_name, client
+        )
 
     def warn(self, text: str, *details: object) -> None:
         """A log line about clients; not more than one in a second, whatever they do."""
@@ -233,15 +220,11 @@ class AmqpServer:
 
     def on_bytes(self, client: "_Client", data: bytes) -> None:
         """A chunk from the client."""
-        taken = self._bytes_taken
-        is_first = not taken
-        connection = client.connection
-        taken[connection] = bytes_taken = taken.get(connection, 0) + len(data)
-        self._feed(self._take, connection, data)
-        if is_first:
-            # Only now: a turn that began with these bytes is to end before the pass does.
-            self._loop.call_soon(self._end_pass)
-        if bytes_taken >= read_bytes_per_turn_max:
+        if client.last_pass != self._pass:
+            client.last_pass, client.bytes_taken = self._pass, 0
+        client.bytes_taken += len(data)
+        self._feed(self._take, client.connection, data)
+        if client.bytes_taken >= read_bytes_per_turn_max:
             client.hold(True)
             self._held.append(client)
 
@@ -254,13 +237,14 @@ class AmqpServer:
         self._turn_bytes = 0
         return True
 
-    def _end_pass(self) -> None:
+    def end_pass(self) -> None:
         """The turn that took the last bytes has ended: those who were held may go on."""
+        self._pass += 1
         self._turn_bytes = 0
-        self._bytes_taken.clear()
-        held, self._held = self._held, []
-        for client in held:
-            client.hold(False)
+        if self._held:
+            held, self._held = self._held, []
+            for client in held:
+                client.hold(False)
 
     def on_writable(self, connection: ConnectionId, writable: bool) -> None:
         """The client's buffer is full, or empty again."""
@@ -284,21 +268,22 @@ def _keep_freed_memory() -> None:
     bytes(_KEPT_BLOCK_BYTES)
 
 
-class _Client(asyncio.Protocol):
+class _Client(Line, asyncio.Protocol):
     """One socket."""
 
     __slots__ = (
         "_is_held", "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
-        "connection", "is_closing", "is_introduced", "transport",
+        "bytes_taken", "is_closing", "is_introduced", "last_pass",
     )  # fmt: skip
 
     def __init__(self, server: AmqpServer, connection: ConnectionId) -> None:
-        self.connection = connection
+        super().__init__(connection)
         #: Whether the node knows it.
         self.is_introduced = False
+        #: What it has sent in the pass of this number.
+        self.last_pass = -1
+        self.bytes_taken = 0
         self._server = server
-        #: Set when the node knows it.
-        self.transport: asyncio.Transport
         self._tls: ClientSecurity | None = None
         #: The TLS handshake, while it lasts.
         self._securing: asyncio.Task[None] | None = None
@@ -343,7 +328,9 @@ class _Client(asyncio.Protocol):
             self.is_closing = True
             self.transport.abort()
             return
-        self.is_introduced = True
+        elif raw is not None:
+            self.descriptor = raw.fileno()
+        self.is_introduced = self.is_open = True
         self._server.introduce(self, transport.get_extra_info("peername"), name)
 
     def data_received(self, data: bytes) -> None:
@@ -360,6 +347,7 @@ class _Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closing = True
+        self.is_open = False
         if self._linger is not None:
             self._linger.cancel()
         self._server.on_gone(self)
@@ -396,6 +384,7 @@ class _Client(asyncio.Protocol):
         self._is_held = False
         self.set_reading(True)
         self.is_closing = True
+        self.is_open = False
         if client_first:
             self._linger = asyncio.get_running_loop().call_later(farewell_s, self._hang_up)
         else:
@@ -413,6 +402,7 @@ class _Client(asyncio.Protocol):
 
     def abort(self) -> None:
         self.is_closing = True
+        self.is_open = False
         if self._securing is not None:
             self._securing.cancel()
         else:

@@ -21,7 +21,7 @@ from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.node_config import CertificateFiles, split_address
 from fedq.shell.peer_channel import LINK_METHOD, RAFT_METHOD, open_channel
-from fedq.shell.peer_codec import encode_frame, encode_raft
+from fedq.shell.peer_codec import encode_raft
 from fedq.shell.peer_stream import PeerStream
 
 _PROBE_S: Final = 0.5
@@ -147,12 +147,10 @@ class PeerClient:
         known = self._peers.get(peer)
         if known is None or not known.link.is_up:
             return
-        for frame in frames:
-            if not known.link.send(encode_frame(frame)):
-                # A hole in an ordered stream would go unnoticed until its peer is replaced.
-                logger.warning("%s takes its frames too slowly; its link starts again", peer)
-                known.link.break_off()
-                return
+        if not known.link.send_frames(frames):
+            # A hole in an ordered stream would go unnoticed until its peer is replaced.
+            logger.warning("%s takes its frames too slowly; its link starts again", peer)
+            known.link.break_off()
 
     def send_raft(self, peer: NodeId, data: bytes) -> bool:
         """A frame of the Raft log for a peer; False when it is lost."""

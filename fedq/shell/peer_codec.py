@@ -24,7 +24,7 @@ from fedq.core.ranges import Range
 from fedq.shell.pb import peer_pb2 as pb
 
 #: Raised with every change that an older node would misunderstand.
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 
 #: One message of the largest allowed body must pass, with everything around it.
 frame_bytes_max: Final = limits.record_bytes_max + limits.peer_frame_bytes_max

@@ -1,6 +1,7 @@
 """The dialing end of one stream to a peer: dials until it is up, then writes what it is handed.
 
-In: encoded frames. Out: gRPC messages in the same order, and word of the stream going up and down.
+In: frames of a link, or bytes. Out: gRPC messages in the same order, and word of the stream going
+up and down.
 One task serves a stream for the whole life of the node; a frame costs no task of its own.
 
 Invariants: `on_up` and `on_down` alternate, except that `on_down` is repeated for each attempt
@@ -11,7 +12,7 @@ breaks, too; what waits is bounded in bytes.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 import grpc
@@ -19,8 +20,10 @@ import grpc.aio
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
+from fedq.core.peer_messages import PeerFrame
 from fedq.shell.peer_channel import LINK_METHOD, NODE_METADATA
 from fedq.shell.peer_codec import MalformedFrameError, decode_welcome
+from fedq.shell.peer_line import FrameLine
 
 #: What one stream may have waiting; the node's own windows keep it far below.
 queue_bytes_max: Final = limits.peer_window_bytes_max + limits.record_bytes_max
@@ -56,7 +59,7 @@ class PeerStream:
     """One outgoing stream to one peer."""
 
     __slots__ = (
-        "_call", "_channel", "_failures", "_kind", "_last_reason", "_log_level", "_method",
+        "_call", "_channel", "_failures", "_kind", "_last_reason", "_line", "_log_level", "_method",
         "_node_id", "_on_down", "_on_up", "_peer", "_queue", "_queue_bytes", "_up", "_wake",
     )  # fmt: skip
 
@@ -78,6 +81,7 @@ class PeerStream:
         self._peer = peer
         self._on_up = on_up
         self._on_down = on_down
+        self._line = FrameLine()
         self._queue: deque[bytes] = deque()
         self._queue_bytes = 0
         self._wake = asyncio.Event()
@@ -92,11 +96,21 @@ class PeerStream:
         return self._up
 
     def send(self, data: bytes) -> bool:
-        """Hands over a frame; False when the stream is down or too much waits already."""
+        """Hands over bytes; False when the stream is down or too much waits already."""
         if not self._up or (self._queue and self._queue_bytes + len(data) > queue_bytes_max):
             return False
         self._queue.append(data)
         self._queue_bytes += len(data)
+        self._wake.set()
+        return True
+
+    def send_frames(self, frames: Iterable[PeerFrame]) -> bool:
+        """Hands over frames of a link; False when the stream is down or too much waits already."""
+        line = self._line
+        if not self._up or line.bytes_waiting > queue_bytes_max:
+            return False
+        for frame in frames:
+            line.add(frame)
         self._wake.set()
         return True
 
@@ -142,6 +156,7 @@ class PeerStream:
             raise _StreamFailed("this node broke it off") from error
         finally:
             self._up = False
+            self._line.clear()
             self._queue.clear()
             self._queue_bytes = 0
             self._call = None
@@ -166,7 +181,7 @@ class PeerStream:
             )
 
     async def _write_all(self, call: Call) -> None:
-        queue, wake = self._queue, self._wake
+        queue, wake, line = self._queue, self._wake, self._line
         while not call.done():
             await wake.wait()
             wake.clear()
@@ -175,6 +190,8 @@ class PeerStream:
                 await call.write(data)
                 # Only now, so that what gRPC holds back counts as waiting.
                 self._queue_bytes -= len(data)
+            while (joined := line.take()) is not None:
+                await call.write(joined)
 
     def _note(self, reason: str) -> None:
         self._failures += 1

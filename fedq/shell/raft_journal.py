@@ -85,7 +85,8 @@ def write_durably(path: Path, parts: list[bytes]) -> None:
 
 
 class RaftJournal:
-    """The log of one voter. One thread; see the module's docstring for what is durable when."""
+    """The log of one voter; see the module's docstring for what is durable when. One thread, but
+    for `wait_synced`."""
 
     __slots__ = (
         "_descriptor", "_entries", "_path", "_pending", "_size", "_synced", "base_bytes", "term",
@@ -187,11 +188,26 @@ class RaftJournal:
 
     def sync(self) -> None:
         """Returns once everything written is on disk; free when nothing is pending."""
-        if not self._pending:
-            return
-        _write_all(self._descriptor, b"".join(self._pending))
-        self._pending.clear()
+        if self.begin_sync():
+            self.wait_synced()
+            self.end_sync()
+
+    def begin_sync(self) -> bool:
+        """Hands the file everything that is pending; False when all is on disk already.
+
+        True: `wait_synced` is to be called, then `end_sync`, and nothing else in between.
+        """
+        if self._pending:
+            _write_all(self._descriptor, b"".join(self._pending))
+            self._pending.clear()
+        return self._synced < self._size
+
+    def wait_synced(self) -> None:
+        """Blocks for the disk; the one method that may run in another thread."""
         os.fdatasync(self._descriptor)
+
+    def end_sync(self) -> None:
+        """What `begin_sync` handed over is on disk."""
         self._synced = self._size
 
     def compact(self, index: int) -> None:

@@ -3,7 +3,9 @@
 Inputs: frames and link changes of peers, proposals, the asyncio clock. Outputs: frames, and calls
 of the machine. The `Voter` (pysyncobj behind `fedq.shell.raft_log`) decides; this file makes sure
 of the order: **no frame leaves a turn before all that the turn has written is on disk**. That one
-rule covers entries, acknowledgements, terms and votes, and one sync serves the whole turn.
+rule covers entries, acknowledgements, terms and votes, and one sync serves the whole turn. It runs
+in a thread, so that clients are served meanwhile; what comes for the log waits for the next turn,
+which has as many commands to sync as came in that time.
 
 Nothing re-enters: what arrives, and what the machine proposes while it is called, waits for its
 place in the turn. Any exception in a turn (disk, machine, broken invariant) is the last one: the
@@ -30,6 +32,8 @@ _inbox_frames_max: Final = 1_024
 #: Commands of other voters taken in one turn; more are dropped, and repeated by their proposers.
 _forwarded_max: Final = 4_096
 voters_max: Final = 5
+#: A voter without others looks at the clock this many times more rarely, once it leads.
+_ALONE_TICKS: Final = 10
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +137,8 @@ class RaftTurns:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._turn_is_due = False
+        #: The sync of the turn at hand, as long as it lasts.
+        self._sync: asyncio.Future[None] | None = None
         self._inbox: list[tuple[NodeId, RaftMessage]] = []
         self._outbox: list[tuple[NodeId, RaftMessage]] = []
         #: Peers to whom frames can be sent; kept from before the start.
@@ -143,7 +149,9 @@ class RaftTurns:
         self._forwarded: list[bytes] = []
         #: Own proposals not yet seen committed, with the time when to stop counting them.
         self._in_flight: dict[bytes, float] = {}
-        self._reported: tuple[NodeId | None, int] = (None, 0)
+        #: The leader and the term that what is in flight was proposed under.
+        self._leadership: tuple[NodeId | None, int] = (None, 0)
+        self._reported: NodeId | None = None
         self._leader_changed = asyncio.Event()
         #: Peers whose bad frames were logged since they connected.
         self._garbage_from: dict[NodeId, None] = {}
@@ -248,7 +256,7 @@ class RaftTurns:
             return
         if self._voter is not None:
             self._voter.disconnected(peer)
-            if self._reported[0] == peer:
+            if self._leadership[0] == peer:
                 self._in_flight.clear()
             self._make_turn_due()
 
@@ -284,6 +292,11 @@ class RaftTurns:
         """How often this process removed entries that conflicted with a leader's."""
         return self._storage.journal.truncations if self._storage is not None else 0
 
+    @property
+    def is_syncing(self) -> bool:
+        """Whether a turn is waiting for the disk; nothing is decided meanwhile."""
+        return self._sync is not None
+
     # --- the end ---
 
     async def stop(self) -> None:
@@ -293,6 +306,8 @@ class RaftTurns:
         """
         if self._voter is not None and self._peers:
             await self._hand_over(self._voter)
+        while self._sync is not None:
+            await asyncio.wait((self._sync,))
         if self._storage is not None and self._voter is not None:
             self._end()
             self._storage.journal.close()
@@ -346,7 +361,11 @@ class RaftTurns:
         self._expire()
         self._turn()
         if self._voter is not None and self._loop is not None:
-            self._timer = self._loop.call_later(self._timing.tick_ms / 1_000, self._on_timer)
+            tick_s = self._timing.tick_ms / 1_000
+            if not self._peers and self.is_leader:
+                # Nobody's silence means anything: what it is asked makes a turn due.
+                tick_s *= _ALONE_TICKS
+            self._timer = self._loop.call_later(tick_s, self._on_timer)
 
     def _expire(self) -> None:
         """Stops counting proposals that a leader lost: oldest first, so this ends early."""
@@ -359,8 +378,8 @@ class RaftTurns:
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        voter, storage = self._voter, self._storage
-        if voter is None or storage is None:
+        voter, storage, loop = self._voter, self._storage, self._loop
+        if voter is None or storage is None or loop is None or self._sync is not None:
             return
         try:
             inbox, self._inbox = self._inbox, []
@@ -370,17 +389,54 @@ class RaftTurns:
                 else:
                     voter.handle(peer, message)
             voter.step()
+            self._notice_leadership(voter)
             self._submit(voter)
             self._compact(voter, storage)
-            storage.journal.sync()
-            self._flush(voter)
-            self._report(voter)
+            if storage.journal.begin_sync():
+                self._sync = loop.run_in_executor(None, storage.journal.wait_synced)
+                self._sync.add_done_callback(self._on_synced)
+                return
+            self._end_turn(voter)
         except Exception as error:
             # Whatever it is, a voter that is not sure of its state must not vote.
             self._fail(error)
+
+    def _on_synced(self, sync: asyncio.Future[None]) -> None:
+        """The disk has what the turn wrote, or has failed."""
+        self._sync = None
+        error = sync.exception()
+        voter, storage = self._voter, self._storage
+        if voter is None or storage is None:
             return
+        try:
+            if error is not None:
+                raise error
+            storage.journal.end_sync()
+            self._end_turn(voter)
+        except Exception as failure:
+            self._fail(failure)
+            return
+        # For what came meanwhile.
+        self._make_turn_due()
+
+    def _end_turn(self, voter: Voter) -> None:
+        """All that the turn wrote is on disk: it may be told."""
+        self._flush(voter)
+        self._report(voter)
         if voter.has_more_to_do():
             self._make_turn_due()
+
+    def _notice_leadership(self, voter: Voter) -> None:
+        """What was sent to a former leader may be lost: its proposer repeats it.
+
+        At once, not with the report after the sync: what is proposed in between is not lost.
+        """
+        leadership = voter.leader, voter.term
+        if leadership != self._leadership:
+            self._leadership = leadership
+            unsent = dict.fromkeys(self._proposals)
+            in_flight = self._in_flight.items()
+            self._in_flight = {command: due for command, due in in_flight if command in unsent}
 
     def _submit(self, voter: Voter) -> None:
         """Puts this turn's commands into the log, or asks the leader to."""
@@ -394,6 +450,9 @@ class RaftTurns:
             # What others forwarded to this former leader is theirs to repeat.
             for batch in batches(proposals):
                 self.post(leader, Forward(batch))
+        else:
+            for command in proposals:
+                self._in_flight.pop(command, None)
 
     def _compact(self, voter: Voter, storage: RaftStorage) -> None:
         journal = storage.journal
@@ -410,16 +469,10 @@ class RaftTurns:
                 voter.frame_lost(peer)
 
     def _report(self, voter: Voter) -> None:
-        leader, term = voter.leader, voter.term
-        if (leader, term) == self._reported:
-            return
-        # What was sent to the former leader may be lost; its proposer repeats it.
-        self._in_flight.clear()
-        is_other = leader != self._reported[0]
-        self._reported = (leader, term)
-        if is_other:
+        if voter.leader != self._reported:
+            self._reported = voter.leader
             self._leader_changed.set()
-            self._machine.on_leader(leader)
+            self._machine.on_leader(self._reported)
 
     def _refuse(self, peer: NodeId, reason: str) -> None:
         self.garbage_frames += 1

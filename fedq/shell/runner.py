@@ -193,10 +193,11 @@ class NodeRunner:
                 append=journal.append,
                 drop_segments=journal.drop,
                 send=peers.send,
-                write=amqp.write,
+                writers=amqp.writers,
                 close=amqp.close,
                 set_reading=amqp.set_reading,
                 propose=raft.propose,
+                end_pass=amqp.end_pass,
             )
         )
         return _Parts(node, turn, journal, raft, amqp, peers, GrpcServers(config, services))

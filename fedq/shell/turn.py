@@ -12,23 +12,18 @@ nothing that the node still wanted leaves any more, and no input reaches it.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import Final, NamedTuple, ParamSpec, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple, ParamSpec, Protocol, cast
 
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
 from fedq.proxy.links import LINGER_MS
+from fedq.shell.passes import Passes, Writers
+from fedq.shell.sending import Line
 
 tick_ms: Final = 50
-#: Connections written to before the event loop gets to look at something else, but for those that
-#: are urgent: these come first, and as many of them at most.
-writes_per_pass_max: Final = 500
-#: With more waiting, a pass takes this share of them, so that the backlog cannot grow for ever.
-_BACKLOG_SHARE: Final = 16
 
 logger = logging.getLogger("fedq.node")
 
@@ -51,19 +46,21 @@ class Outlets(NamedTuple):
     append: Callable[[list[Chunk]], None]
     drop_segments: Callable[[list[int]], None]
     send: Callable[[NodeId, list[PeerFrame]], None]
-    write: Callable[[ConnectionId, list[bytes]], None]
+    writers: Writers
     #: Once all is written; true: the client has said goodbye and hangs up first.
     close: Callable[[ConnectionId, bool], None]
     set_reading: Callable[[ConnectionId, bool], None]
     propose: Callable[[bytes], bool]
+    #: All that one iteration of the event loop brought has been taken in, and its turn has ended.
+    end_pass: Callable[[], None]
 
 
 class Turn:
     """Drives one node on the running event loop."""
 
     __slots__ = (
-        "_backlog", "_backlog_order", "_draining", "_end_due", "_failed", "_lingering", "_loop",
-        "_node", "_now_ms", "_on_fatal", "_open", "_outlets", "_pumping", "_stopped", "_tick",
+        "_draining", "_end_due", "_failed", "_lingering", "_loop", "_node", "_now_ms", "_on_fatal",
+        "_open", "_outlets", "_passes", "_stopped", "_tick",
     )  # fmt: skip
 
     def __init__(
@@ -88,14 +85,12 @@ class Turn:
         self._tick: asyncio.TimerHandle | None = None
         #: The turn for what waits for company is on its way.
         self._lingering: asyncio.TimerHandle | None = None
-        #: Parts that did not fit into a pass, and the connections they belong to in order.
-        self._backlog: dict[ConnectionId, list[bytes]] = {}
-        self._backlog_order: deque[ConnectionId] = deque()
-        self._pumping = False
+        self._passes: Passes
 
     def connect(self, outlets: Outlets) -> None:
         """Says who carries out what; once, before the first input."""
         self._outlets = outlets
+        self._passes = Passes(self._loop, outlets.writers)
 
     def start(self) -> None:
         """Begins ticking."""
@@ -142,6 +137,7 @@ class Turn:
     def _on_end_due(self) -> None:
         self._end_due = False
         self._finish()
+        self._outlets.end_pass()
 
     def _cancel_timers(self) -> None:
         for timer in (self._tick, self._lingering):
@@ -152,8 +148,7 @@ class Turn:
         """Cuts the node off from the world for good and reports why."""
         self._stopped = True
         self._cancel_timers()
-        self._backlog = {}
-        self._backlog_order.clear()
+        self._passes.clear()
         if not self._failed:
             self._failed = True
             self._on_fatal(reason)
@@ -187,7 +182,7 @@ class Turn:
         # The lanes are taken first, so that an outlet that leads to an input cannot lose it.
         journal, drops, peers = out.journal, out.drop_segments, out.peers
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
-        urgent, again = out.urgent, out.again
+        urgent, again, fanned_to, fanned = out.urgent, out.again, out.fanned_to, out.fanned
         if out.linger and self._lingering is None:
             self._lingering = self._loop.call_later(LINGER_MS / 1_000, self._on_linger_due)
         out.clear()
@@ -198,10 +193,10 @@ class Turn:
             outlets.drop_segments(drops)
         for peer, frames in peers.items():
             outlets.send(peer, frames)
-        if writes:
-            self._write(writes, urgent)
+        if writes or fanned:
+            self._passes.write(writes, urgent, cast("list[Line]", fanned_to), fanned)
         for connection, client_first in closes.items():
-            self._write_rest(connection)
+            self._passes.write_rest(connection)
             outlets.close(connection, client_first)
         for connection, wanted in reading.items():
             outlets.set_reading(connection, wanted)
@@ -209,55 +204,6 @@ class Turn:
             outlets.propose(command)
         if again:
             self._begin()
-
-    # --- writes, in passes ---
-
-    def _write(self, writes: dict[ConnectionId, list[bytes]], urgent: int) -> None:
-        backlog, write = self._backlog, self._outlets.write
-        if not backlog and len(writes) <= writes_per_pass_max:
-            for connection, parts in writes.items():
-                write(connection, parts)
-            return
-        if not backlog and not urgent:
-            # All of them wait, in their order. What is left of an order leads to nothing.
-            self._backlog, self._backlog_order = writes, deque(writes)
-        else:
-            urgent = min(urgent, writes_per_pass_max)
-            for connection, parts in islice(writes.items(), urgent):
-                self._write_rest(connection)
-                write(connection, parts)
-            self._put_off(islice(writes.items(), urgent, None))
-        if self._backlog and not self._pumping:
-            self._pump()
-
-    def _put_off(self, writes: Iterable[tuple[ConnectionId, list[bytes]]]) -> None:
-        """Parts that wait, behind those of the same connection or all others."""
-        backlog, order = self._backlog, self._backlog_order
-        for connection, parts in writes:
-            waiting = backlog.get(connection)
-            if waiting is None:
-                # Owned by the node no longer, so it may grow here.
-                backlog[connection] = parts
-                order.append(connection)
-            else:
-                waiting.extend(parts)
-
-    def _pump(self) -> None:
-        self._pumping = False
-        order, backlog, write = self._backlog_order, self._backlog, self._outlets.write
-        for _ in range(min(len(order), max(writes_per_pass_max, len(order) // _BACKLOG_SHARE))):
-            connection = order.popleft()
-            parts = backlog.pop(connection, None)
-            if parts is not None:
-                write(connection, parts)
-        if order:
-            self._pumping = True
-            self._loop.call_soon(self._pump)
-
-    def _write_rest(self, connection: ConnectionId) -> None:
-        parts = self._backlog.pop(connection, None)
-        if parts is not None:
-            self._outlets.write(connection, parts)
 
     # --- time ---
 

@@ -1,8 +1,9 @@
 """Which hot modules run compiled; what an operator should hear about it.
 
 Input: the package's own folder, where each `.pyx` stands for a compiled twin that the `.py` of the
-same name may have. Output: `survey()`. Nothing is decided here: Python's own order of imports
-prefers an extension module, and `FEDQ_PURE=1` makes `fedq/__init__.py` take the sources.
+same name may have, and `machines.txt` names what is compiled from the `.py` itself. Output:
+`survey()`. Nothing is decided here: Python's own order of imports prefers an extension module, and
+`FEDQ_PURE=1` makes `fedq/__init__.py` take the sources.
 """
 
 import sys
@@ -37,11 +38,31 @@ class Survey(NamedTuple):
         )
 
 
+def twins(package: Path) -> list[Path]:
+    """The sources in C's manner that a package has beside its `.py` files, sorted."""
+    return sorted(package.rglob("*.pyx"))
+
+
+def machines(package: Path) -> list[Path]:
+    """The `.py` files of a package that are compiled as they are, sorted."""
+    names = package / "machines.txt"
+    if not names.exists():
+        return []
+    found: list[Path] = []
+    for line in names.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            place = package.parent.joinpath(*line.split("."))
+            found += place.glob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+    return sorted(path for path in found if path.name != "__init__.py")
+
+
 def hot_modules() -> list[str]:
-    """Names of the modules for which a compiled twin is provided, sorted."""
-    root = Path(fedq.__path__[0])
-    found = [path.relative_to(root.parent).with_suffix("") for path in root.rglob("*.pyx")]
-    return sorted(".".join(path.parts) for path in found)
+    """Names of the modules that may be compiled, sorted."""
+    package = Path(fedq.__path__[0])
+    found = [*twins(package), *machines(package)]
+    return sorted(
+        ".".join(path.relative_to(package.parent).with_suffix("").parts) for path in found
+    )
 
 
 def survey() -> Survey:

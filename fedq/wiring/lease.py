@@ -18,12 +18,14 @@ from fedq.core.peer_messages import Heartbeat
 class Lease:
     """The lease of one node."""
 
-    __slots__ = ("_echo_ms", "_lease_ms", "_led_echo_ms", "_me", "_voters")
+    __slots__ = ("_echo_ms", "_lease_ms", "_led_echo_ms", "_me", "_voters", "is_alone")
 
     def __init__(self, me: NodeId, voters: Iterable[NodeId], lease_ms: int) -> None:
         """`voters`: the members that elect; `me` may be an observer."""
         self._me = me
         self._voters = tuple(dict.fromkeys(voters))
+        #: Nobody else elects: the lease always holds.
+        self.is_alone = self._voters == (me,)
         self._lease_ms = lease_ms
         #: Per peer, this node's newest heartbeat that the peer has echoed.
         self._echo_ms: dict[NodeId, int] = {}
@@ -42,7 +44,7 @@ class Lease:
 
     def holds(self, now_ms: int, leader: NodeId | None) -> bool:
         """Whether this node may serve; `leader` is whom it believes to lead now."""
-        if self._voters == (self._me,):
+        if self.is_alone:
             return True
         if leader is None:
             return False

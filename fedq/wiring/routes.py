@@ -76,13 +76,14 @@ class Router:
     """The exchanges of all virtual hosts; see the module's docstring."""
 
     __slots__ = (
-        "_alternates", "_bound", "_cache", "_cache_bytes", "_delaying", "_everything",
-        "_internal", "_me", "_named", "_stand_ins", "_tables", "_topics",
+        "_alternates", "_bound", "_cache", "_cache_bytes", "_cache_bytes_max", "_delaying",
+        "_everything", "_internal", "_me", "_named", "_stand_ins", "_tables", "_topics",
     )  # fmt: skip
 
-    def __init__(self, me: NodeId) -> None:
+    def __init__(self, me: NodeId, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
         """`me`: this node; server-named queues of others are routed to their nodes."""
         self._me = me
+        self._cache_bytes_max = cache_bytes_max
         self._tables: dict[QueueKey, Table] = {}
         #: Exchange -> its alternate exchange, which need not exist; and back, with how many do.
         self._alternates: dict[QueueKey, QueueKey] = {}
@@ -342,7 +343,7 @@ class Router:
         queues, private, nodes, _ = answer
         destinations = len(queues) + len(private) + len(nodes)
         size = _ROUTE_BYTES + len(route) + _DESTINATION_BYTES * destinations
-        if self._cache_bytes + size > CACHE_BYTES_MAX:
+        if self._cache_bytes + size > self._cache_bytes_max:
             self._forget_routes()
         kept = self._cache.get(vhost)
         if kept is None:

@@ -105,7 +105,7 @@ def measured(
     about = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": facts(),
-        "where": running_on(),
+        "where": running_on(works),
         "rounds": rounds,
         "seconds": seconds,
     }

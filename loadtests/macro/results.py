@@ -145,11 +145,14 @@ def cells(row: dict[str, Any], bold: Callable[[str], str] = str) -> list[str]:
 def failures(report: dict[str, Any]) -> list[str]:
     """One line for each work and broker that did not finish in some round, with its words."""
     found: dict[tuple[str, str], list[str]] = {}
+    counts: dict[tuple[str, str], int] = {}
     for run in report["runs"]:
+        key = run["work"], run["kind"]
+        counts[key] = counts.get(key, 0) + 1
         if run["failure"]:
-            found.setdefault((run["work"], run["kind"]), []).append(run["failure"])
+            found.setdefault(key, []).append(run["failure"])
     return [
-        f"{kind}, {work}: {len(words)} of {report['rounds']} rounds failed: {words[0]}"
+        f"{kind}, {work}: {len(words)} of {counts[work, kind]} rounds failed: {words[0]}"
         for (work, kind), words in found.items()
     ]
 

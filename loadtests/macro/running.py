@@ -133,8 +133,10 @@ class Rounds:
         for number in range(1, self._rounds + 1):
             for _, works in groupby(self._works, lambda work: work.group):
                 same_group = list(works)
-                for kind in self._kinds:
-                    yield from self._measured(number, same_group, kind)
+                times = max(work.times_oftener for work in same_group)
+                for own_number in range((number - 1) * times + 1, number * times + 1):
+                    for kind in self._kinds:
+                        yield from self._measured(own_number, same_group, kind)
 
     def _measured(self, number: int, works: list[Work], kind: str) -> Iterator[Run]:
         """The works of one group on one broker; a broker that broke is replaced."""
@@ -178,16 +180,21 @@ def kinds_to_measure(options: argparse.Namespace) -> list[str]:
 
 def expected_s(works: list[Work], kinds: list[str], rounds: int, seconds: float) -> float:
     """About how long a run takes; connecting to RabbitMQ takes most of the rest."""
-    works_s = sum(seconds * work.times_longer + work.warm_up_s + 4.0 for work in works)
-    starts_s = 12.0 * len({work.group for work in works})
+    works_s = sum(
+        (seconds * work.times_longer + work.warm_up_s + 4.0) * work.times_oftener for work in works
+    )
+    starts_s = 12.0 * sum({work.group: work.times_oftener for work in works}.values())
     return rounds * len(kinds) * (works_s + starts_s)
 
 
-def running_on() -> str:
-    """A word on the cores for the reader of the results."""
+def running_on(works: list[Work]) -> str:
+    """A word on the cores, and on who is measured oftener, for the reader of the results."""
     available = sorted(os.sched_getaffinity(0))
     broker, generator = cores()
+    oftener = {work.group.value: work.times_oftener for work in works if work.times_oftener > 1}
+    more = "".join(f"; {times} times as many rounds of {name}" for name, times in oftener.items())
     return (
         f"a single broker on core {broker}, the generator on core {generator}; the nodes of a "
         f"cluster and the generator on all {len(available)}, processor time summed over the nodes"
+        f"{more}"
     )

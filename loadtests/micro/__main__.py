@@ -5,7 +5,19 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from loadtests.micro import fanout, generator, headers, messages, node, replicas, topics, wire
+from loadtests.micro import (
+    confirms,
+    fanout,
+    generator,
+    headers,
+    messages,
+    node,
+    paced,
+    replicas,
+    sending,
+    topics,
+    wire,
+)
 from loadtests.micro.timing import microseconds
 
 
@@ -13,7 +25,10 @@ def main() -> int:
     """The command line."""
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     table = Table("step", "µs each", "a second and core")
-    modules = (messages, wire, topics, headers, fanout, node, replicas, generator)
+    modules = (
+        messages, wire, topics, headers, fanout, node, confirms, replicas, sending, paced,
+        generator,
+    )  # fmt: skip
     for case in [case for module in modules for case in module.CASES]:
         if word in case.name:
             cost_us = microseconds(case)

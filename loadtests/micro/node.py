@@ -2,9 +2,13 @@
 
 A real `Node`, driven in turns with real bytes and no sockets: publishes come in, deliveries go out,
 acknowledgements come back; the journal's chunks count as synced in the next turn. `BATCH` messages
-a turn, as a busy connection brings them. Bodies of 16 to 79 bytes, no message like the one before.
+a turn, as a busy connection brings them, or one: what latency consists of. (A persistent one then
+takes three turns: for the publish, for the disk, for the acknowledgement.) Bodies of 16 to 79
+bytes, no message like the one before. What one message costs after idling, less what idling costs,
+is what the same turn costs when the processor has forgotten it.
 """
 
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -25,6 +29,7 @@ from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Cluster
 
 BATCH = 100
+IDLE_S = 0.001
 PERSISTENT = b"\x10\x00\x02"
 PLAIN = b"\x00\x00"
 
@@ -96,11 +101,24 @@ def case(name: str, loop: Loop, items: int) -> Case:
     return Case(name, items, loop.run)
 
 
+def after_idling(loop: Loop) -> Callable[[], None]:
+    """One turn after a millisecond of sleep: a thousand messages a second."""
+
+    def run() -> None:
+        time.sleep(IDLE_S)
+        loop.run()
+
+    return run
+
+
 CASES = [
     case("node, transient, shared queue", Loop(reliable=False), BATCH),
     case("node, transient, private queue", Loop(reliable=False, exclusive=True), BATCH),
     case("node, persistent, confirms, acks", Loop(reliable=True), BATCH),
     case("node, transient, one a turn", Loop(reliable=False, batch=1), 1),
+    case("node, persistent, one a turn", Loop(reliable=True, batch=1), 1),
+    Case("node, transient, one after idling", 1, after_idling(Loop(reliable=False, batch=1))),
+    Case("idling alone", 1, lambda: time.sleep(IDLE_S)),
     case("node, transient, 2,000 a turn", Loop(reliable=False, batch=2_000), 2_000),
     case("node, transient, 1,000 consumers", Loop(reliable=False, consumers=1_000), BATCH),
     case("node, persistent, 1,000 consumers", Loop(reliable=True, consumers=1_000), BATCH),

@@ -110,7 +110,7 @@ class Solo:
             out = node.out
             assert out.fatal is None, out.fatal
             commands, chunks = list(out.proposals), list(out.journal)
-            for connection, parts in out.writes.items():
+            for connection, parts in out.everything_written():
                 heard.setdefault(connection, []).extend(parts)
             again = out.again
             out.clear()

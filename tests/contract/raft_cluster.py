@@ -83,8 +83,9 @@ class Cluster:
     def __init__(self, directory: Path, size: int, timing: RaftTiming = FAST) -> None:
         self.directory = directory
         self.timing = timing
-        #: However busy the machine is, the first member stays the leader.
-        self.steady = False
+        #: Members that, however busy the machine is, neither call an election nor let another
+        #: one win it while their leader lives.
+        self.patient: frozenset[NodeId] = frozenset()
         self.names: Sequence[NodeId] = [NodeId(f"n{number}") for number in range(1, size + 1)]
         self.members: dict[NodeId, Member] = {}
         self.connected: set[tuple[NodeId, NodeId]] = set()
@@ -97,7 +98,7 @@ class Cluster:
         self.on_send: Callable[[NodeId, NodeId, bytes], None] = lambda _, __, ___: None
 
     def timing_of(self, name: NodeId) -> RaftTiming:
-        if self.steady and name != self.names[0]:
+        if name in self.patient:
             return replace(self.timing, election_min_ms=3_000, election_max_ms=4_000)
         return self.timing
 
@@ -226,12 +227,14 @@ def run(
     scenario: Callable[[Cluster], Awaitable[None]],
     size: int = 3,
     timing: RaftTiming = FAST,
-    steady: bool = False,
+    patient: int = 0,
 ) -> None:
+    """Runs `scenario`; the last `patient` members are patient, and so is whoever leads."""
+
     async def main() -> None:
         cluster = Cluster(directory, size, timing)
-        if steady:
-            cluster.steady = True
+        if patient:
+            cluster.patient = frozenset(cluster.names[-patient:])
             cluster.timing = replace(timing, majority_lost_ms=5_000, proposal_ms=10_000)
         cluster.start()
         try:

@@ -11,7 +11,7 @@ from fedq.core import peer_messages as peer
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.shell import peer_codec
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peer_codec import MalformedFrameError, decode_frame, encode_frame
+from fedq.shell.peer_codec import PROTOCOL_VERSION, MalformedFrameError, decode_frame, encode_frame
 
 U64 = st.integers(0, 2**64 - 1)
 NUMBERS = st.lists(U64, max_size=5)
@@ -158,7 +158,7 @@ def test_a_flipped_bit_is_a_frame_or_refused(frame: peer.PeerFrame, where: int, 
 
 
 def _wire(**fields: object) -> bytes:
-    frame = pb.PeerFrame(version=2, sender="n1", first=1)
+    frame = pb.PeerFrame(version=PROTOCOL_VERSION, sender="n1", first=1)
     frame.messages.add(**fields)
     return frame.SerializeToString()
 
@@ -168,13 +168,19 @@ def _wire(**fields: object) -> bytes:
     [
         (b"", "protocol version 0"),
         (b"\xff\xff", "not a peer frame"),
-        (pb.PeerFrame(version=3, sender="n1").SerializeToString(), "same release of fedq"),
-        (pb.PeerFrame(version=2).SerializeToString(), "name is empty"),
-        (pb.PeerFrame(version=2, sender="n" * 256).SerializeToString(), "longer than 255"),
+        (
+            pb.PeerFrame(version=PROTOCOL_VERSION + 1, sender="n1").SerializeToString(),
+            "same release of fedq",
+        ),
+        (pb.PeerFrame(version=PROTOCOL_VERSION).SerializeToString(), "name is empty"),
+        (
+            pb.PeerFrame(version=PROTOCOL_VERSION, sender="n" * 256).SerializeToString(),
+            "longer than 255",
+        ),
         (_wire(), "unknown kind"),
         (
             pb.PeerFrame(
-                version=2, sender="n1", messages=[pb.PeerMessage(offer=pb.Offer())]
+                version=PROTOCOL_VERSION, sender="n1", messages=[pb.PeerMessage(offer=pb.Offer())]
             ).SerializeToString(),
             "without a number",
         ),

@@ -15,15 +15,8 @@ from fedq.core.ids import NodeId
 from fedq.shell.raft_journal import RaftJournal, RaftStorageError
 from fedq.shell.raft_storage import RaftStorage
 from fedq.shell.raft_wire import Ack, Append, Vote, VoteRequest, decode
-from tests.contract.raft_cluster import Cluster, Member, compacting, numbered, run
-
-
-async def until_failed(member: Member) -> None:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + 5
-    while not member.failures:
-        assert loop.time() < deadline
-        await asyncio.sleep(0.002)
+from tests.contract.raft_cluster import Cluster, compacting, numbered, run
+from tests.unit.shell.fakes import until
 
 
 def test_a_restart_of_all_keeps_every_command(tmp_path: Path) -> None:
@@ -38,6 +31,34 @@ def test_a_restart_of_all_keeps_every_command(tmp_path: Path) -> None:
         await cluster.agreed([*commands, b"more"])
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_end_may_come_while_the_disk_is_waited_for(tmp_path: Path, is_killed: bool) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        expected: list[bytes] = []
+        for number in range(20):
+            leader = await cluster.leader()
+            # When it is committed, nothing else is about to be written.
+            expected.append(b"quiet %d" % number)
+            await cluster.propose(leader, expected[-1:])
+            assert leader.log.propose(b"%d" % number)
+            while not leader.log.is_syncing:  # noqa: ASYNC110 - its beginning has no event
+                await asyncio.sleep(0)
+            assert leader.machine.commands == expected, "nothing counts before it is on disk"
+            if is_killed:
+                cluster.kill(leader.name)
+                assert leader.machine.commands == expected
+            else:
+                await cluster.stop()
+            assert not leader.failures
+            # It was handed to the file, and no machine lost its power.
+            expected.append(b"%d" % number)
+            cluster.start()
+            await cluster.leader()
+            await cluster.agreed(expected)
+
+    run(tmp_path, scenario, size=1)
 
 
 def test_killing_all_at_once_keeps_every_committed_command(tmp_path: Path) -> None:
@@ -77,7 +98,7 @@ def test_a_command_that_raises_stops_the_log_and_is_not_tried_again(tmp_path: Pa
         victim = cluster.followers(leader)[0]
         victim.machine.poison = b"poison"
         assert leader.log.propose(b"poison")
-        await until_failed(victim)
+        await until(lambda: victim.failures)
         assert victim.failures == [
             "the Raft log cannot go on: RuntimeError: this command cannot be applied"
         ]
@@ -169,7 +190,7 @@ def test_a_full_disk_stops_the_log_and_says_so(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 30, hard))
         try:
             assert member.log.propose(b"does not fit any more")
-            await until_failed(member)
+            await until(lambda: member.failures)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert "the Raft log cannot go on: OSError" in member.failures[0]

@@ -59,6 +59,8 @@ class Bench:
             self.log.receive(peer, encode(message))
         for _ in range(5):
             await asyncio.sleep(0)
+            while self.log.is_syncing:  # noqa: ASYNC110 - the end of a sync has no event
+                await asyncio.sleep(0)
         return [message for receiver, message in self.sent if receiver == peer]
 
 

@@ -186,7 +186,7 @@ class Rig:
             target = self.hosts[peer].frames
             for frame in sent:
                 run(_send, frame, target)
-        for connection, parts in out.writes.items():
+        for connection, parts in out.everything_written():
             if connection in self.kept:
                 self.kept[connection] += b"".join(parts)
         assert not out.closes, f"a client was turned away: {self.kept}"

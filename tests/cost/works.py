@@ -164,6 +164,34 @@ def proxied() -> Running:
     return _reliable(50, Rig(3), "n2", "n3", **{"x-fedq-replicas": 1, "x-fedq-fragments": 1})
 
 
+def spread() -> Running:
+    """Persistent, confirms, 100 a turn, each to three of 20 queues, in no regular order."""
+    dice = Random(1)
+    rig = Rig()
+    methods: list[Method] = [ExchangeDeclare("spread", "direct")]
+    for number in range(20):
+        queue = f"q{number}"
+        methods += [QueueDeclare(queue, durable=True), _consume(queue=queue, tag=queue)]
+    ways = [dice.sample(range(20), 3) for _ in range(100)]
+    methods += [
+        QueueBind(f"q{queue}", "spread", str(key)) for key, way in enumerate(ways) for queue in way
+    ]
+    consumer = rig.client(*methods)
+    producer = rig.client(ConfirmSelect())
+    rig.pass_ms(1_000)
+    rig.heard(consumer)
+    data = b"".join(publish(1, "spread", str(key), b"0" * 16, PERSISTENT) for key in range(100))
+
+    def step() -> int:
+        rig.heard(producer)
+        rig.say(producer, data)
+        assert _delivered(rig, consumer) == 300
+        assert rig.heard(producer), "no confirm came"
+        return 100
+
+    return Running(rig, step)
+
+
 # --- fan-out -------------------------------------------------------------------------------------
 
 
@@ -294,6 +322,7 @@ WORKS = (
     Work("one_to_one.single", single, steps=100, warm_up=200),
     Work("persistent.many", persistent, steps=10, warm_up=10),
     Work("persistent.single", persistent_single, steps=50, warm_up=200),
+    Work("persistent.spread", spread, steps=5, warm_up=5),
     Work("replicated.primary", replicated, steps=10, warm_up=10),
     Work("replicated.backup", replicated, steps=10, warm_up=10, node=NodeId("n2")),
     Work("proxied.publisher", proxied, steps=10, warm_up=10, node=NodeId("n2")),

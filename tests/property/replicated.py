@@ -153,7 +153,8 @@ class Member:
 class Leader:
     """The primary's part: its fragment, its disk's mark, and what it knows of the backups."""
 
-    def __init__(self, member: Member, reign: int, created: bool) -> None:
+    def __init__(self, member: Member, reign: int, chunk_bytes_max: int, created: bool) -> None:
+        """`chunk_bytes_max`: how much of a copy travels in one piece."""
         self.member = member
         member.following = None
         member.inbox.clear()
@@ -164,7 +165,7 @@ class Leader:
             messages=member.replica.in_order(), origins=member.replica.origins,
         )  # fmt: skip
         last = self.fragment.last
-        self.replication = PrimaryReplication(FRAGMENT, reign, last)
+        self.replication = PrimaryReplication(FRAGMENT, reign, last, chunk_bytes_max)
         self.mark = DurableMark(last)
         disk = member.disk
         if disk.asked > disk.synced:
@@ -277,7 +278,7 @@ class Leader:
             replication.on_local(self.mark.safe)
         done: dict[Origin, int] = {}
         owed = self.fragment.out.owed
-        while owed and owed[0][0] <= replication.commit:
-            _, origin, through = owed.popleft()[:3]
-            done[origin] = max(through, done.get(origin, 0))
+        while owed and owed[0].event <= replication.commit:
+            each = owed.popleft()
+            done[each.origin] = max(each.through, done.get(each.origin, 0))
         return done

@@ -53,7 +53,8 @@ def test_damaged_streams_give_the_same_in_any_chunking(stream: bytes, drawn: st.
     ):
         damaged[at] = octet
     data = OPENING + bytes(damaged)
-    assert outcome(drawn.draw(random.chunkings(data))) == outcome([data])
+    # As text: damage makes a number of a table that is not even equal to itself (IEEE 754, NaN).
+    assert repr(outcome(drawn.draw(random.chunkings(data)))) == repr(outcome([data]))
 
 
 @given(

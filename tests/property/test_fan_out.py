@@ -6,7 +6,7 @@ or what befalls its socket; after it, what every client has heard is compared, a
 the queues still hold.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hypothesis import given
@@ -35,7 +35,6 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.limits import delivery_bytes_per_turn_max, fan_out_per_turn_max
 from fedq.node.fan_out import FanOut
-from fedq.node.state import Client as NodeClient
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Cluster, Said
 
@@ -61,17 +60,6 @@ ARGUMENTS: tuple[FieldTable, ...] = (
 )
 #: Bodies; the last ones come in several frames, and fill a client's share of a turn.
 SIZES = (0, 1, 5, 300, 5_000, 140_000, delivery_bytes_per_turn_max // 2)
-
-
-class LongWay(FanOut):
-    """Hands out nothing."""
-
-    __slots__ = ()
-
-    def deliver(
-        self, numbers: Sequence[int], messages: Sequence[bytes], sender: NodeClient | None
-    ) -> Sequence[int]:
-        return numbers
 
 
 class Publish(NamedTuple):
@@ -145,7 +133,7 @@ class Side:
         if room is not None:
             node.clients.fan_out_max = room
         else:
-            node.outlets.fan_out = node.relays.fan_out = LongWay(node.state)
+            node.outlets.fan_out = node.relays.fan_out = FanOut(node.state, run_bytes_max=0)
         self.clients = [self.cluster.client(channels=CHANNELS) for _ in range(CLIENTS)]
         for name, kind in ((FAN, "fanout"), (DIRECT, "direct")):
             self.clients[0].send(ExchangeDeclare(exchange=name, type=kind))

@@ -91,7 +91,9 @@ class FragmentMachine(RuleBasedStateMachine):
         self.published += len(new)
         through = first + len(bodies) - 1
         self.numbers[origin] = max(known, through)
-        assert self.fragment.out.owed.pop() == (self.fragment.last, origin, through, ())
+        owed = self.fragment.out.owed.pop()
+        assert (owed.event, owed.origin, owed.through) == (self.fragment.last, origin, through)
+        assert not owed.refused
 
     @rule(taker=takers, amount=st.integers(1, 6), settled=st.booleans())
     def take(self, taker: NodeId, amount: int, settled: bool) -> None:

@@ -2,8 +2,8 @@
 
 The other side is real: each remote fragment is a `Fragment` with its `Takers`, reached by queues
 that deliver in order and late. The consumers are counted by the model: what they hold, what they
-may hold. Nobody gets more than is free, a message is with one place at a time, and what
-waits at the node is bounded by the credit that was given.
+may hold. Nobody gets more than is free, a message is with one place at a time, what waits at the
+node is bounded by the credit that was given, and no credit is given twice.
 """
 
 from collections import deque
@@ -69,6 +69,17 @@ class Remote:
         self.outbox: deque[ToNode] = deque()
         self.published = 0
 
+    def used(self) -> int:
+        """Credit whose use, or return, the node has not heard of yet."""
+        used = 0
+        for said in self.outbox:
+            match said:
+                case Deliver(positions=positions):
+                    used += len(positions)
+                case CreditBack(amount=amount):
+                    used += amount
+        return used
+
     def turn(self) -> None:
         """Takes what has come, and serves as `FragmentFlow.serve_takers` does."""
         fragment, takers, ids = self.fragment, self.takers, (self.number, 1)
@@ -76,8 +87,8 @@ class Remote:
             match self.inbox.popleft():
                 case Watch(consumers=consumers):
                     takers.watch(ME, consumers)
-                case Credit(amount=amount, once=once):
-                    takers.grant(ME, amount, once)
+                case Credit(through=through, once=once):
+                    takers.grant(ME, through, once)
                 case Settle(acknowledged=acknowledged, requeued=requeued, unseen=unseen):
                     fragment.settle(ME, acknowledged)
                     fragment.requeue(ME, requeued)
@@ -87,7 +98,7 @@ class Remote:
             taken = fragment.take(node, share)
             self.outbox.append(Deliver(*ids, taken.positions, taken.redelivered, taken.messages))
         if fragment.ready_count:
-            assert not takers.credit.get(ME), "messages wait although there is credit"
+            assert takers.credit.get(ME, 0) <= 0, "messages wait although there is credit"
             self.outbox.extend(Offer(*ids) for _ in takers.offers())
         else:
             self.outbox.extend(CreditBack(*ids, amount) for _, amount in takers.give_back())
@@ -214,12 +225,14 @@ class HubMachine(RuleBasedStateMachine):
         free = self.free()
         reserved = hub.reserved()
         for order in hub.orders():
-            self.check_order(order.amount, order.once, free - reserved)
-            self.given[order.fragment] += order.amount
-            credit = Credit(order.fragment, 1, order.amount, order.once, order.level)
+            granted = order.through - hub.sources[order.fragment].received
+            amount = granted - self.given[order.fragment]
+            self.check_order(amount, order.once, free - reserved)
+            self.given[order.fragment] = granted
+            credit = Credit(order.fragment, 1, order.through, order.once, order.level)
             self.remotes[order.fragment].inbox.append(credit)
             if order.once:
-                reserved += order.amount
+                reserved += amount
 
     def check_order(self, amount: int, once: bool, left: int) -> None:
         assert amount > 0
@@ -268,6 +281,13 @@ class HubMachine(RuleBasedStateMachine):
             asleep = [consumer for consumer in self.hub.consumers if not consumer.awake]
             assert not any(consumer.free() > 0 for consumer in asleep), "out of turn for ever"
         assert len(self.hub.parked) <= len(FRAGMENTS) * 2 * credit_window_max
+
+    @invariant()
+    def nothing_is_granted_twice(self) -> None:
+        for number, remote in self.remotes.items():
+            credit = remote.takers.credit.get(ME, 0)
+            if not remote.inbox and credit > 0:
+                assert credit + remote.used() == self.hub.sources[number].granted
 
     @invariant()
     def one_place_each(self) -> None:

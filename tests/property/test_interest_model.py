@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId, QueueKey
 from fedq.core.message import make_route
 from fedq.core.peer_messages import Interest, InterestItem
@@ -19,7 +18,6 @@ from fedq.node.proposals import Proposals
 from fedq.node.registrations import Registrations
 from fedq.node.settings import NodeSettings
 from fedq.node.state import NodeState
-from fedq.proxy import fanout
 from fedq.proxy.fanout import InterestBook
 
 SUBSCRIBER, LISTENER = NodeId("subscriber"), NodeId("listener")
@@ -68,15 +66,10 @@ class InterestMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        setattr(fanout, "interest_keys_per_exchange_max", KEYS_MAX)  # noqa: B010
-        self.book = InterestBook()
+        self.book = InterestBook(KEYS_MAX)
         self.listeners = [Listener()]
         self.counts: dict[InterestItem, int] = {}
         self.everything: dict[QueueKey, None] = {}
-
-    def teardown(self) -> None:
-        most = limits.interest_keys_per_exchange_max
-        setattr(fanout, "interest_keys_per_exchange_max", most)  # noqa: B010
 
     @rule(items=st.lists(st.sampled_from(ITEMS), min_size=1, max_size=8))
     def bind(self, items: list[InterestItem]) -> None:

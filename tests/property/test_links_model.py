@@ -13,7 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fedq.core import limits
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, Relay, Replicate
 from fedq.proxy import links
@@ -40,7 +39,7 @@ class End:
     """One member: its link, its map, and what was said and heard in the link's session."""
 
     def __init__(self, me: str, peer: str) -> None:
-        self.link = Link(NodeId(me), Incarnation(1), NodeId(peer))
+        self.link = Link(NodeId(me), Incarnation(1), NodeId(peer), FRAME_BYTES_MAX)
         self.version = 0
         self.said: list[object] = []
         self.heard: list[object] = []
@@ -56,7 +55,6 @@ class LinkMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        setattr(links, "peer_frame_bytes_max", FRAME_BYTES_MAX)  # noqa: B010
         self.ends = [End("ann", "ben"), End("ben", "ann")]
         #: By map version: when each of the two came up last (0: is down).
         self.history: list[tuple[int, int]] = [(0, 0), (1, 1)]
@@ -71,23 +69,20 @@ class LinkMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """However bad the day was: on a good one everything of the session arrives."""
-        try:
+        for side in (0, 1):
+            while self.ends[side].version < len(self.history) - 1:
+                self.apply(side)
+            self.connect(side)
+        for _ in range(4):
+            self.now_ms += RESEND_MS + 1
             for side in (0, 1):
-                while self.ends[side].version < len(self.history) - 1:
-                    self.apply(side)
-                self.connect(side)
-            for _ in range(4):
-                self.now_ms += RESEND_MS + 1
-                for side in (0, 1):
-                    self.turn(side, False)
-                    self.arrive(side, 1_000)
-            for side in (0, 1):
-                key = self.key(side)
-                if key is not None:
-                    assert self.heard.get(key, []) == self.said.get(key, [])
-                    assert self.ends[side].link.bytes_unacked == 0
-        finally:
-            setattr(links, "peer_frame_bytes_max", limits.peer_frame_bytes_max)  # noqa: B010
+                self.turn(side, False)
+                self.arrive(side, 1_000)
+        for side in (0, 1):
+            key = self.key(side)
+            if key is not None:
+                assert self.heard.get(key, []) == self.said.get(key, [])
+                assert self.ends[side].link.bytes_unacked == 0
 
     # --- the two nodes ---------------------------------------------------------------------------
 

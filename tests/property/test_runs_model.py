@@ -1,15 +1,15 @@
 """Runs of fresh and of held messages against plain dicts, with runs so short that they end soon."""
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, from_ranges
-from fedq.fragments import runs
 from fedq.fragments.runs import Fresh, Held
 
+#: Short, so that a few messages make many runs.
+RUN_MAX, SWEEP_FROM = 4, 3
 TAKERS = [NodeId("ann"), NodeId("ben")]
 
 takers = st.sampled_from(TAKERS)
@@ -20,16 +20,10 @@ class RunsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(runs, "RUN_MAX", 4)
-        self._patch.setattr(runs, "_SWEEP_FROM", 3)
-        self.fresh, self.held = Fresh(), Held()
+        self.fresh, self.held = Fresh(RUN_MAX, SWEEP_FROM), Held(RUN_MAX, SWEEP_FROM)
         self.waiting: dict[int, bytes] = {}
         self.out: dict[int, tuple[NodeId, bytes]] = {}
         self.last = 0
-
-    def teardown(self) -> None:
-        self._patch.undo()
 
     @rule(gap=st.sampled_from([0, 0, 0, 1, 1 << 40]), kinds=st.lists(st.booleans(), min_size=1,
                                                                      max_size=9))  # fmt: skip
@@ -98,7 +92,7 @@ class RunsMachine(RuleBasedStateMachine):
             assert self.held.get(position) == (held[1] if held is not None else None)
         oldest = [p for p, message in sorted(self.waiting.items()) if message[0]]
         assert self.fresh.oldest_persistent() == (oldest[0] if oldest else None)
-        assert len(self.held._runs) <= 2 * len(self.out) + 2 * runs._SWEEP_FROM
+        assert len(self.held._runs) <= 2 * len(self.out) + 2 * SWEEP_FROM
 
 
 TestRuns = RunsMachine.TestCase

@@ -4,11 +4,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fedq.core.ids import FragmentId
+from fedq.core.ids import FragmentId, QueueKey
 from fedq.sessions.confirms import ConfirmGroup, ConfirmWindow
 from fedq.sessions.unacked import Delivery, UnackedWindow
 
 HOLDERS = ["printer", "mailer", None]
+QUEUES = [QueueKey("/", name) for name in ("orders", "bills", "letters")]
 
 
 class UnackedMachine(RuleBasedStateMachine):
@@ -117,14 +118,18 @@ class UnackedMachine(RuleBasedStateMachine):
 
 
 class ConfirmMachine(RuleBasedStateMachine):
-    """The model: for each group its tags and how many places have not reported."""
+    """The model: for each tag the places that have not reported, named by a number for ever.
+
+    A run's publishes all wait for all of its places; those of a spread group each for its own.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.window = ConfirmWindow("channel")
-        self.groups: list[ConfirmGroup[str]] = []
-        self.tags: list[tuple[int, int]] = []
-        self.waiting: list[int] = []
+        #: What has to report: the group, the fragment, and the tags that wait for it.
+        self.reports: list[tuple[ConfirmGroup[str], FragmentId, list[int]]] = []
+        #: By tag, how many reports it still waits for.
+        self.waiting: dict[int, int] = {}
         self.told = 0
         self.refused: dict[int, None] = {}
 
@@ -132,34 +137,52 @@ class ConfirmMachine(RuleBasedStateMachine):
     def publish(self, count: int, places: int) -> None:
         first = self.window.last_tag + 1
         group = self.window.open(count, places)
+        tags = list(range(first, first + count))
         assert group.owner == "channel"
-        assert self.window.last_tag == first + count - 1
-        self.groups.append(group)
-        self.tags.append((first, self.window.last_tag))
-        self.waiting.append(places)
+        assert self.window.last_tag == tags[-1]
+        self.waiting.update(dict.fromkeys(tags, places))
+        self.reports += [(group, FragmentId(place), tags) for place in range(1, places + 1)]
 
-    @precondition(lambda self: any(self.waiting))
+    @rule(ways=st.lists(st.lists(st.sampled_from(QUEUES), unique=True), min_size=1, max_size=6))
+    def publish_spread(self, ways: list[list[QueueKey]]) -> None:
+        first = self.window.last_tag + 1
+        group = self.window.open_spread([tuple(way) for way in ways])
+        by_queue: dict[QueueKey, list[int]] = {}
+        for tag, way in enumerate(ways, first):
+            self.waiting[tag] = len(way)
+            for queue in way:
+                by_queue.setdefault(queue, []).append(tag)
+        assert group.owner == "channel"
+        assert self.window.last_tag == first + len(ways) - 1
+        for queue, tags in by_queue.items():
+            fragment = FragmentId(QUEUES.index(queue) + 1)
+            group.await_fragment(fragment, queue, tags[0] - first)
+            self.reports.append((group, fragment, tags))
+        assert group.waiting == len(by_queue)
+
+    @precondition(lambda self: self.reports)
     @rule(data=st.data())
     def report(self, data: st.DataObject) -> None:
         """One place of one group has everything, in whatever order places are heard."""
-        open_groups = [index for index, waiting in enumerate(self.waiting) if waiting]
-        index = data.draw(st.sampled_from(open_groups))
-        first, last = self.tags[index]
-        refused = data.draw(st.lists(st.integers(first, last), max_size=2))
-        if refused:
-            self.groups[index].refuse(last - tag for tag in refused)
-            self.refused.update(dict.fromkeys(refused))
-        self.groups[index].waiting -= 1
-        self.waiting[index] -= 1
+        place = data.draw(st.integers(0, len(self.reports) - 1))
+        group, fragment, tags = self.reports.pop(place)
+        indexes = data.draw(st.lists(st.integers(0, len(tags) - 1), max_size=2, unique=True))
+        if indexes:
+            group.refuse_at(fragment, indexes)
+            self.refused.update((tags[index], None) for index in indexes)
+        marked = group.on_safe(fragment)
+        assert marked or group.waiting, "who waits for the whole group hears of its end"
+        for tag in tags:
+            self.waiting[tag] -= 1
 
     @rule()
     def flush(self) -> None:
         """The client hears all that is safe from the front, and never a tag twice."""
         through = 0
-        for (_, last), waiting in zip(self.tags, self.waiting, strict=True):
-            if waiting:
+        for tag in range(1, self.window.last_tag + 1):
+            if self.waiting[tag]:
                 break
-            through = last
+            through = tag
         heard: dict[int, bool] = {}
         told = self.told
         for tag, multiple, safe in self.window.flush():

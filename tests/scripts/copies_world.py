@@ -19,9 +19,7 @@ The primary's chunks hold two short messages.
 
 from collections.abc import Callable, Mapping
 
-from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId, Origin
-from fedq.replication import primary as primary_module
 from fedq.replication.primary import STATE_NAMES
 from tests.property.replicated import Copies, Leader, Member
 from tests.scripts.words import place, words_for
@@ -49,12 +47,7 @@ class CopiesWorld:
         """One command; the reaction in lines."""
         verb, *words = command.split()
         handler: Callable[[list[str]], list[str]] = getattr(self, f"do_{verb}")
-        setattr(primary_module, "copy_chunk_bytes_max", CHUNK_BYTES)  # noqa: B010
-        try:
-            return handler(words)
-        finally:
-            whole = limits.copy_chunk_bytes_max
-            setattr(primary_module, "copy_chunk_bytes_max", whole)  # noqa: B010
+        return handler(words)
 
     # --- commands --------------------------------------------------------------------------------
 
@@ -62,7 +55,7 @@ class CopiesWorld:
         primary, *self.backups = [NodeId(word) for word in words]
         for name in (primary, *self.backups):
             self.members[name] = Member(name)
-        self.leader = Leader(self.members[primary], 1, created=True)
+        self.leader = Leader(self.members[primary], 1, CHUNK_BYTES, created=True)
         for name in self.backups:
             self.members[name].follow(1, primary, created=True)
         self._map(self.backups)
@@ -151,7 +144,7 @@ class CopiesWorld:
         old, in_sync = self.leader.member.name, self.leader.replication.in_sync
         del self.members[old]
         self.backups.remove(name)
-        self.leader = Leader(self.members[name], self.leader.reign + 1, created=False)
+        self.leader = Leader(self.members[name], self.leader.reign + 1, CHUNK_BYTES, created=False)
         said: list[str] = []
         for backup in self.backups:
             self.members[backup].follow(self.leader.reign, name, created=False)

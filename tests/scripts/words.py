@@ -98,8 +98,8 @@ def _about_deliveries(message: PeerMessage) -> str | None:
     match message:
         case Offer():
             return "has messages"
-        case Credit(amount=amount, once=once):
-            return f"takes {amount}{', of what is there' if once else ''}"
+        case Credit(through=through, once=once):
+            return f"takes all up to number {through}{', if it is there' if once else ''}"
         case CreditBack(amount=amount):
             return f"is empty: {amount} not used"
         case Deliver(positions=positions, redelivered=again):

@@ -130,7 +130,7 @@ class Book:
         if not deaths:
             self._check_times(letter, sight)
             self._check_order(letter, sight)
-        letter.sights.append(sight)
+        letter.add(sight)
         if letter.nacked_us is not None and not self.in_doubt(letter.sent_us, letter.nacked_us):
             self._check_unseen(letter)
         self._held[queue_name, letter.number] = holder
@@ -171,7 +171,7 @@ class Book:
         if reason == "delivery_limit":
             if queue.limit is None:
                 return False
-            seen = sum(sight.queue == queue.name for sight in letter.sights)
+            seen = letter.counts.get(queue.name, 0)
             return seen > queue.limit or self.vanished or not self.ledger.faultless
         if reason != "expired":
             return False
@@ -186,7 +186,7 @@ class Book:
 
     def _check_repeats(self, letter: Letter, sight: Sight) -> None:
         calm = self.calm_since(letter.sent_us)
-        before = [s for s in letter.sights if s.queue == sight.queue and s.deaths == sight.deaths]
+        before = letter.seen_like(sight)
         if before and not sight.redelivered and (not sight.deaths or calm):
             self.broken(f"P3: {sight.holder} got a repeat that is not marked: {letter.describe()}")
         if letter.acked and calm:
@@ -213,17 +213,17 @@ class Book:
         limit = self.queues[sight.queue].limit
         if limit is None:
             return
-        seen = [s for s in letter.sights if s.queue == sight.queue and s.deaths == sight.deaths]
+        seen = letter.seen_like(sight)
         before = len(seen)
         exact = self.ledger.faultless and not self.vanished
         # A failover may lose the returns that were not committed, or the burial after the last;
         # and what the consumers of a dead primary's node held comes back uncounted.
         began = self.ledger.faults_begun
         # It came back at some time before it was seen again.
-        backs_us = [*(s.at_us for s in seen), self.world.now_us][1:]
+        backs_us = [*seen, self.world.now_us][1:]
         lost = sum(
-            self.ledger.struck(sight.at_us, back_us + self.committed_us)
-            for sight, back_us in zip(seen, backs_us, strict=True)
+            self.ledger.struck(at_us, back_us + self.committed_us)
+            for at_us, back_us in zip(seen, backs_us, strict=True)
         )
         doubt = lost + began(letter.sent_us, self.world.now_us)
         patience = limit + doubt
@@ -293,7 +293,7 @@ class Book:
 
     def _check_unseen(self, letter: Letter) -> None:
         """What was refused in calm times is nowhere, or where the dead go."""
-        if any(not sight.deaths for sight in letter.sights):
+        if (letter.queue.name, ()) in letter.seen:
             self.broken(f"refused, and delivered: {letter.describe()}")
         dlx = letter.queue.overflow == "reject-publish-dlx"
         if letter.sights and not dlx:

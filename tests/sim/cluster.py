@@ -1,15 +1,10 @@
 """A whole cluster in virtual time: hosts, network, log and ledger, put together from a plan."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.recovery import Recovered
-from fedq.journal.segments import SegmentPlan
-from fedq.node import state as node_state
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
@@ -26,17 +21,6 @@ from tests.sim.world import MS, World
 def through_the_codec(frame: PeerFrame) -> PeerFrame:
     """The frame as its receiver decodes it."""
     return decode_frame(encode_frame(frame))
-
-
-@contextmanager
-def segments_of(bytes_max: int) -> Iterator[None]:
-    """Within, nodes roll their journal's segments at this size, so that short runs compact too."""
-    plan = SegmentPlan
-    setattr(node_state, "SegmentPlan", partial(SegmentPlan, bytes_max=bytes_max))  # noqa: B010
-    try:
-        yield
-    finally:
-        setattr(node_state, "SegmentPlan", plan)  # noqa: B010
 
 
 class Cluster:
@@ -76,6 +60,7 @@ class Cluster:
                 unix_offset_ms=self.hosts[number].unix_offset_ms + skew_ms,
                 replace_backup_ms=self.plan.replace_backup_ms,
                 fragment_threshold=self.plan.fragment_threshold,
+                segment_bytes_max=self.plan.segment_bytes,
             ),
             recovered,
         )

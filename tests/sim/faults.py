@@ -17,6 +17,9 @@ from tests.sim.node_host import Host
 from tests.sim.swarm import FaultPlan
 from tests.sim.world import MS, SECOND, World, between
 
+#: A process that is paused for so long may be taken for dead.
+LONG_PAUSE_US = 1 * SECOND
+
 
 class Faults:
     """Plays a fault plan until `heal`."""
@@ -103,7 +106,8 @@ class Faults:
         if self.ledger.on_confirm is not None:
             return
         if kind == "single":
-            if self.is_whole():
+            # A long pause is a loss, too.
+            if self.is_whole() and not any(host.paused for host in self.hosts):
                 if len(self.hosts) == 1:
                     self.ledger.memory_lost = True
                 self._down([self._prey(alive)])
@@ -163,12 +167,19 @@ class Faults:
     def _pause(self) -> None:
         host = self._random.choice(self.hosts)
         duration_us = between(self._random, 50 * MS, self._random.choice((500 * MS, 4 * SECOND)))
+        if duration_us > LONG_PAUSE_US and self._loses_one():
+            return
         if host.alive and not host.paused:
             what = f"pause {host.name}"
             self._begin(what)
             host.pause(duration_us)
             self.net.on_paused(host.name)
             self.world.after(duration_us, partial(self._end, what))
+
+    def _loses_one(self) -> bool:
+        """Whether the one node that a run may lose at a time is being lost, or has been."""
+        pending = self.ledger.on_confirm is not None
+        return self.plan.kills == "single" and (pending or not self.is_whole())
 
     # --- the network -----------------------------------------------------------------------------
 

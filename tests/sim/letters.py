@@ -44,6 +44,10 @@ class Letter:
     nacked_us: int | None = None
     returned: bool = False
     sights: list[Sight] = field(default_factory=list)
+    #: When it was received from a queue after the same deaths; a letter may be seen 100,000 times.
+    seen: dict[tuple[str, tuple[Death, ...]], list[int]] = field(default_factory=dict)
+    #: How often it was received from each queue.
+    counts: dict[str, int] = field(default_factory=dict)
     #: Somebody acknowledged it.
     acked: bool = False
     #: Queues whose consumers rejected it, the last drain among those that saw it.
@@ -61,6 +65,16 @@ class Letter:
         given = self.properties.get("priority", 0)
         assert isinstance(given, int)
         return min(given, self.queue.max_priority)
+
+    def add(self, sight: Sight) -> None:
+        """It was received once more."""
+        self.sights.append(sight)
+        self.seen.setdefault((sight.queue, sight.deaths), []).append(sight.at_us)
+        self.counts[sight.queue] = self.counts.get(sight.queue, 0) + 1
+
+    def seen_like(self, sight: Sight) -> list[int]:
+        """When it was received before from that queue, after the same deaths."""
+        return self.seen.get((sight.queue, sight.deaths), [])
 
     def describe(self) -> str:
         """Everything about it in one line."""

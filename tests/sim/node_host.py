@@ -243,7 +243,7 @@ class Host:
 
     def _drain_clients(self, out: NodeOut) -> None:
         sockets = self.sockets
-        for connection, parts in out.writes.items():
+        for connection, parts in out.everything_written():
             socket = sockets.get(connection)
             if socket is not None and parts:
                 socket.write(b"".join(parts))
@@ -268,7 +268,7 @@ class Host:
         for peer, frames in out.peers.items():
             for frame in frames:
                 note(self.name, f"-> {peer} {shorten(str(frame), 2_000)}")
-        for connection, parts in out.writes.items():
+        for connection, parts in out.everything_written():
             text = shorten(repr(b"".join(parts)), 200)
             note(self.name, f"=> client {connection} {text}")
         for connection in out.closes:

@@ -199,6 +199,9 @@ class Raft:
             able = [name for name in self.voters if self._reaches_majority(name)]
             if able:
                 self.leader = self._random.choice(able)
+                if self._followers[self.leader].believes == self.leader:
+                    # It led before: it heard of a later term, and stood again.
+                    self._believe(self.leader, None)
                 self._leader_life = self.voters[self.leader].life
                 self._election_due_us = None
                 self.world.note("raft", f"leader {self.leader} of term {self.term}")

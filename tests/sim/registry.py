@@ -4,8 +4,9 @@ Inputs: consumers that ask, are admitted, receive, settle and leave. Output: pro
 run's `Ledger`: a second consumer of a queue with a single active one, or a better consumer that
 was passed over. Both are judged in calm phases only: after a failover the order is settled anew.
 
-One thing is as it is (docs/TESTING.md): of several fragments, a node whose consumers have no
-priority asks for messages when it hears of some; those with a negative priority may come first.
+Two things are as they are (docs/TESTING.md): of several fragments, a node whose consumers have no
+priority asks for messages when it hears of some; those with a negative priority may come first. And
+all but the first fragment hear moments after consume-ok who is the single active consumer.
 """
 
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ class Registry:
         calm = self.good_network and not self.ledger.fault_between(mine.asked_us, now_us)
         if calm and mine.living:
             for other in self.by_queue[mine.queue]:
-                if queue.single and self._is_before(other, mine):
+                if queue.single and self._is_before(other, mine, queue):
                     self.ledger.broken(f"{mine.describe()} got a message from {mine.queue}, "
                                        f"whose active consumer is {other.describe()}")  # fmt: skip
                 elif not queue.single and self._is_better(other, mine, queue):
@@ -124,7 +125,11 @@ class Registry:
             if each.since_us is not None and each.living
         ]
         if single and living:
-            living = [min(living, key=lambda each: each.asked_us)]
+            first = min(living, key=lambda each: each.asked_us)
+            # Who asked before that one was answered may have been admitted before it.
+            living = [each for each in living if each.asked_us <= (first.since_us or 0)]
+            if not all(map(self._is_idle, living)):
+                return []
         return [
             each for each in living if self._is_idle(each) and not self._is_outranked(each, living)
         ]
@@ -134,8 +139,12 @@ class Registry:
         since_us = self.world.now_us - IDLE_US
         return any(each.priority > mine.priority and each.served_us > since_us for each in living)
 
-    def _is_before(self, other: Registration, mine: Registration) -> bool:
-        return other.living and other.since_us is not None and other.since_us < mine.asked_us
+    def _is_before(self, other: Registration, mine: Registration, queue: PolicyQueue) -> bool:
+        if not other.living or other.since_us is None:
+            return False
+        # The first fragment knew it when it answered; others hear of it by a message.
+        known_us = other.since_us if queue.one_place else other.since_us + SOON_US
+        return known_us < mine.asked_us
 
     def _is_better(self, other: Registration, mine: Registration, queue: PolicyQueue) -> bool:
         here = other.living and other.since_us is not None

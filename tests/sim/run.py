@@ -15,7 +15,7 @@ from tests.sim import inspect_node
 from tests.sim.actors import Actor
 from tests.sim.clients import Consumer, Getter, Numbers, Publisher, Setup
 from tests.sim.closing import Counter, Drainer
-from tests.sim.cluster import Cluster, segments_of
+from tests.sim.cluster import Cluster
 from tests.sim.faults import Faults
 from tests.sim.party import Party
 from tests.sim.subscribers import Churn, Subscriber
@@ -265,12 +265,11 @@ def run_seed(seed: int, *, lite: bool = False, echo: bool = False, digest: bool 
     """Runs one seed. An exception inside a node is a problem like any other."""
     plan = draw(seed, lite)
     trace = Trace(echo=echo, digest=digest)
-    with segments_of(plan.segment_bytes):
-        run = Run(plan, trace)
-        try:
-            run.go()
-        except Exception:
-            run.ledger.broken(traceback.format_exc())
+    run = Run(plan, trace)
+    try:
+        run.go()
+    except Exception:
+        run.ledger.broken(traceback.format_exc())
     for host in run.cluster.hosts:
         if host.fatal is not None and not plan.faults.disk_fail_every_us:
             run.ledger.broken(f"{host.name} stopped itself: {host.fatal}")

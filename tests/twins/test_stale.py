@@ -40,7 +40,7 @@ def test_what_is_older_than_a_source_is_to_be_built(package: Path, name: str) ->
 def test_what_has_no_source_is_to_be_deleted(package: Path) -> None:
     (package / "core" / "hot.pyx").unlink()
     (problem,) = stale_twins(package)
-    assert problem.endswith("has no .pyx any more: delete it")
+    assert problem.endswith("has no source any more: delete it")
 
 
 def test_what_another_python_would_import_is_no_matter(package: Path) -> None:

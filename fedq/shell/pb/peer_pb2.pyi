@@ -207,18 +207,18 @@ class Offer(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
-    __slots__ = ("fragment", "reign", "amount", "once", "level")
+    __slots__ = ("fragment", "reign", "through", "once", "level")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
-    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
     ONCE_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
-    amount: int
+    through: int
     once: bool
     level: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., amount: _Optional[int] = ..., once: _Optional[bool] = ..., level: _Optional[int] = ...) -> None: ...
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ..., once: _Optional[bool] = ..., level: _Optional[int] = ...) -> None: ...
 
 class CreditBack(_message.Message):
     __slots__ = ("fragment", "reign", "amount")

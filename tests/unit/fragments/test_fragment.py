@@ -114,7 +114,8 @@ def test_a_publish_that_is_known_is_owed_its_confirm_all_the_same() -> None:
     made = fragment("a", "b")
     made.out.owed.clear()
     made.publish(CLIENT, 1, bodies("a"))
-    assert list(made.out.owed) == [(at(2)[0], CLIENT, 1, ())]
+    (owed,) = made.out.owed
+    assert (owed.event, owed.origin, owed.through, owed.refused) == (at(2)[0], CLIENT, 1, ())
 
 
 def test_a_purge_leaves_what_takers_hold() -> None:

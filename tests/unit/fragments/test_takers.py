@@ -51,12 +51,32 @@ def test_scarce_credit_goes_back_when_the_fragment_is_empty_and_standing_credit_
     assert takers.credit == {BEN: 7}
 
 
+def test_what_was_sent_before_a_watch_counts_against_the_credit_after_it() -> None:
+    takers = watched(ann=3)
+    assert takers.shares(2) == [(ANN, 2)]
+    takers.watch(ANN, 2)
+    assert takers.shares(9) == [], "its credit is void"
+    takers.grant(ANN, 3, False)
+    assert takers.shares(9) == [(ANN, 1)], "as it did not know of the two when it gave that"
+    takers.watch(ANN, 2)
+    takers.grant(ANN, 2, True)
+    assert takers.offers() == [ANN]
+    assert takers.give_back() == [], "there is less than none"
+    takers.grant(ANN, 5, True)
+    assert takers.give_back() == [(ANN, 2)]
+    takers.grant(ANN, 6, False)
+    assert takers.shares(9) == [(ANN, 1)], "what was given back counts"
+    takers.attach(ANN, 1, False, 0)
+    takers.grant(ANN, 1, False)
+    assert takers.shares(9) == [(ANN, 1)], "a link that begins counts from nothing"
+
+
 def test_an_offer_is_made_once_until_it_is_answered() -> None:
     takers = watched(ann=0, ben=3)
     assert takers.offers() == [ANN]
     assert takers.offers() == []
     takers.grant(ANN, 1, True)
-    takers.shares(4)
+    assert takers.shares(4)
     assert ANN in takers.offers()
 
 

@@ -149,5 +149,12 @@ def test_a_profile_counts_the_loop_and_not_the_threads_that_wait() -> None:
     }  # fmt: skip
     called = {name.partition(" ")[0]: share for name, share in profile.shares(STACKS, True)}
     assert called == {"run": 1.0, "turn": 1.0, "scan": pytest.approx(50 / 60)}
+    compiled = (
+        "run (a.py:1);CPyDef_fan_out___FanOut___deliver (fedq/x.so);CPyDict_GetItem (fedq/x.so) 1\n"
+        "run (a.py:1);send (libc.so.6) 1\nrun (a.py:1);TimerHandle___cinit__ (loop.c:7) 2\n"
+    )
+    assert dict(profile.shares(compiled)) == {
+        "FanOut.deliver": 0.25, "the kernel's send": 0.25, "the event loop's own": 0.5,
+    }  # fmt: skip
     section = profile.section({"one": profile.shares(STACKS), "two": []})
     assert "| `scan` | 83% |  |  |" in section

@@ -210,7 +210,7 @@ class Cluster:
             host.inbox.append(partial(_synced, number=host.written))
         for peer, frames in out.peers.items():
             self._hand_over(host.name, peer, frames)
-        for connection, parts in out.writes.items():
+        for connection, parts in out.everything_written():
             if connection in host.clients:
                 host.clients[connection].receive(b"".join(parts))
         for connection in out.closes:

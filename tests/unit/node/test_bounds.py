@@ -2,6 +2,7 @@
 
 from fedq.amqp.methods import (
     BasicAck,
+    BasicCancel,
     BasicConsume,
     BasicConsumeOk,
     ChannelClose,
@@ -17,6 +18,8 @@ from fedq.amqp.methods import (
     QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
     encode_method,
 )
 from tests.unit.amqp.wire import Content, publish
@@ -159,6 +162,29 @@ def test_subscribers_of_a_node_that_was_only_cut_off_miss_nothing() -> None:
     cluster.mend("n3")
     cluster.pass_ms(2_000)
     assert subscriber.deliveries() == ["at once", "while down"]
+
+
+def test_who_deletes_a_queue_with_many_consumers_hears_of_each_after_the_answer() -> None:
+    cluster = Cluster()
+    client, other = cluster.client(channels=2), cluster.client()
+    client.ask(QueueDeclare("work"), QueueDeclareOk)
+    tags = [f"t{number}" for number in range(1_000)]
+    for each, channel in ((client, 1), (client, 2), (other, 1)):
+        each.write(
+            b"".join(
+                encode_method(channel, BasicConsume("work", tag, no_wait=True)) for tag in tags
+            )
+        )
+    cluster.settle()
+    said = client.ask(QueueDelete("work"), QueueDeleteOk)
+    assert said.message_count == 0
+    here = [method.consumer_tag for method in client.heard() if isinstance(method, BasicCancel)]
+    assert sorted(here) == sorted(tags * 2)
+    there = [method.consumer_tag for method in other.heard() if isinstance(method, BasicCancel)]
+    assert there == tags
+    for opened in cluster.node("n1").state.clients[client.connection].channels.values():
+        assert not opened.consumers
+        assert opened.notices is None
 
 
 def test_a_wide_fan_out_takes_several_turns_and_lets_others_speak_in_between() -> None:

@@ -20,10 +20,14 @@ from fedq.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
     TxSelect,
     TxSelectOk,
     encode_method,
 )
+from fedq.core.ids import NodeId
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster
 
@@ -151,6 +155,62 @@ def test_what_a_leaving_channel_holds_comes_back_once_and_to_one(scene: Scene) -
     cluster.pass_ms(300)
     passive = QueueDeclare("orders", passive=True)
     assert scene.near.ask(passive, QueueDeclareOk).message_count == 0
+
+
+def test_what_an_open_transaction_settles_is_with_its_client_still_after_a_failover(
+    scene: Scene,
+) -> None:
+    cluster = scene.cluster
+    scene.near.publish("orders", "a", "b")
+    scene.far.ask(TxSelect(), TxSelectOk)
+    scene.consume(scene.far)
+    assert scene.far.deliveries() == ["a", "b"]
+    scene.far.send(BasicAck(1, False))
+    scene.fail_over()
+    scene.consume(scene.near)
+    assert scene.near.deliveries() == scene.far.deliveries() == [], "they are with one client"
+    scene.far.ask(TxRollback(), TxRollbackOk)
+    scene.far.send(BasicAck(1, False))
+    scene.far.ask(TxCommit(), TxCommitOk)
+    scene.far.hang_up()
+    cluster.pass_ms(300)
+    assert scene.near.deliveries() == ["again: b"]
+
+
+def test_what_a_lost_transaction_gave_back_is_delivered_anew_once() -> None:
+    """Its primary, the only one, had delivered it again, and went down before all that was safe."""
+    cluster = Cluster(3)
+    declare = QueueDeclare("orders", durable=True, arguments={"x-fedq-replicas": 1})
+    cluster.client("n2").ask(declare, QueueDeclareOk)
+    home = cluster.primary_of("orders")
+    away = next(name for name in cluster.hosts if name not in (home, "n1"))
+    publisher, client = cluster.client(away), cluster.client(away)
+    publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+    publisher.publish("orders", "a", "b")
+    client.ask(TxSelect(), TxSelectOk)
+    client.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    assert client.deliveries() == ["a", "b"]
+    cluster.disk_waits(home, True)
+    segments = {
+        number: bytes(data) for number, data in cluster.hosts[NodeId(home)].segments.items()
+    }
+    client.send(BasicNack(1, False, True), BasicAck(2, False), TxCommit())
+    assert client.deliveries() == ["again: a"]
+    cluster.kill(home)
+    # What was not safe is lost.
+    cluster.hosts[NodeId(home)].segments = {n: bytearray(data) for n, data in segments.items()}
+    cluster.pass_ms(2_500)
+    cluster.disk_waits(home, False)
+    cluster.start(home)
+    cluster.wait_for(lambda: client.has(TxCommitOk))
+    cluster.pass_ms(300)
+    assert client.deliveries() == [], "it has that one"
+    client.take(TxCommitOk)
+    client.send(BasicAck(3, False))
+    client.ask(TxCommit(), TxCommitOk)
+    client.hang_up()
+    passive = QueueDeclare("orders", passive=True)
+    assert publisher.ask(passive, QueueDeclareOk).message_count == 0
 
 
 def test_acknowledged_stays_gone_after_a_failover(scene: Scene) -> None:

@@ -28,6 +28,18 @@ class Consumer:
         return self.appetite
 
 
+class Alike(Consumer):
+    """Counts how often one is compared with another."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Alike.compared += 1
+        return self is other
+
+    __hash__ = Consumer.__hash__
+
+
 class Counted(Consumer):
     """Counts how often somebody asks for its appetite."""
 
@@ -79,6 +91,9 @@ def test_scarce_credit_is_given_to_one_offer_at_a_time() -> None:
     assert made.orders() == []
     made.on_credit_back(ONE, 1, 1)
     assert made.orders() == [CreditOrder(TWO, 1, 1, True, 0)]
+    made.on_credit_back(TWO, 1, 1)
+    made.on_offer(TWO, 1)
+    assert made.orders() == [CreditOrder(TWO, 1, 2, True, 0)], "counted with what came back"
 
 
 def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() -> None:
@@ -91,14 +106,27 @@ def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() ->
     assert made.orders() == []
     made.on_deliver(ONE, 1, list(range(2, share + 1)), [], [b"a"] * (share - 1))
     made.take_parked(share)
-    assert made.orders() == [CreditOrder(ONE, 1, share, False, 0)]
+    assert made.orders() == [CreditOrder(ONE, 1, 2 * share, False, 0)]
+
+
+def test_what_is_on_its_way_when_credit_is_voided_counts_against_the_next() -> None:
+    made = hub(3)
+    made.set_sources([(ONE, 1)])
+    made.one_place = True
+    assert made.orders() == [CreditOrder(ONE, 1, 3, False, 0)]
+    made.add(Consumer(0))
+    assert made.orders() == [CreditOrder(ONE, 1, 3, False, 0)], "the same three"
+    made.on_deliver(ONE, 1, [7, 8, 9], [], [b"a", b"b", b"c"])
+    assert made.orders() == []
+    made.take_parked(3)
+    assert made.orders() == [CreditOrder(ONE, 1, 6, False, 0)]
 
 
 def test_credit_has_an_upper_bound() -> None:
     made = hub(1 << 40)
     orders = made.orders()
     assert orders
-    assert all(order.amount <= credit_window_max for order in orders)
+    assert all(order.through <= credit_window_max for order in orders)
 
 
 def test_a_reign_that_is_over_gets_no_credit_and_delivers_nothing() -> None:
@@ -126,6 +154,23 @@ def test_without_consumers_all_credit_is_void() -> None:
     made.remove(made.consumers[0])
     assert made.reserved() == 0
     assert made.orders() == []
+
+
+def test_a_queue_that_goes_loses_all_its_consumers_in_one_walk() -> None:
+    made: Hub[Alike] = Hub()
+    made.set_sources([(ONE, 1)])
+    consumers = [Alike(200, priority=number % 2) for number in range(1_000)]
+    for consumer in consumers:
+        made.add(consumer)
+    assert made.orders()
+    Alike.compared = 0
+    assert made.clear() == consumers
+    assert Alike.compared == 0, "nobody is looked for"
+    assert not any(consumer.awake for consumer in consumers)
+    assert (made.count, made.ticket, made.ready(), made.reserved()) == (0, 0, [], 0)
+    made.add(consumers[0])
+    assert made.ready() == [consumers[0]]
+    assert not made.ranked
 
 
 def test_consumers_without_appetite_are_not_looked_at_again_until_they_are_woken() -> None:

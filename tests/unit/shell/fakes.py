@@ -1,6 +1,7 @@
 """A node that decides nothing: notes its inputs, and puts into its lanes what a test scripts."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
+from fedq.shell.passes import Writers
+from fedq.shell.sending import Line
 from fedq.shell.turn import Outlets
 
 T = TypeVar("T")
@@ -76,8 +79,10 @@ class FakeNode:
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None = None,
+        certificate_name: str | None = None, line: object = None,
     ) -> None:  # fmt: skip
+        assert isinstance(line, Line)
+        assert line.connection == connection
         self._take("on_connected", connection, address, is_loopback, certificate_name)
 
     def has_opened(self, connection: ConnectionId) -> bool:
@@ -119,6 +124,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
+        #: Whether writing raises.
+        self.fails = False
 
     def outlets(self) -> Outlets:
         """All of them."""
@@ -126,11 +133,16 @@ class Recorder:
             append=self.append,
             drop_segments=lambda segments: self.calls.append(("drop", segments)),
             send=lambda peer, frames: self.calls.append(("send", peer, frames)),
-            write=lambda connection, parts: self.calls.append(("write", connection, parts)),
+            writers=self.writers(),
             close=lambda connection, first: self.calls.append(("close", connection, first)),
             set_reading=lambda connection, on: self.calls.append(("reading", connection, on)),
             propose=self.propose,
+            end_pass=lambda: None,
         )
+
+    def writers(self) -> Writers:
+        """Those of them that write."""
+        return Writers(self.write, self.write_all, self.write_next, self.write_pieces)
 
     def parts_written(self) -> int:
         """How many parts all connections together were given."""
@@ -140,6 +152,28 @@ class Recorder:
 
     def append(self, chunks: list[Chunk]) -> None:
         self.calls.append(("append", chunks))
+
+    def write(self, connection: ConnectionId, parts: list[bytes]) -> None:
+        if self.fails:
+            raise OSError("told to fail")
+        self.calls.append(("write", connection, parts))
+
+    def write_all(self, writes: dict[ConnectionId, list[bytes]]) -> None:
+        for connection, parts in writes.items():
+            self.write(connection, parts)
+
+    def write_next(
+        self, order: deque[ConnectionId], waiting: dict[ConnectionId, list[bytes]], count: int
+    ) -> None:
+        for _ in range(min(count, len(order))):
+            connection = order.popleft()
+            if connection in waiting:
+                self.write(connection, waiting.pop(connection))
+
+    def write_pieces(self, lines: list[Line], pieces: list[bytes], first: int, stop: int) -> None:
+        for line, piece in zip(lines[first:stop], pieces[first:stop], strict=True):
+            if piece:
+                self.write(line.connection, [piece])
 
     def propose(self, command: bytes) -> bool:
         self.calls.append(("propose", command))

@@ -45,7 +45,9 @@ class Served:
             self.node, self.turn.input if in_turns else feed, connections_max, lobby_max
         )
         lanes = Recorder().outlets()
-        self.turn.connect(lanes._replace(set_reading=self.server.set_reading))
+        self.turn.connect(
+            lanes._replace(set_reading=self.server.set_reading, end_pass=self.server.end_pass)
+        )
         self.port = 0
 
     def turns(self) -> list[list[tuple[object, bytes]]]:

@@ -52,9 +52,9 @@ def test_parts_reach_the_client_in_order_whatever_their_size() -> None:
             reader, writer = await asyncio.open_connection(HOST, one.port)
             await until(lambda: one.node.of("on_connected"))
             large = bytes(range(256)) * 1_000
-            one.server.write(C1, [b"a"])
-            one.server.write(C1, [b"b", b"c"])
-            one.server.write(C1, [b"d", large, b"e"])
+            one.server.writers.write(C1, [b"a"])
+            one.server.writers.write(C1, [b"b", b"c"])
+            one.server.writers.write(C1, [b"d", large, b"e"])
             wanted = b"abcd" + large + b"e"
             assert await reader.readexactly(len(wanted)) == wanted
             writer.close()
@@ -70,7 +70,7 @@ def test_a_closed_client_gets_the_reason_though_it_still_sends() -> None:
             one.server.set_reading(C1, False)
             # More than the kernel takes: the server has not read it when it closes.
             writer.write(bytes(4_000_000))
-            one.server.write(C1, [b"close: you are too loud"])
+            one.server.writers.write(C1, [b"close: you are too loud"])
             one.server.close(C1, client_first=False)
             assert await reader.read() == b"close: you are too loud"
             before = len(one.node.of("on_bytes"))
@@ -90,7 +90,7 @@ def test_a_closed_client_that_lingers_is_cut_off(monkeypatch: pytest.MonkeyPatch
             with socket.create_connection((HOST, one.port)):
                 await until(lambda: one.node.of("on_connected"))
                 # More than the buffers take, and nobody reads.
-                one.server.write(C1, [bytes(20_000_000)])
+                one.server.writers.write(C1, [bytes(20_000_000)])
                 one.server.close(C1, client_first=False)
                 await until(lambda: one.node.of("on_disconnected"))
                 assert one.server.connections == 0
@@ -103,7 +103,7 @@ def test_a_client_that_said_goodbye_hangs_up_first() -> None:
         async with served() as one:
             reader, writer = await asyncio.open_connection(HOST, one.port)
             await until(lambda: one.node.of("on_connected"))
-            one.server.write(C1, [b"close-ok"])
+            one.server.writers.write(C1, [b"close-ok"])
             one.server.close(C1, client_first=True)
             assert await reader.readexactly(8) == b"close-ok"
             end = asyncio.ensure_future(reader.read())
@@ -143,7 +143,7 @@ def test_a_client_that_does_not_read_is_reported_and_recovers() -> None:
             reader, writer = await asyncio.open_connection(HOST, one.port)
             await until(lambda: one.node.of("on_connected"))
             size = 30_000_000
-            one.server.write(C1, [bytes(size)])
+            one.server.writers.write(C1, [bytes(size)])
             assert one.node.of("on_writable") == [(C1, False)]
             await reader.readexactly(size)
             await until(lambda: len(one.node.of("on_writable")) == 2)
@@ -333,9 +333,9 @@ def test_clients_that_vanish_at_any_moment_do_no_harm(tmp_path: Path, is_secure:
         async with served(tls=tls if is_secure else None) as one:
 
             def use(connection: ConnectionId, *_: object) -> None:
-                one.server.write(connection, [bytes(300_000)])
+                one.server.writers.write(connection, [bytes(300_000)])
                 one.server.set_reading(connection, connection % 2 == 0)
-                one.server.write(connection, [b"a", b"b"])
+                one.server.writers.write(connection, [b"a", b"b"])
                 one.server.set_reading(connection, True)
                 if connection % 3 == 0:
                     one.server.close(connection, client_first=connection % 2 == 0)
@@ -419,7 +419,7 @@ def test_clients_that_went_leave_nothing_to_a_garbage_collector(
                 )
                 writer.write(b"AMQP")
                 await until(partial(has_heard, one, number))
-                one.server.write(ConnectionId(number), [b"a", b"b"])
+                one.server.writers.write(ConnectionId(number), [b"a", b"b"])
                 if number % 2:
                     one.server.close(ConnectionId(number), client_first=number % 3 == 0)
                 writer.close()

@@ -30,7 +30,7 @@ def test_clients_speak_tls(tmp_path: Path) -> None:
             reader, writer = await asyncio.open_connection(HOST, one.port, ssl=trusting)
             writer.write(b"AMQP")
             await until(lambda: one.node.of("on_bytes"))
-            one.server.write(C1, [b"hello"])
+            one.server.writers.write(C1, [b"hello"])
             one.server.close(C1, client_first=False)
             assert await reader.read() == b"hello"
             await until(lambda: one.node.of("on_disconnected"))

@@ -5,15 +5,13 @@ import logging
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
-from fedq.shell import turn as turn_module
 from fedq.shell.map_machine import MapMachine
+from fedq.shell.sending import Line
 from fedq.shell.turn import Turn
 from tests.unit.shell.fakes import FakeNode, Recorder, run, until
 
@@ -122,12 +120,13 @@ def test_a_full_input_of_an_outlet_waits_until_the_lanes_are_empty() -> None:
             node.out.writes[C1] = [b"second"]
             return True
 
-        def write(connection: ConnectionId, parts: list[bytes]) -> None:
-            if parts == [b"first"]:
+        def write_all(writes: dict[ConnectionId, list[bytes]]) -> None:
+            if writes == {C1: [b"first"]}:
                 turn.input(take)
-            recorder.calls.append(("write", connection, parts))
+            recorder.write_all(writes)
 
-        turn.connect(recorder.outlets()._replace(write=write))
+        writers = recorder.writers()._replace(write_all=write_all)
+        turn.connect(recorder.outlets()._replace(writers=writers))
         node.on("on_bytes", lambda _, __: node.out.writes.update({C1: [b"first"]}))
         turn.input(node.on_bytes, C1, b"")
         await until(lambda: len(recorder.calls) == 2)
@@ -215,7 +214,10 @@ def test_time_passes_by_itself_until_the_stop() -> None:
         driven.turn.stop()
         seen = len(driven.node.inputs)
         driven.turn.input(driven.node.on_bytes, C1, b"late")
-        await asyncio.sleep(0.06)
+        other = Driven()
+        other.turn.start()
+        await until(lambda: len(other.node.of("on_tick")) >= 3)
+        other.turn.stop()
         assert len(driven.node.inputs) == seen
         assert driven.turn.is_stopped
         assert not driven.reasons
@@ -304,61 +306,20 @@ def test_an_outlet_that_raises_stops_the_node(caplog: pytest.LogCaptureFixture) 
     assert "too large" in caplog.text
 
 
-def test_a_fan_out_lets_the_loop_live() -> None:
-    async def scenario() -> None:
-        driven = Driven()
-        connections = [ConnectionId(number) for number in range(1, 5_001)]
-        writes = {connection: [b"m"] for connection in connections}
-        driven.node.on("on_bytes", lambda _, __: driven.node.out.writes.update(writes))
-        driven.turn.input(driven.node.on_bytes, C1, b"")
-        passes: list[int] = []
-        while len(driven.recorder.calls) < len(connections):
-            await asyncio.sleep(0)
-            passes.append(len(driven.recorder.calls))
-        assert [call[1] for call in driven.recorder.calls] == connections
-        steps = [after - before for before, after in zip([0, *passes], passes, strict=False)]
-        assert max(steps) <= turn_module.writes_per_pass_max * 2
-
-    run(scenario())
-
-
-def test_answers_do_not_wait_behind_a_fan_out() -> None:
-    async def scenario() -> None:
-        driven = Driven()
-        many = {ConnectionId(number): [b"m"] for number in range(2, 5_001)}
-        overtaken = ConnectionId(4_000)
-
-        def fan_out(connection: ConnectionId, _: bytes) -> None:
-            out = driven.node.out
-            out.writes = {connection: [b"answer"], **many} if connection == C1 else {}
-            out.urgent = 1
-            if connection == overtaken:
-                out.writes = {connection: [b"answer"]}
-
-        driven.node.on("on_bytes", fan_out)
-        driven.turn.input(driven.node.on_bytes, C1, b"")
-        await asyncio.sleep(0)
-        assert driven.recorder.calls[0] == ("write", C1, [b"answer"])
-        driven.turn.input(driven.node.on_bytes, overtaken, b"")
-        await asyncio.sleep(0)
-        # Its own delivery, which still waited, comes before its answer.
-        mine = [call for call in driven.recorder.calls if call[1] == overtaken]
-        assert mine == [("write", overtaken, [b"m"]), ("write", overtaken, [b"answer"])]
-        assert len(driven.recorder.calls) < len(many)
-        await until(lambda: driven.recorder.parts_written() == len(many) + 2)
-
-    run(scenario())
-
-
-def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first() -> None:
+@pytest.mark.parametrize("as_pieces", [False, True])
+def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first(as_pieces: bool) -> None:
     async def scenario() -> None:
         driven = Driven()
         last = ConnectionId(5_000)
 
         def fan_out(_: ConnectionId, __: bytes) -> None:
-            numbers = range(1, last + 1)
-            driven.node.out.writes.update({ConnectionId(number): [b"m"] for number in numbers})
-            driven.node.out.closes[last] = False
+            connections, out = map(ConnectionId, range(1, last + 1)), driven.node.out
+            if as_pieces:
+                out.fanned_to = [Line(connection) for connection in connections]
+                out.fanned = [b"m"] * last
+            else:
+                out.writes.update({connection: [b"m"] for connection in connections})
+            out.closes[last] = False
 
         driven.node.on("on_bytes", fan_out)
         driven.turn.input(driven.node.on_bytes, C1, b"")
@@ -367,44 +328,6 @@ def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first() -> None:
         assert driven.recorder.calls[closed - 1] == ("write", last, [b"m"])
 
     run(scenario())
-
-
-@given(
-    turns=st.lists(
-        st.lists(st.tuples(st.integers(1, 8), st.binary(min_size=1, max_size=3)), max_size=12),
-        max_size=8,
-    ),
-    urgent=st.lists(st.integers(0, 3), min_size=8, max_size=8),
-)
-@settings(max_examples=40, deadline=None)
-def test_bytes_of_a_connection_keep_their_order(
-    turns: list[list[tuple[int, bytes]]], urgent: list[int]
-) -> None:
-    async def scenario() -> None:
-        driven = Driven()
-        out = driven.node.out
-        for writes, first in zip(turns, urgent, strict=False):
-            for number, data in writes:
-                out.writes.setdefault(ConnectionId(number), []).append(data)
-            out.urgent = min(first, len(out.writes))
-            driven.turn.input(driven.node.on_tick)
-            await asyncio.sleep(0)
-        total = sum(len(writes) for writes in turns)
-        sent: dict[int, bytes] = {}
-        wanted: dict[int, bytes] = {}
-        for writes in turns:
-            for number, data in writes:
-                wanted[number] = wanted.get(number, b"") + data
-        await until(lambda: driven.recorder.parts_written() == total)
-        for _, connection, parts in driven.recorder.calls:
-            assert isinstance(connection, int)
-            assert isinstance(parts, list)
-            sent[connection] = sent.get(connection, b"") + b"".join(parts)
-        assert sent == wanted
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turn_module, "writes_per_pass_max", 2)
-        run(scenario())
 
 
 def test_the_raft_log_drives_the_node_and_stops_with_it() -> None:

@@ -305,8 +305,9 @@ def test_a_node_that_went_is_no_bucket_any_more(router: Router) -> None:
         assert go(router, "hash", str(number)) == Route((WORK,), (), ())
 
 
-def test_the_cache_stays_within_its_weight(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedq.wiring.routes.CACHE_BYTES_MAX", 5_000)
+def test_the_cache_stays_within_its_weight() -> None:
+    router = Router(A, cache_bytes_max=5_000)
+    router.add_exchange(at("fanout"), "fanout")
     router.bind(at("fanout"), WORK, "", None)
     for number in range(500):
         assert go(router, "fanout", str(number)) == Route((WORK,), (), ())

@@ -1,0 +1,86 @@
+"""What a turn wrote for clients goes to their sockets: one send for each of them.
+
+In: parts by connection, singly, all at once, or the next of those that wait; or single pieces.
+Out: bytes on the sockets of clients that are there; for all others nothing. The compiled twin hands
+them to the kernel without going through the client's transport, which costs as much as the rest of
+a short delivery; what the kernel does not take at once, and whatever follows until that is gone,
+goes through the transport as it does here.
+
+Invariants: bytes of one connection keep their order; nothing is written to a line that is not open;
+a socket that fails is left to its transport, which finds out at the next write and reports it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from fedq.core.ids import ConnectionId
+
+#: Parts of more bytes than this are not joined: the copy would cost more than a longer list.
+_JOIN_BYTES_MAX: Final = 64 * 1024
+
+
+class Line:
+    """The way out to one client."""
+
+    __slots__ = ("connection", "descriptor", "is_open", "transport")
+
+    def __init__(self, connection: ConnectionId) -> None:
+        self.connection = connection
+        #: Whether anything may be written; not before `transport` is set, nor once it has closed.
+        self.is_open = False
+        #: The socket of a transport that changes nothing of what it writes; else -1.
+        self.descriptor = -1
+        self.transport: asyncio.Transport
+
+
+class Lines:
+    """All clients' lines."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self, lines: Mapping[ConnectionId, Line]) -> None:
+        """`lines`: a dict, which somebody else keeps."""
+        self._lines = lines
+
+    def write(self, connection: ConnectionId, parts: list[bytes]) -> None:
+        """Sends the parts, of which there is one at least, if the client is still there."""
+        line = self._lines.get(connection)
+        if line is not None and line.is_open:
+            _write(line.transport, parts)
+
+    def write_all(self, writes: dict[ConnectionId, list[bytes]]) -> None:
+        """Sends everybody's parts."""
+        for connection, parts in writes.items():
+            self.write(connection, parts)
+
+    def write_next(
+        self, order: deque[ConnectionId], waiting: dict[ConnectionId, list[bytes]], count: int
+    ) -> None:
+        """Takes so many connections out of an order and sends what waits for them, if it does."""
+        for _ in range(min(count, len(order))):
+            connection = order.popleft()
+            parts = waiting.pop(connection, None)
+            if parts is not None:
+                self.write(connection, parts)
+
+
+def write_pieces(lines: list[Line], pieces: list[bytes], first: int, stop: int) -> None:
+    """Sends each of these clients its piece, unless that is empty, from one place on."""
+    for place in range(first, stop):
+        line = lines[place]
+        if pieces[place] and line.is_open:
+            _write(line.transport, pieces[place : place + 1])
+
+
+def _write(transport: asyncio.Transport, parts: list[bytes]) -> None:
+    if transport.is_closing():
+        # The client has reset the connection, and nobody was told yet.
+        return
+    if len(parts) == 1:
+        transport.write(parts[0])
+    elif sum(map(len, parts)) <= _JOIN_BYTES_MAX:
+        transport.write(b"".join(parts))
+    else:
+        transport.writelines(parts)

@@ -1,0 +1,181 @@
+# cython: boundscheck=False, wraparound=False
+"""The compiled twin of `sending.py`, which says what it is for.
+
+A line is *direct* while its transport has nothing of it: then parts go to the kernel at once. What
+the kernel does not take goes to the transport, and so does what follows, until the transport says
+that it has written everything. The descriptor is the transport's own; it outlives the line, which
+is closed when `connection_lost` is called, and only then is the socket closed.
+"""
+
+from libc.errno cimport EINTR, errno
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+
+cdef extern from *:
+    """
+    #include <string.h>
+    #include <sys/socket.h>
+    #include <sys/uio.h>
+    /* Without it a lost connection is a signal, which Python ignores anyway. */
+    #ifndef MSG_NOSIGNAL
+    #define MSG_NOSIGNAL 0
+    #endif
+    """
+    enum: MSG_DONTWAIT
+    enum: MSG_NOSIGNAL
+    cdef struct iovec:
+        void* iov_base
+        size_t iov_len
+    cdef struct msghdr:
+        iovec* msg_iov
+        size_t msg_iovlen
+    ssize_t send(int, const void*, size_t, int) nogil
+    ssize_t sendmsg(int, const msghdr*, int) nogil
+    void* memset(void*, int, size_t) nogil
+
+cdef enum:
+    #: Of one call; the kernel takes no more (UIO_MAXIOV).
+    PARTS_MAX = 1024
+    JOIN_BYTES_MAX = 64 * 1024
+
+
+cdef class Line:
+    """See the pure twin."""
+
+    # What a fan-out looks at comes first.
+    cdef public int descriptor
+    cdef public bint is_open
+    #: The transport may have bytes that it has not written.
+    cdef bint _is_behind
+    cdef public object transport
+    cdef public object connection
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.descriptor = -1
+
+
+cdef class Lines:
+    """See the pure twin."""
+
+    cdef dict _lines
+
+    def __init__(self, dict lines not None):
+        self._lines = lines
+
+    def write(self, connection, list parts not None):
+        """Sends the parts, of which there is one at least, if the client is still there."""
+        _write(self._lines.get(connection), parts)
+
+    def write_all(self, dict writes not None):
+        """Sends everybody's parts."""
+        cdef list parts
+        for connection, parts in writes.items():
+            _write(self._lines.get(connection), parts)
+
+    def write_next(self, order not None, dict waiting not None, Py_ssize_t count):
+        """Takes so many connections out of an order and sends what waits for them, if it does."""
+        cdef list parts
+        popleft = order.popleft
+        for _ in range(min(count, <Py_ssize_t>len(order))):
+            connection = popleft()
+            parts = waiting.pop(connection, None)
+            if parts is not None:
+                _write(self._lines.get(connection), parts)
+
+
+def write_pieces(list lines not None, list pieces not None, Py_ssize_t first, Py_ssize_t stop):
+    """Sends each of these clients its piece, unless that is empty, from one place on."""
+    cdef Py_ssize_t place
+    cdef Line line
+    cdef bytes piece
+    for place in range(first, min(stop, <Py_ssize_t>len(pieces), <Py_ssize_t>len(lines))):
+        piece, line = pieces[place], lines[place]
+        if not piece or not line.is_open:
+            continue
+        if line.descriptor < 0 or line._is_behind:
+            _write(line, [piece])
+        else:
+            _write_piece(line, piece)
+
+
+cdef int _write(Line line, list parts) except -1:
+    if line is None or not line.is_open:
+        return 0
+    if line.descriptor < 0 or line._is_behind:
+        if line.transport.is_closing():
+            # The client has reset the connection, and nobody was told yet.
+            return 0
+        if line.descriptor < 0 or line.transport.get_write_buffer_size():
+            return _write_through(line.transport, parts)
+        line._is_behind = False
+    return _write_piece(line, parts[0]) if len(parts) == 1 else _write_parts(line, parts)
+
+
+cdef int _write_piece(Line line, bytes piece) except -1:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(piece)
+    cdef ssize_t sent = _send(line.descriptor, PyBytes_AS_STRING(piece), size)
+    if sent != size:
+        line._is_behind = True
+        line.transport.write(piece[max(sent, 0):])
+    return 0
+
+
+cdef int _write_through(transport, list parts) except -1:
+    cdef bytes part
+    cdef Py_ssize_t size = 0
+    for part in parts:
+        size += PyBytes_GET_SIZE(part)
+    if len(parts) == 1 or size > JOIN_BYTES_MAX:
+        transport.writelines(parts)
+    else:
+        transport.write(b"".join(parts))
+    return 0
+
+
+cdef int _write_parts(Line line, list parts) except -1:
+    """Many parts: as few calls of the kernel as can be, and the rest to the transport."""
+    cdef iovec vectors[PARTS_MAX]
+    cdef bytes part
+    cdef Py_ssize_t done = 0, count = len(parts), index, size
+    cdef ssize_t sent
+    while done < count:
+        size = 0
+        for index in range(min(count - done, <Py_ssize_t>PARTS_MAX)):
+            part = parts[done + index]
+            vectors[index].iov_base = PyBytes_AS_STRING(part)
+            vectors[index].iov_len = PyBytes_GET_SIZE(part)
+            size += PyBytes_GET_SIZE(part)
+        index = min(count - done, <Py_ssize_t>PARTS_MAX)
+        sent = _send_vectors(line.descriptor, vectors, index)
+        if sent == size:
+            done += index
+            continue
+        sent = max(sent, 0)
+        while sent >= PyBytes_GET_SIZE(<bytes>parts[done]):
+            sent -= PyBytes_GET_SIZE(<bytes>parts[done])
+            done += 1
+        line._is_behind = True
+        line.transport.writelines([(<bytes>parts[done])[sent:], *parts[done + 1:]])
+        return 0
+    return 0
+
+
+cdef ssize_t _send(int descriptor, const char* data, Py_ssize_t size) noexcept:
+    """How many bytes the kernel took; -1: none, for whatever reason."""
+    cdef ssize_t sent
+    while True:
+        sent = send(descriptor, data, size, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if sent >= 0 or errno != EINTR:
+            return sent
+
+
+cdef ssize_t _send_vectors(int descriptor, iovec* vectors, Py_ssize_t count) noexcept:
+    cdef msghdr message
+    cdef ssize_t sent
+    memset(&message, 0, sizeof(msghdr))
+    message.msg_iov, message.msg_iovlen = vectors, count
+    while True:
+        sent = sendmsg(descriptor, &message, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if sent >= 0 or errno != EINTR:
+            return sent
