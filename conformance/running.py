@@ -21,7 +21,7 @@ from conformance.engine import Engine
 from conformance.sources import checksum
 from conformance.suites import Suite
 from conformance.targets import Target, is_free
-from tests.integration.harness import LOOPBACK, free_ports
+from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.waiting import until
 
 HERE: Final = Path(__file__).resolve().parent

@@ -19,7 +19,8 @@ from fedq.core.ids import NodeId
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import CertificateFiles
 from loadtests.macro.brokers import RabbitBroker, RabbitNode
-from tests.integration.harness import LOOPBACK, Cluster, NodeProcess, free_ports
+from tests.integration.harness import Cluster, NodeProcess
+from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.waiting import until
 
 STANDARD_PORT: Final = 5672

@@ -19,7 +19,8 @@ from typing import Protocol, Self
 
 import psutil  # type: ignore[import-untyped]
 
-from tests.integration.harness import Cluster, free_ports, serves
+from tests.integration.harness import Cluster, serves
+from tests.integration.ports import free_ports
 from tests.integration.stock import Address
 from tests.integration.waiting import until
 

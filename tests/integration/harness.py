@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -20,32 +19,15 @@ from typing import Any, Self
 
 import yaml
 
+from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.stock import Address, connect, pika
 from tests.integration.waiting import TooLateError, deadline, until
 
 ROOT = Path(__file__).resolve().parents[2]
-LOOPBACK = "127.0.0.1"
-#: Below the range from which the kernel draws the ports of clients: a restarted node gets its own.
-PORTS = range(20_000, 32_000)
 LOG_LINES_SHOWN = 40
 START_S = 30.0
 #: Clusters whose logs belong into the report of a failed test, until somebody takes them out.
 watched: list["Cluster"] = []
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now."""
-    found: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind((LOOPBACK, port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise OSError(f"fewer than {count} free ports in {PORTS}")
 
 
 def environment() -> dict[str, str]:

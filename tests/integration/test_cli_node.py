@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.harness import LOOPBACK, environment, free_ports
+from tests.integration.harness import environment
+from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.stock import Address, connect
 from tests.integration.waiting import until
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +69,13 @@ class Up:
 
     def nodes(self) -> dict[str, psutil.Process]:
         """Its node processes that live, by name."""
-        children = psutil.Process(self.process.pid).children()
-        return {Path(one.cmdline()[-1]).parent.name: one for one in children if one.is_running()}
+        found: dict[str, psutil.Process] = {}
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                # One that has ended and is not waited for yet has no command line any more.
+                if line := child.cmdline():
+                    found[Path(line[-1]).parent.name] = child
+        return found
 
     def addresses(self) -> dict[str, str]:
         """The AMQP URL each node had when it was last ready."""

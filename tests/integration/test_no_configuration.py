@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.harness import LOOPBACK, environment, serves
+from tests.integration.harness import environment, serves
+from tests.integration.ports import LOOPBACK
 from tests.integration.stock import PERSISTENT, Address, connect
 from tests.integration.waiting import until
 

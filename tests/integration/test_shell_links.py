@@ -23,7 +23,8 @@ from fedq.shell.node_config import CertificateFiles
 from fedq.shell.peer_client import PeerClient, refuses_connections
 from fedq.shell.peer_codec import encode_frame, encode_welcome
 from fedq.shell.peer_server import PeerServer, PeerSink
-from tests.integration.harness import ROOT, environment, free_ports
+from tests.integration.harness import ROOT, environment
+from tests.integration.ports import free_ports
 from tests.unit.shell.fakes import FakeNode, run, until
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")

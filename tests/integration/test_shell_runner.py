@@ -23,7 +23,8 @@ from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.config_file import load
 from fedq.shell.node_config import CertificateFiles, ConfigError
 from fedq.shell.runner import NodeRunner
-from tests.integration.harness import environment, free_ports
+from tests.integration.harness import environment
+from tests.integration.ports import free_ports
 from tests.integration.stock import pika
 from tests.integration.waiting import deadline, until
 from tests.unit.shell.fakes import run

@@ -16,7 +16,8 @@ from fedq.shell.certificates import (
     make_node_certificate,
 )
 from fedq.shell.node_config import CertificateFiles
-from tests.integration.harness import LOOPBACK, Cluster, free_ports
+from tests.integration.harness import Cluster
+from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.stock import Address, connect, pika
 from tests.integration.wire import HEADER
 
