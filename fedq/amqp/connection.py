@@ -64,7 +64,8 @@ from fedq.amqp.methods import (
 from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError
 from fedq.amqp.publishes import Publish, PublishRun, add_publish, take_publishes
 from fedq.amqp.settlements import Settle, take_settles
-from fedq.amqp.values import FieldTable, cut_short_string
+from fedq.amqp.strings import cut_short_string
+from fedq.amqp.values import FieldTable
 from fedq.core import limits
 from fedq.core.errors import (
     CHANNEL_ERROR,

@@ -9,13 +9,8 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from fedq.amqp.values import (
-    FieldTable,
-    TableValue,
-    decode_table,
-    encode_short_string,
-    encode_table,
-)
+from fedq.amqp.strings import encode_short_string
+from fedq.amqp.values import FieldTable, TableValue, decode_table, encode_table
 from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionViolation
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,

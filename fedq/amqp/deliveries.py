@@ -17,7 +17,7 @@ from collections.abc import Container, Sequence
 from typing import Final
 
 from fedq.amqp.content import body_frames, content_frames
-from fedq.amqp.values import encode_short_string
+from fedq.amqp.strings import encode_short_string
 from fedq.core.message import HEAD_SIZE, split
 
 _method_head: Final = struct.Struct(">BHII")

@@ -15,7 +15,7 @@ from libc.string cimport memcpy
 
 from fedq.core.octets cimport read_u16, read_u32, write_u16, write_u32, write_u64
 
-from fedq.amqp.values import encode_short_string
+from fedq.amqp.strings import encode_short_string
 
 cdef enum:
     METHOD = 1

@@ -8,7 +8,7 @@ import struct
 from typing import Final
 
 from fedq.amqp.content import content_frames
-from fedq.amqp.values import cut_short_string, encode_short_string
+from fedq.amqp.strings import cut_short_string, encode_short_string
 from fedq.core.message import split
 
 _get_ok_head: Final = struct.Struct(">BHIIQB")

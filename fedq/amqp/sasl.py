@@ -9,7 +9,8 @@ frame; nothing here raises, since a malformed answer is just a failed login.
 
 from typing import Final
 
-from fedq.amqp.values import decode_table, encode_long_string
+from fedq.amqp.strings import encode_long_string
+from fedq.amqp.values import decode_table
 from fedq.core.errors import ConnectionViolation
 
 PLAIN: Final = "PLAIN"

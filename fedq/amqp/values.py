@@ -1,4 +1,4 @@
-"""Strings and field tables: bytes to Python values and back (AMQP 0-9-1 clause 4.2.5).
+"""Field tables: bytes to Python values and back (AMQP 0-9-1 clause 4.2.5).
 
 The types of field values are RabbitMQ's. What a decoded value is in Python:
 
@@ -18,8 +18,13 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final, TypeAlias
 
+from fedq.amqp.strings import (
+    decode_short_string,
+    encode_long_string,
+    encode_short_string,
+    malformed,
+)
 from fedq.core import limits
-from fedq.core.errors import SYNTAX_ERROR, ConnectionViolation
 
 TableValue: TypeAlias = (
     "bool | int | float | Decimal | str | bytes | list[TableValue] | dict[str, TableValue] | None"
@@ -62,54 +67,6 @@ _FIXED: Final[dict[int, struct.Struct]] = {
 }  # fmt: skip
 
 
-def _malformed(what: str) -> ConnectionViolation:
-    return ConnectionViolation(SYNTAX_ERROR, f"{what}; send well-formed arguments")
-
-
-# --- strings --------------------------------------------------------------------------------------
-
-
-def encode_short_string(text: str) -> bytes:
-    """Length octet and UTF-8; `ValueError` beyond 255 bytes. Surrogates stand for odd bytes."""
-    data = text.encode("utf-8", "surrogateescape")
-    if len(data) > limits.name_bytes_max:
-        raise ValueError(f"a short string of {len(data)} bytes: at most {limits.name_bytes_max}")
-    return b"%c%b" % (len(data), data)
-
-
-def decode_short_string(data: bytes, at: int) -> tuple[str, int]:
-    """A short string, which must be UTF-8: names travel on in JSON and protobuf."""
-    if at >= len(data):
-        raise _malformed("a short string is missing")
-    end = at + 1 + data[at]
-    if end > len(data):
-        raise _malformed("a short string is longer than what holds it")
-    try:
-        return data[at + 1 : end].decode(), end
-    except UnicodeDecodeError:
-        raise _malformed("a short string is not UTF-8") from None
-
-
-def cut_short_string(text: str) -> str:
-    """The text, shortened to what a short string can hold; for sentences, not for names."""
-    return text.encode("utf-8", "replace")[: limits.name_bytes_max].decode("utf-8", "ignore")
-
-
-def encode_long_string(data: bytes) -> bytes:
-    """Four length octets and the bytes."""
-    return _U32.pack(len(data)) + data
-
-
-def decode_long_string(data: bytes, at: int) -> tuple[bytes, int]:
-    """The bytes of a long string."""
-    if at + 4 > len(data):
-        raise _malformed("a long string is missing")
-    end = at + 4 + _U32.unpack_from(data, at)[0]
-    if end > len(data):
-        raise _malformed("a long string is longer than what holds it")
-    return data[at + 4 : end], end
-
-
 # --- tables, decoding -----------------------------------------------------------------------------
 
 
@@ -118,7 +75,7 @@ def decode_table(data: bytes, at: int = 0) -> tuple[FieldTable, int]:
     try:
         return _decode_table(data, at, len(data), 1)
     except (struct.error, IndexError):
-        raise _malformed("a field table ends too early") from None
+        raise malformed("a field table ends too early") from None
 
 
 def decode_encoded_table(data: bytes, at: int) -> dict[str, TableValue]:
@@ -137,13 +94,13 @@ def _span(data: bytes, at: int, limit: int) -> tuple[int, int]:
     start = at + 4
     end = start + int(_U32.unpack_from(data, at)[0])
     if end > limit:
-        raise _malformed("a field is longer than the table that holds it")
+        raise malformed("a field is longer than the table that holds it")
     return start, end
 
 
 def _deeper(depth: int) -> None:
     if depth > limits.table_depth_max:
-        raise _malformed(f"a field table is nested deeper than {limits.table_depth_max} levels")
+        raise malformed(f"a field table is nested deeper than {limits.table_depth_max} levels")
 
 
 def _decode_table(data: bytes, at: int, limit: int, depth: int) -> tuple[FieldTable, int]:
@@ -154,7 +111,7 @@ def _decode_table(data: bytes, at: int, limit: int, depth: int) -> tuple[FieldTa
         name, at = decode_short_string(data, at)
         table[name], at = _decode_value(data, at, end, depth)
     if at != end:
-        raise _malformed("a field table does not end where its length says")
+        raise malformed("a field table does not end where its length says")
     return table, end
 
 
@@ -166,7 +123,7 @@ def _decode_array(data: bytes, at: int, limit: int, depth: int) -> tuple[list[Ta
         value, at = _decode_value(data, at, end, depth)
         values.append(value)
     if at != end:
-        raise _malformed("a field array does not end where its length says")
+        raise malformed("a field array does not end where its length says")
     return values, end
 
 
@@ -198,7 +155,7 @@ def _decode_value(data: bytes, at: int, limit: int, depth: int) -> tuple[TableVa
         return data[start:end], end
     if letter == 0x44:  # D
         return _decimal(data[at], _I32.unpack_from(data, at + 1)[0]), at + 5
-    raise _malformed(f"field type 0x{letter:02x} is unknown")
+    raise malformed(f"field type 0x{letter:02x} is unknown")
 
 
 def _decimal(scale: int, unscaled: int) -> Decimal:

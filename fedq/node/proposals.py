@@ -14,7 +14,13 @@ from typing import TypeAlias
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.limits import commands_in_flight_max
 from fedq.node.state import NodeState
-from fedq.wiring.operations import Operation, encode_command, fitting
+from fedq.wiring.operations import (
+    Operation,
+    command_of,
+    encode_command,
+    encode_operation,
+    fitting,
+)
 from fedq.wiring.state import Ok
 
 Result: TypeAlias = Ok | Refused
@@ -46,7 +52,8 @@ class Proposals:
     def __init__(self, state: NodeState) -> None:
         self.state = state
         self._last = 0
-        self._gathered: list[tuple[Operation, Answer | None]] = []
+        #: Encoded operations.
+        self._gathered: list[tuple[bytes, Answer | None]] = []
         self._sent: dict[str, _Sent] = {}
 
     def ask(self, operation: Operation, answer: Answer | None = None) -> None:
@@ -54,10 +61,11 @@ class Proposals:
         if answer is not None and len(self._sent) >= commands_in_flight_max:
             answer(GAVE_UP)
             return
-        if answer is not None and not fitting([operation]):
+        encoded = encode_operation(operation)
+        if answer is not None and not fitting([encoded]):
             answer(Refused(RESOURCE_ERROR, TOO_LARGE))
             return
-        self._gathered.append((operation, answer))
+        self._gathered.append((encoded, answer))
 
     def ask_together(self, operations: list[Operation]) -> None:
         """Proposes operations that take effect in one commit, or not at all."""
@@ -70,10 +78,10 @@ class Proposals:
             return
         self._gathered = []
         while gathered:
-            count = fitting([operation for operation, _ in gathered])
+            count = fitting([encoded for encoded, _ in gathered])
             now, gathered = gathered[:count], gathered[count:]
             request = self._next_request()
-            command = encode_command(request, [operation for operation, _ in now])
+            command = command_of(request, [encoded for encoded, _ in now])
             state.out.proposals.append(command)
             answers = [answer for _, answer in now]
             if any(answer is not None for answer in answers):

@@ -34,6 +34,7 @@ from fedq.wiring.operations import (
 from fedq.wiring.operations_access import AccessOperation
 from fedq.wiring.state import (
     DEFAULT_VHOST,
+    TABLES,
     AccessChange,
     Change,
     EraChanged,
@@ -102,7 +103,7 @@ class ClusterMap(MapState):
     def restore(self, data: bytes) -> None:
         """Replaces the whole map. ValueError if `data` is no intact snapshot: nothing changes."""
         state, self._remembered = snapshot.decode(data, self.objects_max)
-        for name in MapState.__slots__:
+        for name in TABLES:
             setattr(self, name, getattr(state, name))
         self.members_version = self.fragments_version = self.access_version = self.version
 

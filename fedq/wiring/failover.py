@@ -32,7 +32,14 @@ from typing import Final
 from fedq.core.ids import NodeId
 from fedq.wiring.balance import balance
 from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import JoinEra, MemberDown, NewEra, Operation, fitting
+from fedq.wiring.operations import (
+    JoinEra,
+    MemberDown,
+    NewEra,
+    Operation,
+    encode_operation,
+    fitting,
+)
 from fedq.wiring.repairs import Repairs, Shortages
 from fedq.wiring.view import View
 
@@ -121,7 +128,7 @@ def decide(
             cluster, now_ms, memory, View(cluster, suspects, unproven, unheard)
         )
         memory.note_scan(seen, fragments_version, now_ms, wake_ms)
-    count = fitting(memory.plan)
+    count = fitting(encode_operation(operation) for operation in memory.plan)
     operations, memory.plan = memory.plan[:count], memory.plan[count:]
     return operations
 

@@ -16,11 +16,6 @@ Check: TypeAlias = Callable[[object], object]
 _NUMBER_MAX: Final = 1 << 60
 
 
-def text(value: object) -> str:
-    """A name or the like, up to the length of a short string."""
-    return bounded(limits.name_bytes_max)(value)
-
-
 def bounded(most: int) -> Callable[[object], str]:
     """A text of at most so many bytes."""
 
@@ -32,6 +27,10 @@ def bounded(most: int) -> Callable[[object], str]:
         return value
 
     return check
+
+
+#: A name or the like, up to the length of a short string.
+text: Final = bounded(limits.name_bytes_max)
 
 
 def name(value: object) -> str:

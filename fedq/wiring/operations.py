@@ -9,7 +9,7 @@ field of a decoded operation has its type and is within its limit, so that apply
 The form is for ever: a field is never renamed, and a new meaning is a new operation or version.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -332,7 +332,8 @@ class Command:
     operations: tuple[Operation, ...]
 
 
-def _encode(operation: Operation) -> bytes:
+def encode_operation(operation: Operation) -> bytes:
+    """One operation, as commands carry it. ValueError for a name that is not UTF-8."""
     name = _NAMES[type(operation)]
     form: dict[str, object] = {"op": name}
     for field in _FORMS[name][1]:
@@ -345,28 +346,33 @@ def _encode(operation: Operation) -> bytes:
 
 def encode_command(request: str, operations: Sequence[Operation]) -> bytes:
     """One command. Raises ValueError if it breaks a limit: `fitting` says how much goes in."""
+    return command_of(request, [encode_operation(operation) for operation in operations])
+
+
+def command_of(request: str, encoded: Sequence[bytes]) -> bytes:
+    """One command of encoded operations; raises ValueError as `encode_command` does."""
     data = b'{"v":%d,"id":%b,"ops":[%b]}' % (
         COMMAND_VERSION,
         orjson.dumps(request),
-        b",".join([_encode(operation) for operation in operations]),
+        b",".join(encoded),
     )
-    if not 0 < len(operations) <= limits.operations_per_command_max:
+    if not 0 < len(encoded) <= limits.operations_per_command_max:
         raise ValueError(f"a command holds 1 to {limits.operations_per_command_max} operations")
     if len(data) > limits.command_bytes_max:
         raise ValueError(f"a command takes at most {limits.command_bytes_max} bytes")
     return data
 
 
-def fitting(operations: Sequence[Operation]) -> int:
-    """How many of the first operations fit into one command (0: not even the first one)."""
+def fitting(encoded: Iterable[bytes]) -> int:
+    """How many of the first encoded operations fit into one command (0: not even the first one)."""
     room = limits.command_bytes_max - _ENVELOPE_BYTES
-    for count, operation in enumerate(operations):
-        if count == limits.operations_per_command_max:
-            return count
-        room -= len(_encode(operation)) + 1
-        if room < 0:
-            return count
-    return len(operations)
+    count = 0
+    for one in encoded:
+        room -= len(one) + 1
+        if room < 0 or count == limits.operations_per_command_max:
+            break
+        count += 1
+    return count
 
 
 def decode_command(data: bytes) -> Command:

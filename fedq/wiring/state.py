@@ -273,14 +273,18 @@ class Ok:
     value: int = 0
 
 
+#: The attributes that make up a map.
+TABLES: Final = (
+    "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims", "era",
+    "era_number", "exchanges", "fragments", "grants", "members", "next_fragment",
+    "objects_max", "queues", "seeded", "users", "version", "vhosts",
+)  # fmt: skip
+
+
 class MapState:
     """The tables of the cluster map. Read freely; only `ClusterMap.apply` and `restore` write."""
 
-    __slots__ = (
-        "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims", "era",
-        "era_number", "exchanges", "fragments", "grants", "members", "next_fragment",
-        "objects_max", "queues", "seeded", "users", "version", "vhosts",
-    )  # fmt: skip
+    __slots__ = TABLES
 
     def __init__(self, objects_max: int = limits.map_objects_max) -> None:
         """`objects_max` must be the same on every node."""

@@ -9,7 +9,7 @@ import struct
 from typing import Final
 
 from fedq.amqp.content import decode_properties
-from fedq.amqp.values import decode_short_string
+from fedq.amqp.strings import decode_short_string
 
 _SIZES: Final = {
     "b": ">b", "B": ">B", "s": ">h", "u": ">H", "I": ">i", "i": ">I", "l": ">q", "L": ">q",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedq.amqp.content import NO_PROPERTIES, encode_properties
 from fedq.amqp.methods import BasicDeliver
-from fedq.amqp.values import encode_short_string
+from fedq.amqp.strings import encode_short_string
 from fedq.core.message import encode, make_route, route_of
 from tests.twins import KINDS, pairs, twin
 from tests.unit.amqp.wire import contents_of

@@ -13,7 +13,7 @@ from fedq.amqp.deliveries import (
 )
 from fedq.amqp.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReturn
 from fedq.amqp.rare_contents import append_get_ok, return_frames
-from fedq.amqp.values import encode_short_string
+from fedq.amqp.strings import encode_short_string
 from fedq.core.message import encode, make_route
 from tests.unit.amqp.wire import Content, contents_of, frames_of
 

@@ -4,18 +4,14 @@ from decimal import Decimal
 
 import pytest
 
-from fedq.amqp.values import (
-    FieldTable,
-    TableValue,
-    Timestamp,
+from fedq.amqp.strings import (
     cut_short_string,
     decode_long_string,
     decode_short_string,
-    decode_table,
     encode_long_string,
     encode_short_string,
-    encode_table,
 )
+from fedq.amqp.values import FieldTable, TableValue, Timestamp, decode_table, encode_table
 from fedq.core import limits
 from fedq.core.errors import SYNTAX_ERROR, ConnectionViolation
 

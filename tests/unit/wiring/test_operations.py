@@ -22,6 +22,7 @@ from fedq.wiring.operations import (
     Unbind,
     decode_command,
     encode_command,
+    encode_operation,
     fitting,
 )
 from tests.unit.wiring.maps import bind, down, exchange, queue, up
@@ -135,8 +136,8 @@ def test_a_command_beyond_the_limits_is_not_made() -> None:
 
 def test_what_fits_can_be_sent() -> None:
     big = [queue("q" * 250, arguments='{"x":"' + "y" * 1_000 + '"}')] * 100
-    count = fitting(big)
+    count = fitting(encode_operation(each) for each in big)
     assert 20 < count < 100
     decode_command(encode_command("r" * 128, big[:count]))
-    assert fitting([NewEra()] * 500) == limits.operations_per_command_max
+    assert fitting([encode_operation(NewEra())] * 500) == limits.operations_per_command_max
     assert fitting([]) == 0
