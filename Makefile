@@ -20,7 +20,7 @@ CODE := fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/machines.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help setup check test unit pure integration celery differential sim conformance fuzz bench micro cost demo demo-celery protos format clean
+.PHONY: help setup check test unit pure integration celery differential sim conformance attacks fuzz bench micro cost demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -55,7 +55,7 @@ test: check unit ## Everything the CI runs.
 
 unit: setup ## Tests that start no processes.
 	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
-	    --ignore=tests/differential $(ARGS)
+	    --ignore=tests/differential --ignore=tests/attacks $(ARGS)
 
 pure: setup ## What is compiled is tried again from its Python sources.
 	@if find fedq -name '*.so' | grep -q .; then \
@@ -63,7 +63,7 @@ pure: setup ## What is compiled is tried again from its Python sources.
 	        tests/unit/node tests/unit/proxy tests/scripts tests/property $(ARGS); fi
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration tests/differential \
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration tests/differential tests/attacks \
 	    --ignore-glob='*test_celery*' $(ARGS)
 
 celery: setup ## Celery's workers and clients on one node and on three.
@@ -77,6 +77,9 @@ sim: setup ## SEEDS histories of a whole simulated cluster.
 
 conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
 	$(BIN)/python -m conformance --write $(ARGS)
+
+attacks: setup ## Hostile scripts against real nodes, with what another client noticed.
+	$(BIN)/python -m tests.attacks $(ARGS)
 
 fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary atheris --editable '.[fuzz]'
