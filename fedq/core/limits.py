@@ -100,6 +100,9 @@ fan_out_per_turn_max: Final = 10_000
 fan_out_bytes_per_delivery: Final = KIB
 copy_chunk_bytes_max: Final = 256 * KIB
 copy_chunks_in_flight_max: Final = 4
+#: A new copy that was seen to be so close behind its primary, in milliseconds, is waited for by
+#: commits until it has caught up: confirms of that fragment take so much longer, once.
+copy_behind_ms_max: Final = 250
 node_memory_bytes_max: Final = 4 * 1024 * MIB
 
 assert handshake_frame_bytes_max <= frame_bytes_max

@@ -5,8 +5,11 @@ and acknowledgements, the copies the cluster map names (`set_copies`). Outputs: 
 backup in `sends`, and the `commit` mark.
 
 The commit rule: an event is committed when this node (`local`) and every *required* backup hold
-it. Required are the in-sync backups of the map and those whose joining has been proposed and is
-not decided (so nothing is confirmed without them that the map may at that moment be counting on).
+it. Required are the in-sync backups of the map, those whose joining has been proposed and is not
+decided (so nothing is confirmed without them that the map may at that moment be counting on), and
+those that are *awaited*: a backup may join when it has acknowledged all that is committed, which
+it never has where events follow on each other faster than acknowledgements come back. So commits
+wait for one that is seen to be close behind, until it has caught up and is proposed.
 
 A backup's progress:
 
@@ -27,7 +30,11 @@ from typing import Protocol
 
 from fedq.core.batches import cut
 from fedq.core.ids import FragmentId, NodeId, Origin
-from fedq.core.limits import copy_chunk_bytes_max, copy_chunks_in_flight_max
+from fedq.core.limits import (
+    copy_behind_ms_max,
+    copy_chunk_bytes_max,
+    copy_chunks_in_flight_max,
+)
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
 from fedq.core.ranges import Range, from_ranges, to_ranges
 from fedq.journal.records import NOTES_THAT_CHANGE, encode_copy, encode_with_notes
@@ -59,8 +66,8 @@ class Records(Protocol):
 class Progress:
     """What the primary knows of one backup."""
 
-    __slots__ = ("acked", "chunk_acked", "chunk_sent", "done_sent", "missing", "moved_ms", "noted",
-                 "sent", "state")  # fmt: skip
+    __slots__ = ("acked", "chunk_acked", "chunk_sent", "done_sent", "mark", "mark_ms", "missing",
+                 "moved_ms", "noted", "sent", "state")  # fmt: skip
 
     def __init__(self, state: int, base: int, now_ms: int) -> None:
         self.state = state
@@ -76,13 +83,16 @@ class Progress:
         self.done_sent = False
         #: When it last moved, or began to owe something.
         self.moved_ms = now_ms
+        #: What was committed at that time: says how far behind it is, once it has that.
+        self.mark = 0
+        self.mark_ms = now_ms
 
 
 class PrimaryReplication:
     """The replication of one fragment in one reign. See the module's docstring."""
 
-    __slots__ = ("_chunk_bytes_max", "backups", "commit", "epoch", "fragment_id", "in_sync",
-                 "joining", "local", "reign", "sends")  # fmt: skip
+    __slots__ = ("_chunk_bytes_max", "awaited", "backups", "commit", "epoch", "fragment_id",
+                 "in_sync", "joining", "local", "reign", "sends")  # fmt: skip
 
     def __init__(
         self, fragment_id: FragmentId, reign: int, base: int,
@@ -99,6 +109,8 @@ class PrimaryReplication:
         #: Backups whose entry into the in-sync set has been proposed at this epoch, and may have
         #: been decided. They are required until the epoch changes, which voids the proposal.
         self.joining: dict[NodeId, None] = {}
+        #: Backups that are close behind, and about to be proposed.
+        self.awaited: dict[NodeId, None] = {}
         self.local = base
         #: Nothing is known to be committed before every required backup has said what it holds.
         self.commit = base - 1
@@ -119,6 +131,7 @@ class PrimaryReplication:
         if epoch != self.epoch:
             self.epoch = epoch
             self.joining = {}
+            self.awaited = {}
         wanted = dict.fromkeys(backups)
         for node in list(self.backups):
             if node not in wanted:
@@ -133,6 +146,7 @@ class PrimaryReplication:
         """The link to the backup starts anew: it has to say again what it holds."""
         if node in self.backups:
             self.sends.pop(node, None)
+            self.awaited.pop(node, None)
             self.backups[node] = Progress(WAITING, 0, now_ms)
 
     def on_records(self, records: Sequence[Records], now_ms: int) -> None:
@@ -183,6 +197,7 @@ class PrimaryReplication:
         ]
         dropped = to_ranges(position for position in theirs if position not in messages)
         self.backups[node] = progress
+        self.awaited.pop(node, None)
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)
         self._send(node, CopyStart(self.fragment_id, self.reign, copy, last, dropped, known))
 
@@ -211,10 +226,19 @@ class PrimaryReplication:
             if progress.chunk_acked < progress.chunk_sent:
                 return False
             progress.state = STREAMING
+            progress.mark, progress.mark_ms = self.commit, now_ms
         if progress.state != STREAMING:
             return True
         progress.acked = max(progress.acked, through)
+        if progress.acked >= progress.mark and node not in (*self.in_sync, *self.joining):
+            self._look_how_far_behind(node, progress, now_ms)
         return self._raise_commit()
+
+    def _look_how_far_behind(self, node: NodeId, progress: Progress, now_ms: int) -> None:
+        """It has what was committed at its mark."""
+        if now_ms - progress.mark_ms <= copy_behind_ms_max:
+            self.awaited[node] = None
+        progress.mark, progress.mark_ms = self.commit, now_ms
 
     def follows(self, node: NodeId) -> bool:
         """Whether a backup has everything but what it has not acknowledged yet."""
@@ -233,6 +257,7 @@ class PrimaryReplication:
 
     def propose_joining(self, node: NodeId) -> None:
         """From now on commits need this backup too, until the map has decided."""
+        self.awaited.pop(node, None)
         self.joining[node] = None
 
     def end_joining(self, node: NodeId) -> None:
@@ -252,7 +277,7 @@ class PrimaryReplication:
         """Required backups that owe something and have not moved for `stall_ms`."""
         return [
             node
-            for node in (*self.in_sync, *self.joining)
+            for node in (*self.in_sync, *self.joining, *self.awaited)
             if (progress := self.backups.get(node)) is not None
             and (progress.state != STREAMING or progress.acked < progress.sent)
             and now_ms - progress.moved_ms >= stall_ms
@@ -295,7 +320,7 @@ class PrimaryReplication:
 
     def _raise_commit(self) -> bool:
         mark = self.local
-        for node in (*self.in_sync, *self.joining):
+        for node in (*self.in_sync, *self.joining, *self.awaited):
             progress = self.backups.get(node)
             if progress is not None and progress.acked < mark:
                 mark = progress.acked
@@ -306,6 +331,7 @@ class PrimaryReplication:
 
     def _forget(self, node: NodeId) -> None:
         del self.backups[node]
+        self.awaited.pop(node, None)
         self.sends.pop(node, None)
 
     def _send(self, node: NodeId, message: Send) -> None:

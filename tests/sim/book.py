@@ -22,6 +22,8 @@ from tests.sim.world import MS
 LATE_US = 400 * MS
 #: Within this time the end of a delivery is committed, unless a disk is slow for once.
 COMMITTED_US, SLOWLY_COMMITTED_US = 200 * MS, 800 * MS
+#: Where frames are lost: within this time a backup has it, or is in sync no more.
+BADLY_COMMITTED_US = 2_500 * MS
 #: How long before a delivery something must have been so, for the node that decides to know it.
 KNOWN_US = 500 * MS
 
@@ -39,7 +41,7 @@ class Book:
         #: Frames come in order and are never lost: what should take milliseconds does.
         self.good_network = good_network
         self.registry = Registry(ledger, good_network)
-        self.committed_us = COMMITTED_US
+        self.committed_us = COMMITTED_US if good_network else BADLY_COMMITTED_US
         #: In this run processes die, and no living one is taken for dead.
         self.only_kills = False
         #: Clients dropped connections: deliveries may have been missed.
@@ -219,10 +221,11 @@ class Book:
         # A failover may lose the returns that were not committed, or the burial after the last;
         # and what the consumers of a dead primary's node held comes back uncounted.
         began = self.ledger.faults_begun
-        # It came back at some time before it was seen again.
+        # It came back at some time before it was seen again, and was handed out at some time before
+        # it was seen: the node that did so may be dead by then.
         backs_us = [*seen, self.world.now_us][1:]
         lost = sum(
-            self.ledger.struck(at_us, back_us + self.committed_us)
+            self.ledger.struck(at_us - LATE_US, back_us + self.committed_us)
             for at_us, back_us in zip(seen, backs_us, strict=True)
         )
         doubt = lost + began(letter.sent_us, self.world.now_us)

@@ -83,6 +83,9 @@ class Copy:
     dropped: bool = False
     #: A purge has taken it: like an acknowledgement, that may be lost in a failure.
     purged_us: int | None = None
+    #: A fault let two deliveries of it be out at one time, each with a tag of its own: what is
+    #: said of one may or may not settle the other, and nobody sees which of them counted.
+    twice: bool = False
 
     def describe(self) -> str:
         """Everything about it in one line."""
@@ -294,13 +297,16 @@ class Ledger:
         self._check_order(copy, holder, consumer, redelivered)
         copy.deliveries.append(Delivery(self.world.now_us, holder, redelivered))
         if copy.holder is not None:
+            # What a dead node's client holds settles nothing any more.
+            copy.twice = copy.twice or self._alive.get(copy.holder, lambda: True)()
             self._held.get(copy.holder, {}).pop((queue_name, number), None)
         if no_ack:
             copy.holder = None
             copy.acked_us = self.world.now_us
         else:
             copy.holder = holder
-            copy.acked_us = None
+            if not copy.twice:
+                copy.acked_us = None
             self._held.setdefault(holder, {})[queue_name, number] = copy
         return copy
 
@@ -317,7 +323,8 @@ class Ledger:
         last = copy.deliveries[-1]
         if not redelivered:
             self.broken(f"P3: {holder} got a repeat that is not marked: {copy.describe()}")
-        if copy.acked_us is not None and not self.fault_between(last.at_us, now_us):
+        sure = copy.acked_us is not None and not copy.twice
+        if sure and not self.fault_between(last.at_us, now_us):
             self.broken(f"P3: {holder} got an acknowledged message: {copy.describe()}")
         if copy.holder is not None and not self._may_lose(copy, copy.holder):
             self.broken(f"P2: {holder} got what {copy.holder} still holds: {copy.describe()}")
@@ -344,7 +351,7 @@ class Ledger:
 
     def acked(self, copy: Copy, holder: str) -> None:
         """The client sent an acknowledgement, or a reject without requeue."""
-        if self._release(copy, holder):
+        if self._release(copy, holder) or copy.twice:
             copy.acked_us = self.world.now_us
 
     def requeued(self, copy: Copy, holder: str) -> None:

@@ -153,11 +153,21 @@ class Faults:
             strike()
 
     def _crash(self, host: Host, life: int) -> None:
-        if host.life == life and host.alive and self._active:
+        if host.life == life and host.alive and self._active and self._may_strike():
             self.ledger.crashes_us.append(self.world.now_us)
             host.crash("killed")
         delay_us = between(self._random, 100 * MS, self._random.choice((500 * MS, 4 * SECOND)))
         self.world.after(delay_us, partial(self._revive, host))
+
+    def _may_strike(self) -> bool:
+        """What was planned is judged anew: an in-sync set may have shrunk since, as the very
+        confirm that was waited for says."""
+        if self.plan.kills == "all_stop" or len(self.hosts) == 1 or self.is_whole():
+            return True
+        if self.plan.kills == "reckless":
+            self.ledger.copies_lost = True
+            self.ledger.memory_lost = True
+        return self.plan.kills == "reckless"
 
     def _revive(self, host: Host) -> None:
         if not host.alive:

@@ -46,7 +46,7 @@ class Party:
         ledger.on_gone.append(self.book.gone)
         self.book.only_kills = strict
         if slow_disks:
-            self.book.committed_us = SLOWLY_COMMITTED_US
+            self.book.committed_us = max(self.book.committed_us, SLOWLY_COMMITTED_US)
         self.setup = PolicySetup(*common, plan.queues)
         #: Those whose work the run waits for, and those who leave when all that came is seen.
         self.senders: list[Actor] = [

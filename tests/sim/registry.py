@@ -131,8 +131,17 @@ class Registry:
             if not all(map(self._is_idle, living)):
                 return []
         return [
-            each for each in living if self._is_idle(each) and not self._is_outranked(each, living)
+            each
+            for each in living
+            if self._is_idle(each)
+            and not self._is_being_served(each)
+            and not self._is_outranked(each, living)
         ]
+
+    def _is_being_served(self, mine: Registration) -> bool:
+        """Whether its room is being filled: with a prefetch, what it gives back or acknowledges
+        becomes room at the fragment only when its node has said so, and is filled a way later."""
+        return mine.prefetch > 1 and mine.served_us > self.world.now_us - SOON_US
 
     def _is_outranked(self, mine: Registration, living: list[Registration]) -> bool:
         """Whether a better consumer is at work: what waits is for that one, or on its way to it."""

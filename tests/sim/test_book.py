@@ -208,6 +208,51 @@ def test_returns_are_counted() -> None:
     assert "x-delivery-count 0, after 1 deliveries" in problems(here)[0]
 
 
+def killed(book: Book) -> None:
+    book.ledger.crashes_us.append(book.world.now_us)
+
+
+def test_a_node_that_dies_may_take_the_return_of_what_it_has_just_sent_with_it() -> None:
+    here = book(replace(PLAIN, limit=1))
+    fault(here)
+    live(here, 1 * MS)
+    letter = publish(here)
+    killed(here)
+    live(here, 1 * MS)
+    # It was on its way to the client when its node died.
+    deliver(here, letter)
+    here.gone("c#1")
+    live(here, SETTLE_US)
+    deliver(here, letter, "c#2", redelivered=True)
+    assert problems(here) == []
+
+
+@pytest.mark.parametrize(("good_network", "found"), [(True, 1), (False, 0)])
+def test_where_frames_are_lost_a_return_may_stay_uncommitted_for_long(
+    good_network: bool, found: int
+) -> None:
+    here = Book(
+        Ledger(World(1)),
+        PolicyPlan((replace(PLAIN, limit=5), PolicyQueue(SINK)), (), ()),
+        3,
+        good_network,
+    )
+    fault(here)
+    live(here, 1 * MS)
+    letter = publish(here)
+    deliver(here, letter)
+    for returns in (1, 2):
+        here.requeued(letter, "q", "c#1")
+        live(here, 400 * MS)
+        deliver(here, letter, redelivered=True, returns=returns)
+    live(here, 400 * MS)
+    killed(here)
+    live(here, 1 * MS)
+    here.gone("c#1")
+    deliver(here, letter, redelivered=True)
+    assert len(problems(here)) == found
+
+
 def test_the_highest_priority_comes_first() -> None:
     here = book(replace(PLAIN, max_priority=5))
     low, high = publish(here, 1, priority=1), publish(here, 2, priority=9)
@@ -261,6 +306,29 @@ def test_a_better_consumer_that_is_idle_is_not_passed_over() -> None:
     here.registry.receives(worse, PLAIN)
     live(here, SOON_US)
     assert "was idle" in problems(here)[0]
+
+
+def test_a_consumer_whose_room_is_being_filled_is_not_idle() -> None:
+    here = book()
+    mine = here.registry.ask("q", "c#1", 0, 50)
+    here.registry.begin(mine)
+    here.registry.receives(mine, PLAIN)
+    live(here, IDLE_US + 1 * MS)
+    assert here.registry.idle("q", False) == [mine]
+    here.registry.receives(mine, PLAIN)
+    assert here.registry.idle("q", False) == []
+    live(here, SOON_US + 1 * MS)
+    assert here.registry.idle("q", False) == [mine]
+
+
+def test_a_consumer_of_one_at_a_time_is_idle_or_not() -> None:
+    here = book()
+    mine = here.registry.ask("q", "c#1", 0, 1)
+    here.registry.begin(mine)
+    live(here, IDLE_US + 1 * MS)
+    assert here.registry.idle("q", False) == [mine]
+    here.registry.receives(mine, PLAIN)
+    assert here.registry.idle("q", False) == []
 
 
 def transactions(strict: bool = True) -> TransactionBook:

@@ -87,6 +87,36 @@ def test_two_holders_after_a_fault_are_allowed_when_marked(ledger: Ledger) -> No
     assert ledger.problems == []
 
 
+def test_of_two_deliveries_at_once_either_may_have_been_the_one_that_counts(ledger: Ledger) -> None:
+    ledger.confirmed(publish(ledger, 1))
+    copy = deliver(ledger, 1)
+    ledger.fault_ends(ledger.fault_begins())
+    deliver(ledger, 1, redelivered=True)
+    # With the tag of the one it is given back, with that of the other acknowledged.
+    ledger.requeued(copy, "c#1")
+    ledger.acked(copy, "c#1")
+    assert ledger.remaining("q")[0] == 0
+    live(ledger, SETTLE_US + SECOND)
+    deliver(ledger, 1, "c#2", redelivered=True)
+    assert ledger.problems == []
+    ledger.fault_ends(ledger.fault_begins())
+    live(ledger, SETTLE_US + SECOND)
+    ledger.confirmed(publish(ledger, 2))
+    ledger.requeued(deliver(ledger, 2), "c#1")
+    assert ledger.remaining("q")[0] == 1
+
+
+def test_what_a_dead_nodes_client_held_settles_nothing(ledger: Ledger) -> None:
+    ledger.connected("c#1", lambda: False)
+    ledger.confirmed(publish(ledger, 1))
+    deliver(ledger, 1)
+    ledger.fault_ends(ledger.fault_begins())
+    deliver(ledger, 1, "c#2", redelivered=True)
+    ledger.requeued(copy := ledger.queues["q"].copies[1], "c#2")
+    ledger.acked(copy, "c#1")
+    assert ledger.remaining("q")[0] == 1
+
+
 def test_a_repeat_must_be_marked_even_after_a_fault(ledger: Ledger) -> None:
     publish(ledger, 1)
     deliver(ledger, 1)

@@ -1,5 +1,7 @@
 """From written to safe: what a disk's syncs mean, and when a copy counts."""
 
+from typing import NamedTuple
+
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, Replicate
 from fedq.journal.decoding import decode, singles
@@ -11,6 +13,13 @@ from tests.unit.journal.samples import bodies
 
 ONE = FragmentId(1)
 PRIMARY, BEN = NodeId("ann"), NodeId("ben")
+
+
+class Record(NamedTuple):
+    """What a primary has to replicate."""
+
+    last: int
+    data: bytes
 
 
 # --- the disk ------------------------------------------------------------------------------------
@@ -123,6 +132,51 @@ def test_whoever_joins_is_waited_for_from_the_proposal_on() -> None:
     assert made.commit == 100
     made.set_copies([BEN], [], 2, 105, False, 0)
     assert made.commit == 105, "another epoch voids the proposal"
+
+
+def test_a_copy_joins_however_fast_events_follow_on_each_other() -> None:
+    """Each acknowledgement comes when the primary, whose own disk is faster, is two events on."""
+    made = primary([])
+    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.pump_copies({}, {}, 0)
+    events = range(101, 131)
+    joined = []
+    for event in events:
+        now_ms = event - 100
+        made.on_records([Record(event, b"")], now_ms)
+        made.on_local(event)
+        made.on_ack(BEN, event - 2, 1, now_ms)
+        joined += [event for _ in made.may_join()]
+    assert joined, "it is proposed"
+    made.propose_joining(BEN)
+    assert made.commit == events[-1] - 2, "from then on it has all that is committed"
+
+
+def test_a_copy_far_behind_is_not_waited_for() -> None:
+    made = primary([])
+    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.pump_copies({}, {}, 0)
+    for event in range(101, 131):
+        now_ms = (event - 100) * 1_000
+        made.on_local(event)
+        made.on_ack(BEN, event - 2, 1, now_ms)
+        assert made.commit == event
+        assert made.may_join() == []
+
+
+def test_a_copy_that_was_waited_for_and_says_no_more_stalls() -> None:
+    made = primary([])
+    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.pump_copies({}, {}, 0)
+    made.on_ack(BEN, 100, 1, 10)
+    made.on_ack(BEN, 100, 1, 20)
+    made.on_records([Record(101, b"")], 20)
+    made.on_local(101)
+    assert made.commit == 100
+    assert made.stalled(2_000, 1_500) == [BEN]
+    made.reset(BEN, 2_000)
+    made.on_local(102)
+    assert made.commit == 102
 
 
 def test_a_backup_that_owes_nothing_never_stalls() -> None:

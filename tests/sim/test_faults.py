@@ -1,0 +1,45 @@
+"""Faults keep the terms of their plan at the moment they strike, not when they are planned."""
+
+import pytest
+
+from tests.sim import inspect_node
+from tests.sim.checkers import Ledger
+from tests.sim.faults import Faults
+from tests.sim.node_host import Host
+from tests.sim.swarm import FaultPlan
+from tests.sim.test_world import Small
+from tests.sim.world import MS, SECOND
+
+
+def none_elsewhere(_: Host) -> int:
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("kills", "whole", "dies", "lost"),
+    [
+        ("single", [True], False, False),
+        ("single", [True, True], True, False),
+        ("reckless", [True], True, True),
+        ("reckless", [True, True], True, False),
+    ],
+)
+def test_a_kill_is_judged_anew_when_it_strikes(
+    monkeypatch: pytest.MonkeyPatch, kills: str, whole: list[bool], dies: bool, lost: bool
+) -> None:
+    """Between the plan and the confirm that a kill waits for, an in-sync set may have shrunk."""
+    monkeypatch.setattr(inspect_node, "deliveries_elsewhere", none_elsewhere)
+    small = Small()
+    small.live(300 * MS)
+    ledger = Ledger(small.world)
+    plan = FaultPlan(kills=kills, kill_every_us=30 * SECOND)
+    hosts = list(small.hosts.values())
+    answers = iter(whole)
+    faults = Faults(small.world, plan, hosts, small.net, ledger, lambda: next(answers, False))
+    faults.start()
+    small.live(30 * SECOND)
+    assert bool(ledger.crashes_us) is dies
+    assert (ledger.copies_lost, ledger.memory_lost) == (lost, lost)
+    # Spared or started again: all run, and the fault is over.
+    small.live(5 * SECOND)
+    assert all(host.alive for host in hosts)
