@@ -10,8 +10,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from fedq.amqp.strings import encode_short_string
-from fedq.amqp.values import FieldTable, TableValue, decode_table, encode_table
+from fedq.amqp.values import (
+    FieldTable,
+    TableValue,
+    decode_encoded_table,
+    decode_table,
+    encode_table,
+)
 from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionViolation
+from fedq.core.limits import properties_bytes_max
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
     FLAG_COPIES,
@@ -84,12 +91,19 @@ def message_flags(properties: bytes) -> int:
 
 
 def checked_flags(properties: bytes, checked: dict[bytes, int]) -> int:
-    """The message flags of a property list; `checked` remembers the answers for a connection.
+    """The message flags of a publish's properties; `checked` remembers those of a connection.
 
-    Most publishers send the same few lists over and over. Raises as `message_flags` does.
+    Most publishers send the same few lists over and over. Raises as `message_flags` does, and
+    `ConnectionViolation` 501 for a list that is too long.
     """
     flags = checked.get(properties)
     if flags is None:
+        if len(properties) > properties_bytes_max:
+            text = (
+                f"basic.publish: a property list of {len(properties)} bytes: at most "
+                f"{properties_bytes_max}; send what is large in the body"
+            )
+            raise ConnectionViolation(FRAME_ERROR, text, 60, 40)
         flags = message_flags(properties)
         if len(properties) <= CHECKED_BYTES_MAX:
             if len(checked) >= CHECKED_MAX:
@@ -155,6 +169,15 @@ def decode_header(payload: bytes) -> tuple[int, bytes]:
 
 def decode_properties(properties: bytes) -> dict[str, TableValue]:
     """The properties of a checked list. Text that is not UTF-8 is kept as surrogates."""
+    return _decode(properties, as_came=False)
+
+
+def decode_kept_properties(properties: bytes) -> dict[str, TableValue]:
+    """As `decode_properties`, with each header as it came (`Encoded`), to be encoded again."""
+    return _decode(properties, as_came=True)
+
+
+def _decode(properties: bytes, *, as_came: bool) -> dict[str, TableValue]:
     present = properties[0] << 8 | properties[1]
     at = 2
     found: dict[str, TableValue] = {}
@@ -171,6 +194,8 @@ def decode_properties(properties: bytes) -> dict[str, TableValue]:
         elif domain == "longlong":
             found[name] = int.from_bytes(properties[at : at + 8], "big")
             at += 8
+        elif as_came:
+            found[name], at = decode_encoded_table(properties, at)
         else:
             found[name], at = decode_table(properties, at)
     return found

@@ -8,31 +8,36 @@ they came in, to the byte.
 from collections.abc import Mapping
 from typing import Final
 
-from fedq.amqp.content import decode_properties, encode_properties, headers_of, message_flags
-from fedq.amqp.values import FieldTable, Long, TableValue, Timestamp, decode_encoded_table
+from fedq.amqp.content import decode_kept_properties, encode_properties, headers_of, message_flags
+from fedq.amqp.deaths import deaths_of, with_death
+from fedq.amqp.values import (
+    Encoded,
+    FieldTable,
+    TableValue,
+    Timestamp,
+    decode_encoded,
+)
+from fedq.core.limits import frame_bytes_max, header_overhead_bytes
 from fedq.core.message import FLAG_COPIES, encode, make_route, split, split_route
-
-#: The key of the properties' bytes after content-type and content-encoding.
-_HEADERS_BIT: Final = 0x20
 
 
 def with_properties(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
     """The message with some properties set, or (None) taken away."""
     route, properties, body = split(message)
-    return _encode(message, route, {**_kept(properties), **changes}, body)
+    return _encode(message, route, {**decode_kept_properties(properties), **changes}, body)
 
 
 def with_headers(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
     """The message with some headers set."""
     route, properties, body = split(message)
-    kept = _kept(properties)
+    kept = decode_kept_properties(properties)
     return _encode(message, route, {**kept, "headers": {**_headers(kept), **changes}}, body)
 
 
 def without_header(message: bytes, name: str) -> bytes:
     """The message without a header."""
     route, properties, body = split(message)
-    kept = _kept(properties)
+    kept = decode_kept_properties(properties)
     headers = _headers(kept)
     headers.pop(name, None)
     return _encode(message, route, {**kept, "headers": headers}, body)
@@ -45,6 +50,11 @@ def delay_of(message: bytes) -> int:
         return delay
     return 0
 
+
+#: The longest property list that the broker writes: its header fits into the frames it offers.
+_PROPERTIES_BYTES_MAX: Final = frame_bytes_max - header_overhead_bytes
+#: The name of the header, and the letter and length of its value.
+_DEATH_OVERHEAD: Final = 13
 
 #: The longest delay: that of RabbitMQ's plug-in.
 DELAY_MS_MAX: Final = 0xFFFF_FFFF
@@ -63,40 +73,33 @@ def dead_letter(
     """
     route, properties, body = split(message)
     from_exchange, own_key = split_route(route)
-    kept = _kept(properties)
+    kept = decode_kept_properties(properties)
     headers = _headers(kept)
-    plain = headers_of(properties)
     death: FieldTable = {
         "reason": reason,
         "queue": queue,
         "time": Timestamp(time_s),
         "exchange": from_exchange,
-        "routing-keys": [own_key, *_texts(plain.get("CC"))],
+        "routing-keys": [own_key, *_texts(_value(headers.get("CC")))],
     }
     if "expiration" in kept:
         death["original-expiration"] = kept.pop("expiration")
-    headers["x-death"] = _with_death(_deaths(plain), death)
-    for name in ("reason", "queue", "exchange"):
-        headers.setdefault(f"x-first-death-{name}", death[name])
+    deaths = deaths_of(headers)
+    headers.pop("x-death", None)
     if key is not None:
         headers.pop("CC", None)
-    kept["headers"] = headers
+    told = {**_first_death(death), **headers}
+    kept["headers"] = told
+    room = _PROPERTIES_BYTES_MAX - len(encode_properties(kept)) - _DEATH_OVERHEAD
+    header = with_death(deaths, death, room)
+    # Without room for it there is none for the first death, either.
+    kept["headers"] = headers if header is None else {**told, "x-death": header}
     return _encode(message, make_route(exchange, own_key if key is None else key), kept, body)
 
 
-def _with_death(deaths: list[FieldTable], death: FieldTable) -> list[TableValue]:
-    """The deaths so far and one more: the entry of its queue and reason comes first."""
-    before = next((d for d in deaths if _same_death(d, death)), None)
-    others: list[TableValue] = [d for d in deaths if d is not before]
-    if before is None:
-        return [{"count": Long(1), **death}, *others]
-    count = before.get("count")
-    counted = Long(count + 1 if isinstance(count, int) else 2)
-    return [{**before, "count": counted}, *others]
-
-
-def _same_death(one: FieldTable, other: FieldTable) -> bool:
-    return (one.get("queue"), one.get("reason")) == (other["queue"], other["reason"])
+def _first_death(death: FieldTable) -> FieldTable:
+    """The headers that tell of a message's first death, and stay."""
+    return {f"x-first-death-{name}": death[name] for name in ("reason", "queue", "exchange")}
 
 
 def has_cycled(message: bytes, queue: str) -> bool:
@@ -105,21 +108,11 @@ def has_cycled(message: bytes, queue: str) -> bool:
     Such a message would go round for ever: it is dropped (RabbitMQ's rule). Whoever rejects
     decides to send it round; then it goes on.
     """
-    deaths = _deaths(headers_of(split(message)[1]))
+    deaths = deaths_of(_headers(decode_kept_properties(split(message)[1])))
     for index, death in enumerate(deaths):
-        if death.get("queue") == queue:
-            return all(d.get("reason") != "rejected" for d in deaths[: index + 1])
+        if death.queue == queue:
+            return all(d.reason != "rejected" for d in deaths[: index + 1])
     return False
-
-
-def _deaths(headers: FieldTable) -> list[FieldTable]:
-    found = headers.get("x-death")
-    deaths = [d for d in found if isinstance(d, dict)] if isinstance(found, list) else []
-    for death in deaths:
-        count = death.get("count")
-        if isinstance(count, int):
-            death["count"] = Long(count)
-    return deaths
 
 
 # --- copies --------------------------------------------------------------------------------------
@@ -154,16 +147,9 @@ def _texts(value: TableValue) -> list[str]:
 # --- pieces --------------------------------------------------------------------------------------
 
 
-def _kept(properties: bytes) -> dict[str, TableValue]:
-    """The properties, with each header as it came."""
-    kept = decode_properties(properties)
-    if properties[0] & _HEADERS_BIT:
-        at = 2
-        for bit in (0x80, 0x40):
-            if properties[0] & bit:
-                at += 1 + properties[at]
-        kept["headers"] = decode_encoded_table(properties, at)
-    return kept
+def _value(encoded: TableValue) -> TableValue:
+    """What a header says that is kept as it came."""
+    return decode_encoded(encoded) if isinstance(encoded, Encoded) else encoded
 
 
 def _headers(kept: Mapping[str, TableValue]) -> FieldTable:

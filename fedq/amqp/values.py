@@ -65,6 +65,11 @@ _FIXED: Final[dict[int, struct.Struct]] = {
         "l": ">q", "L": ">q", "f": ">f", "d": ">d",
     }.items()
 }  # fmt: skip
+_ARRAY: Final = ord("A")
+#: The octets of the values that have no length of their own: of all types but S, x, A and F.
+_SIZES: Final = {letter: form.size for letter, form in _FIXED.items()} | {
+    ord("t"): 1, ord("T"): 8, ord("D"): 5, ord("V"): 0,
+}  # fmt: skip
 
 
 # --- tables, decoding -----------------------------------------------------------------------------
@@ -78,15 +83,39 @@ def decode_table(data: bytes, at: int = 0) -> tuple[FieldTable, int]:
         raise malformed("a field table ends too early") from None
 
 
-def decode_encoded_table(data: bytes, at: int) -> dict[str, TableValue]:
+def decode_encoded_table(data: bytes, at: int) -> tuple[FieldTable, int]:
     """The entries of a well-formed table, each `Encoded`: for tables that change in one place."""
     at, end = _span(data, at, len(data))
     table: FieldTable = {}
     while at < end:
         name, value_at = decode_short_string(data, at)
-        _, at = _decode_value(data, value_at, end, 1)
+        at = _skip(data, value_at)
         table[name] = Encoded(data[value_at:at])
-    return table
+    return table, end
+
+
+def encoded_items(array: Encoded, count_max: int) -> list[Encoded]:
+    """The first items of a well-formed array, as they stand on the wire; none of anything else."""
+    items: list[Encoded] = []
+    if array[0] != _ARRAY:
+        return items
+    at, end = _span(array, 1, len(array))
+    while at < end and len(items) < count_max:
+        start = at
+        at = _skip(array, at)
+        items.append(Encoded(array[start:at]))
+    return items
+
+
+def _skip(data: bytes, at: int) -> int:
+    """Where a well-formed value ends that begins at `at`; its content is not looked at."""
+    size = _SIZES.get(data[at])
+    return at + 1 + size if size is not None else _span(data, at + 1, len(data))[1]
+
+
+def decode_encoded(value: Encoded) -> TableValue:
+    """What a well-formed value says."""
+    return _decode_value(value, 0, len(value), 1)[0]
 
 
 def _span(data: bytes, at: int, limit: int) -> tuple[int, int]:
@@ -172,6 +201,11 @@ def encode_table(table: Mapping[str, TableValue]) -> bytes:
     return _encode_table(table, 1)
 
 
+def encode_value(value: TableValue) -> Encoded:
+    """A value with its type letter; `ValueError` for what the wire cannot say."""
+    return Encoded(_encode_value(value, 1))
+
+
 def _encode_table(table: Mapping[str, TableValue], depth: int) -> bytes:
     if depth > limits.table_depth_max:
         raise ValueError(f"a table nested deeper than {limits.table_depth_max} levels")
@@ -227,6 +261,7 @@ def _encode_int(value: int) -> bytes:
 def _encode_decimal(value: Decimal) -> bytes:
     sign, digits, exponent = value.as_tuple()
     unscaled = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
-    if not isinstance(exponent, int) or not -255 <= exponent <= 0 or abs(unscaled) >= 1 << 31:
-        raise ValueError(f"{value} is not a decimal of 31 bits and at most 255 places")
+    fits = -(1 << 31) <= unscaled < 1 << 31
+    if not fits or not isinstance(exponent, int) or not -255 <= exponent <= 0:
+        raise ValueError(f"{value} is not a decimal of 32 bits and at most 255 places")
     return struct.pack(">cBi", b"D", -exponent, unscaled)

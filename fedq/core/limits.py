@@ -18,6 +18,14 @@ handshake_frame_bytes_max: Final = 16 * KIB
 client_properties_known_max: Final = 256
 client_properties_known_bytes_max: Final = 2 * KIB
 body_bytes_max: Final = 128 * MIB
+#: A content header around its property list: frame head and end, class, weight and body size.
+header_overhead_bytes: Final = 20
+#: What a broker may add to a property list: deaths, counts, delays.
+properties_reserve_bytes: Final = 4 * KIB
+#: The property list of a publish. So whatever is added, its header fits into the frames offered.
+properties_bytes_max: Final = frame_bytes_max - header_overhead_bytes - properties_reserve_bytes
+#: Entries of `x-death` that are kept, newest first.
+deaths_max: Final = 256
 consumers_per_channel_max: Final = 10_000
 name_bytes_max: Final = 255
 table_depth_max: Final = 32

@@ -36,7 +36,7 @@ _scalars: st.SearchStrategy[TableValue] = st.one_of(
     st.floats(allow_nan=False),
     st.builds(
         lambda unscaled, scale: Decimal(unscaled).scaleb(-scale),
-        st.integers(-(2**31) + 1, 2**31 - 1),
+        st.integers(-(2**31), 2**31 - 1),
         st.integers(0, 255),
     ),
     st.text(max_size=20),

@@ -23,12 +23,13 @@ from fedq.amqp.methods import (
     ChannelCloseOk,
     ChannelOpen,
     ChannelOpenOk,
+    ConnectionClose,
     QueueDeclare,
     QueueDeclareOk,
     encode_method,
 )
 from fedq.core import limits
-from fedq.core.errors import NOT_FOUND, ChannelViolation
+from fedq.core.errors import FRAME_ERROR, NOT_FOUND, ChannelViolation
 from fedq.core.message import encode, make_route
 from tests.unit.amqp.wire import methods, opened, publish, receive, written
 
@@ -62,6 +63,22 @@ def test_a_publish_is_one_encoded_message() -> None:
     message = encode(1, ROUTE, PERSISTENT, b"body")
     data = publish(1, "amq.topic", "a.b", b"body", PERSISTENT, bits=1)
     assert one(server, data) == Publishes(1, [(ROUTE, 1, [message])])
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_property_list_leaves_room_for_what_a_broker_adds(pieces: int) -> None:
+    """As a whole publish, and frame by frame."""
+    overhead = len(encode_properties({"headers": {"x": ""}}))
+    room = limits.properties_bytes_max - overhead
+    for size, is_taken in ((room, True), (room + 1, False)):
+        properties = encode_properties({"headers": {"x": "x" * size}})
+        data = publish(1, "amq.topic", "a.b", b"body", properties)
+        server = opened()
+        cut = len(data) // pieces
+        commands = server.receive(data[:cut], 0) + server.receive(data[cut:], 0)
+        assert any(isinstance(command, Publishes) for command in commands) == is_taken
+        closes = [m for _, m in methods(server) if isinstance(m, ConnectionClose)]
+        assert [close.reply_code for close in closes] == ([] if is_taken else [FRAME_ERROR])
 
 
 @pytest.mark.parametrize("size", [0, 1, 4_088, 4_089, 20_000])
