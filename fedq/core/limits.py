@@ -44,7 +44,15 @@ command_bytes_max: Final = 48 * KIB
 operations_per_command_max: Final = 200
 commands_in_flight_max: Final = 1_024
 requests_remembered_max: Final = 4_096
+requests_remembered_bytes_max: Final = 16 * MIB
 map_objects_max: Final = 50_000
+#: What all objects may take of a snapshot, as JSON, and how far operators and members may go
+#: beyond it. With the requests that are remembered it stays far below `snapshot_bytes_max`.
+map_bytes_max: Final = 64 * MIB
+map_reserve_bytes: Final = 8 * MIB
+snapshot_bytes_max: Final = 256 * MIB
+#: The arguments of one exchange, queue or binding, as JSON.
+arguments_bytes_max: Final = 4 * KIB
 
 # --- access: virtual hosts, users, permissions -----------------------------------------------
 vhosts_max: Final = 1_000
@@ -118,4 +126,5 @@ assert frame_bytes_max < peer_frame_bytes_max
 assert read_bytes_per_turn_max <= turn_bytes_max
 assert body_bytes_max < record_bytes_max
 assert transaction_bytes_max < record_bytes_max // 2
+assert 2 * (map_bytes_max + map_reserve_bytes + requests_remembered_bytes_max) < snapshot_bytes_max
 assert copy_chunk_bytes_max < peer_frame_bytes_max <= peer_window_bytes_max

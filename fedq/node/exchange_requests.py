@@ -28,7 +28,7 @@ from fedq.node.answers import Answers
 from fedq.node.client_state import Channel
 from fedq.node.proposals import Proposals, Result
 from fedq.node.state import NodeState
-from fedq.node.tables import arguments_text
+from fedq.node.tables import arguments_text, refuse_arguments
 from fedq.wiring import declarations
 from fedq.wiring.operations import Bind, DeclareExchange, DeleteExchange, Unbind, WiringOperation
 from fedq.wiring.state import EXCHANGE_TYPES, Binding
@@ -108,6 +108,12 @@ class ExchangeRequests:
         self, channel: Channel, request: Method, operation: WiringOperation,
         answer: Method | None,
     ) -> None:  # fmt: skip
+        if isinstance(operation, DeclareExchange | Bind) and (
+            refused := refuse_arguments(operation.arguments)
+        ):
+            self.answers.refuse(channel, refused, request)
+            return
+
         def on_result(result: Result) -> None:
             if channel.closed:
                 return

@@ -40,7 +40,7 @@ from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
 from fedq.node.registrations import Registrations
 from fedq.node.state import NodeState, PrivateQueue
-from fedq.node.tables import arguments_text
+from fedq.node.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Finish, Totals
 from fedq.wiring import declarations
 from fedq.wiring.exchange_arguments import refuse_binding
@@ -273,7 +273,7 @@ class QueueRequests:
         private = self.state.private.get(key)
         if private is not None:
             source = self.state.map.exchanges[exchange]
-            refused = refuse_binding(
+            refused = refuse_arguments(arguments) or refuse_binding(
                 source.type, arguments_of(source.arguments), routing_key, request.arguments
             )
             if refused is not None:
@@ -335,6 +335,9 @@ class QueueRequests:
         answer: Method | None,
     ) -> None:  # fmt: skip
         """Proposes a change; the answer goes out when every live member has applied it."""
+        if isinstance(operation, Bind) and (refused := refuse_arguments(operation.arguments)):
+            self.answers.refuse(channel, refused, request)
+            return
 
         def on_result(result: Result) -> None:
             if channel.closed:
@@ -473,7 +476,7 @@ def _refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
     """Why there can be no new queue like this; None if there can."""
     if request.queue.startswith("amq."):
         return _reserved(key)
-    return refuse_declaration(
+    return refuse_arguments(arguments_text(request.arguments)) or refuse_declaration(
         key, request.arguments, durable=request.durable, exclusive=request.exclusive,
         auto_delete=request.auto_delete, server_named=not request.queue,
     )  # fmt: skip

@@ -3,6 +3,8 @@
 import orjson
 
 from fedq.amqp.values import FieldTable
+from fedq.core.errors import PRECONDITION_FAILED, Refused
+from fedq.core.limits import arguments_bytes_max
 
 
 def arguments_text(table: FieldTable) -> str:
@@ -13,6 +15,18 @@ def arguments_text(table: FieldTable) -> str:
     if not table:
         return ""
     return orjson.dumps(table, default=_plain, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def refuse_arguments(text: str) -> Refused | None:
+    """Why nothing new may have these arguments, as `arguments_text` gives them; None if it may."""
+    size = len(text.encode())
+    if size <= arguments_bytes_max:
+        return None
+    return Refused(
+        PRECONDITION_FAILED,
+        f"the arguments take {size} bytes as JSON, and one exchange, queue or binding may have "
+        f"{arguments_bytes_max}: use fewer or shorter ones",
+    )
 
 
 def _plain(value: object) -> object:

@@ -28,8 +28,7 @@ entry_bytes_max: Final = 1 + limits.command_bytes_max
 payload_bytes_max: Final = 64 * limits.KIB
 entries_per_frame_max: Final = 512
 frame_bytes_max: Final = 96 * limits.KIB
-#: An encoded snapshot of the cluster map.
-snapshot_bytes_max: Final = 256 * limits.MIB
+snapshot_bytes_max: Final = limits.snapshot_bytes_max
 _NUMBER_MAX: Final = 2**63 - 1
 
 assert entry_bytes_max <= payload_bytes_max < frame_bytes_max < limits.peer_frame_bytes_max

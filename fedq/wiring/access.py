@@ -58,12 +58,16 @@ def apply(state: MapState, operation: AccessOperation) -> Ok | Refused:
             known = state.users.get(operation.user)
             if known is None:
                 return no_user(operation.user)
-            return _change_user(state, operation.user, User(operation.password, known.tags))
+            return state.refuse_if_heavy() or _change_user(
+                state, operation.user, User(operation.password, known.tags)
+            )
         case SetTags():
             known = state.users.get(operation.user)
             if known is None:
                 return no_user(operation.user)
-            return _change_user(state, operation.user, User(known.password, operation.tags))
+            return state.refuse_if_heavy() or _change_user(
+                state, operation.user, User(known.password, operation.tags)
+            )
         case DeleteUser():
             return _delete_user(state, operation.user)
         case SetPermissions():
@@ -120,7 +124,7 @@ def _put_user(state: MapState, operation: PutUser) -> Ok | Refused:
     if known is not None:
         if known != user and not operation.replace:
             return Refused(PRECONDITION_FAILED, f"user '{name}' already exists")
-        return _change_user(state, name, user)
+        return state.refuse_if_heavy() or _change_user(state, name, user)
     if len(state.users) >= limits.users_max:
         return _full("users", limits.users_max)
     if refusal := state.refuse_if_full():
@@ -183,6 +187,8 @@ def _set_permissions(state: MapState, operation: SetPermissions) -> Ok | Refused
             return _full("permissions", limits.permissions_max)
         if refusal := state.refuse_if_full():
             return refusal
+    elif refusal := state.refuse_if_heavy():
+        return refusal
     state.grants[key] = grant
     state.changes.append(PermissionsChanged(key))
     return Ok(1)

@@ -7,6 +7,8 @@ Invariants, besides those of `fedq.wiring.state`:
 
 * deterministic: two maps that were given the same commands are equal, and so are their snapshots;
 * total: any bytes have a result, nothing is raised, and a refused operation changes nothing;
+* bounded: in objects, and in the bytes of its snapshot by the bound that each command names
+  (commands of earlier versions name none: who replays them comes to what others came to);
 * idempotent: a command whose request id is remembered changes nothing and has the old results.
 
 The operations of one command are applied one after the other, each for itself: it is no
@@ -18,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 from fedq.core import limits
 from fedq.core.errors import COMMAND_INVALID, Refused
 from fedq.core.ids import MapVersion
-from fedq.wiring import access, copies, declarations, membership, snapshot
+from fedq.wiring import access, copies, declarations, membership, snapshot, weighing
 from fedq.wiring.operations import (
     AddFragment,
     CommandError,
@@ -32,6 +34,7 @@ from fedq.wiring.operations import (
     decode_command,
 )
 from fedq.wiring.operations_access import AccessOperation
+from fedq.wiring.snapshot import Frozen
 from fedq.wiring.state import (
     DEFAULT_VHOST,
     TABLES,
@@ -65,13 +68,19 @@ class Applied(NamedTuple):
 class ClusterMap(MapState):
     """The replicated state machine; its tables are those of `MapState`."""
 
-    __slots__ = ("_remembered", "access_version", "fragments_version", "members_version")
+    __slots__ = (
+        "_remembered", "_remembered_bytes", "_weights", "access_version", "fragments_version",
+        "members_version",
+    )  # fmt: skip
 
     def __init__(self, objects_max: int = limits.map_objects_max) -> None:
         """An empty map; `objects_max` must be the same on every node."""
         super().__init__(objects_max)
         self.add_vhost(DEFAULT_VHOST)
         self._remembered: snapshot.Remembered = {}
+        self._remembered_bytes = 0
+        self._weights = weighing.Weights()
+        self._weigh_anew()
         #: The versions at which members, or fragments, last changed: hints for `failover`.
         self.members_version = MapVersion(0)
         self.fragments_version = MapVersion(0)
@@ -90,7 +99,8 @@ class ClusterMap(MapState):
         request = decoded.request
         if request in self._remembered:
             return Applied(request, self._remembered[request], [], True)
-        results = tuple(self._apply(operation) for operation in decoded.operations)
+        self.bytes_max = decoded.bytes_max
+        results = tuple([self._apply_weighed(operation) for operation in decoded.operations])
         self._remember(request, results)
         changes, self.changes = self.changes, []
         self._note_versions(changes)
@@ -100,12 +110,34 @@ class ClusterMap(MapState):
         """The whole map, as `restore` takes it."""
         return snapshot.encode(self, self._remembered)
 
+    def frozen(self) -> Frozen:
+        """The whole map as it is now, to be written by another thread."""
+        return Frozen(self, self._remembered)
+
     def restore(self, data: bytes) -> None:
         """Replaces the whole map. ValueError if `data` is no intact snapshot: nothing changes."""
         state, self._remembered = snapshot.decode(data, self.objects_max)
         for name in TABLES:
             setattr(self, name, getattr(state, name))
+        self._weigh_anew()
         self.members_version = self.fragments_version = self.access_version = self.version
+
+    def _weigh_anew(self) -> None:
+        self._weights.recount(self)
+        self.bytes_held = self._weights.total
+        self._remembered_bytes = sum(
+            [snapshot.request_bytes(*item) for item in self._remembered.items()]
+        )
+
+    def _apply_weighed(self, operation: Operation) -> Result:
+        """Applies an operation; the next one finds what it weighs."""
+        before = len(self.changes)
+        self.bytes_adding = weighing.may_add(operation) if self.bytes_max else 0
+        result = self._apply(operation)
+        if len(self.changes) > before:
+            self._weights.note(self, self.changes[before:])
+            self.bytes_held = self._weights.total
+        return result
 
     def _apply(self, operation: Operation) -> Result:
         if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra):
@@ -118,8 +150,16 @@ class ClusterMap(MapState):
 
     def _remember(self, request: str, results: tuple[Result, ...]) -> None:
         if len(self._remembered) >= limits.requests_remembered_max:
-            del self._remembered[next(iter(self._remembered))]
+            self._forget_oldest()
         self._remembered[request] = results
+        self._remembered_bytes += snapshot.request_bytes(request, results)
+        # Commands without a bound are those of earlier versions, and have the results they had.
+        while self.bytes_max and self._remembered_bytes > limits.requests_remembered_bytes_max:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = next(iter(self._remembered))
+        self._remembered_bytes -= snapshot.request_bytes(oldest, self._remembered.pop(oldest))
 
     def _note_versions(self, changes: list[Change]) -> None:
         for change in changes:

@@ -53,7 +53,7 @@ def create_fragment(state: MapState, key: QueueKey, primary: NodeId) -> Fragment
     state.fragments[number] = FragmentInfo(
         number, key, primary, tuple(backups), in_sync, Epoch(1), 1, 1
     )
-    queue.fragments.append(number)
+    state.queues[key] = queue.with_fragments([*queue.fragments, number])
     state.changes.append(FragmentAdded(number))
     return number
 
@@ -85,7 +85,8 @@ def _retire(state: MapState, operation: RetireFragment) -> Ok | Refused:
     queue = state.queues[info.queue]
     if len(queue.fragments) == 1:
         return _refused(info, "it is the only one of its queue")
-    queue.fragments.remove(info.id)
+    left = [number for number in queue.fragments if number != info.id]
+    state.queues[info.queue] = queue.with_fragments(left)
     del state.fragments[info.id]
     state.changes.append(FragmentRemoved(info.id, info))
     return Ok(1)

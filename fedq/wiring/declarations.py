@@ -7,6 +7,7 @@ What is declared again with the same properties is confirmed; with others it is 
 arguments only those with a meaning are compared, as in RabbitMQ.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
 from fedq.core.errors import (
@@ -200,10 +201,11 @@ def _delete_queue(state: MapState, operation: DeleteQueue) -> Ok | Refused:
 
 
 def _mark_consumed(state: MapState, operation: MarkConsumed) -> Ok | Refused:
-    queue = state.queues.get(QueueKey(operation.vhost, operation.name))
+    key = QueueKey(operation.vhost, operation.name)
+    queue = state.queues.get(key)
     if queue is None or queue.consumed:
         return Ok()
-    queue.consumed = True
+    state.queues[key] = replace(queue, consumed=True)
     return Ok(1)
 
 

@@ -1,7 +1,8 @@
 """The replicated operations of the cluster map, and the JSON form in which Raft carries them.
 
-A command is `{"v": 1, "id": "<request id>", "ops": [{"op": "<name>", …}, …]}`: what one node
-gathered in a few milliseconds. Inputs: operations; outputs: bytes, and back.
+A command is `{"v": 1, "id": "<request id>", "bytes_max": <number>, "ops": [{"op": "<name>", …},
+…]}`: what one node gathered in a few milliseconds. `bytes_max` bounds what the map may weigh when
+it is applied; commands of earlier versions have none. Inputs: operations; outputs: bytes, and back.
 
 Invariants: `decode_command(encode_command(r, o))` gives `r` and `o` again (with arguments in their
 canonical form); decoding raises nothing but `CommandError`, whatever the bytes; every
@@ -34,7 +35,9 @@ from fedq.wiring.operations_access import ACCESS_FORMS, AccessOperation
 
 COMMAND_VERSION: Final = 1
 REQUEST_BYTES_MAX: Final = 128
-#: What the braces, the version and the longest request id take of a command, in bytes.
+#: No command may ask for more.
+BYTES_MAX: Final = 1 << 60
+#: What the braces, the version, the bound and the longest request id take of a command, in bytes.
 _ENVELOPE_BYTES: Final = REQUEST_BYTES_MAX + 64
 
 #: Kinds of destination of a binding. A "node" holds private queues: the map only counts it, so
@@ -330,6 +333,8 @@ class Command:
 
     request: str
     operations: tuple[Operation, ...]
+    #: What the map may weigh with them, in bytes; 0 for no bound.
+    bytes_max: int = 0
 
 
 def encode_operation(operation: Operation) -> bytes:
@@ -351,9 +356,10 @@ def encode_command(request: str, operations: Sequence[Operation]) -> bytes:
 
 def command_of(request: str, encoded: Sequence[bytes]) -> bytes:
     """One command of encoded operations; raises ValueError as `encode_command` does."""
-    data = b'{"v":%d,"id":%b,"ops":[%b]}' % (
+    data = b'{"v":%d,"id":%b,"bytes_max":%d,"ops":[%b]}' % (
         COMMAND_VERSION,
         orjson.dumps(request),
+        limits.map_bytes_max,
         b",".join(encoded),
     )
     if not 0 < len(encoded) <= limits.operations_per_command_max:
@@ -392,8 +398,11 @@ def decode_command(data: bytes) -> Command:
     most = limits.operations_per_command_max
     if not isinstance(items, list) or not 0 < len(items) <= most:
         raise CommandError(request, f"the command has no list of 1 to {most} operations")
+    bytes_max = form.get("bytes_max", 0)
+    if type(bytes_max) is not int or not 0 <= bytes_max <= BYTES_MAX:
+        raise CommandError(request, "the command's bytes_max is no number of bytes")
     try:
-        return Command(request, tuple(_decode(item) for item in items))
+        return Command(request, tuple(_decode(item) for item in items), bytes_max)
     except ValueError as error:
         raise CommandError(request, str(error)) from error
 

@@ -7,6 +7,7 @@ digest, then every type, then the map's invariants: damage of any kind is one Va
 of all tables is kept, so a restored map goes on exactly like the one that was written.
 """
 
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
@@ -30,53 +31,66 @@ from fedq.wiring.state import (
 
 _MAGIC: Final = b"fedq-map 1 "
 
+#: Between two pieces other threads have their turn.
+_ROWS_PER_PIECE: Final = 200
+
 Result: TypeAlias = Ok | Refused
 Remembered: TypeAlias = dict[str, tuple[Result, ...]]
 
 
-def encode(state: MapState, remembered: Remembered) -> bytes:
-    """The snapshot of a map."""
-    body = orjson.dumps(
-        {
+class Frozen:
+    """The map as it was when this was made; it goes on changing meanwhile.
+
+    Made in a millisecond: the rows are only looked at by `pieces`, which another thread may call.
+    """
+
+    __slots__ = ("_head", "_tables")
+
+    def __init__(self, state: MapState, remembered: Remembered) -> None:
+        self._head = {
             "version": state.version,
             "era": list(state.era.items()),
             "era_number": state.era_number,
             "next_fragment": state.next_fragment,
             "vhosts": list(state.vhosts),
-            "members": [
-                [node, m.incarnation, m.up, m.up_version, m.peer_address, m.amqp_address, m.zone]
-                for node, m in state.members.items()
-            ],
-            "exchanges": [
-                [*key, e.type, e.durable, e.auto_delete, e.internal, e.arguments]
-                for key, e in state.exchanges.items()
-            ],
-            "queues": [
-                [
-                    *key,
-                    q.durable,
-                    q.auto_delete,
-                    q.arguments,
-                    q.fragments,
-                    q.replicas,
-                    q.mode,
-                    q.consumed,
-                ]
-                for key, q in state.queues.items()
-            ],
-            "bindings": [[*binding] for binding in state.bindings],
-            "fragments": [_fragment_form(info) for info in state.fragments.values()],
-            "claims": [[*key, *claim] for key, claim in state.claims.items()],
-            "users": [[name, user.password, user.tags] for name, user in state.users.items()],
-            "grants": [[*key, *grant] for key, grant in state.grants.items()],
             "seeded": state.seeded,
-            "requests": [
-                [request, [_result_form(result) for result in results]]
-                for request, results in remembered.items()
-            ],
         }
-    )
-    return b"%b%b\n%b" % (_MAGIC, _digest(body), body)
+        #: Records are never changed; each table comes with the form of a row.
+        self._tables: list[tuple[str, list[Any], Callable[[Any, Any], object]]] = [
+            ("members", list(state.members.items()), member_row),
+            ("exchanges", list(state.exchanges.items()), exchange_row),
+            ("queues", list(state.queues.items()), queue_row),
+            ("bindings", list(state.bindings.items()), _key_row),
+            ("fragments", list(state.fragments.items()), fragment_row),
+            ("claims", list(state.claims.items()), _pair_row),
+            ("users", list(state.users.items()), user_row),
+            ("grants", list(state.grants.items()), _pair_row),
+            ("requests", list(remembered.items()), _request_row),
+        ]
+
+    def pieces(self) -> list[bytes]:
+        """The snapshot, to be joined; none of the steps on the way is long."""
+        body = [orjson.dumps(self._head)[:-1]]
+        for name, items, row in self._tables:
+            body += _table(name, items, row)
+        body.append(b"}")
+        digest = blake2b(digest_size=32)
+        for piece in body:
+            digest.update(piece)
+        return [b"%b%b\n" % (_MAGIC, digest.hexdigest().encode()), *body]
+
+
+def _table(name: str, items: list[Any], row: Callable[..., object]) -> Iterator[bytes]:
+    yield b',"%b":[' % name.encode()
+    for at in range(0, len(items), _ROWS_PER_PIECE):
+        some = [row(*item) for item in items[at : at + _ROWS_PER_PIECE]]
+        yield (b"," if at else b"") + orjson.dumps(some)[1:-1]
+    yield b"]"
+
+
+def encode(state: MapState, remembered: Remembered) -> bytes:
+    """The snapshot of a map."""
+    return b"".join(Frozen(state, remembered).pieces())
 
 
 def decode(data: bytes, objects_max: int) -> tuple[MapState, Remembered]:
@@ -98,7 +112,28 @@ def _digest(body: bytes) -> bytes:
     return blake2b(body, digest_size=32).hexdigest().encode()
 
 
-def _fragment_form(info: FragmentInfo) -> list[object]:
+# --- rows ------------------------------------------------------------------------------------
+
+
+def member_row(node: NodeId, m: Member) -> list[object]:
+    """A member, as `_read` takes it apart."""
+    return [node, m.incarnation, m.up, m.up_version, m.peer_address, m.amqp_address, m.zone]
+
+
+def exchange_row(key: QueueKey, e: Exchange) -> list[object]:
+    """An exchange."""
+    return [*key, e.type, e.durable, e.auto_delete, e.internal, e.arguments]
+
+
+def queue_row(key: QueueKey, q: Queue) -> list[object]:
+    """A queue."""
+    return [
+        *key, q.durable, q.auto_delete, q.arguments, q.fragments, q.replicas, q.mode, q.consumed,
+    ]  # fmt: skip
+
+
+def fragment_row(_: FragmentId, info: FragmentInfo) -> list[object]:
+    """A fragment."""
     return [
         info.id,
         *info.queue,
@@ -109,6 +144,28 @@ def _fragment_form(info: FragmentInfo) -> list[object]:
         info.reign,
         info.created,
     ]
+
+
+def user_row(name: str, user: User) -> list[object]:
+    """A user."""
+    return [name, user.password, user.tags]
+
+
+def _key_row(key: tuple[object, ...], _: None) -> list[object]:
+    return [*key]
+
+
+def _pair_row(key: tuple[object, ...], value: tuple[object, ...]) -> list[object]:
+    return [*key, *value]
+
+
+def request_bytes(request: str, results: tuple[Result, ...]) -> int:
+    """What a remembered request takes of a snapshot."""
+    return len(orjson.dumps(_request_row(request, results))) + 1
+
+
+def _request_row(request: str, results: tuple[Result, ...]) -> list[object]:
+    return [request, [_result_form(result) for result in results]]
 
 
 def _result_form(result: Result) -> object:

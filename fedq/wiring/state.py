@@ -1,7 +1,7 @@
 """What the cluster map knows: plain records, and the tables that hold them.
 
 Other floors read these records; only the `apply` functions of this package write them. Records
-are replaced, not changed (a queue's list of fragments excepted), so a reader may keep one.
+are replaced, not changed, so a reader may keep one, and a snapshot is written in another thread.
 
 Invariants (`MapState.check` asserts them): a primary is in its in-sync set, and that within the
 copies; every fragment belongs to its queue and every queue has one; no binding dangles; a
@@ -9,7 +9,7 @@ name is a queue's or claimed, never both; up members of the era are what keeps i
 queues and grants are in virtual hosts that exist, and grants are users'.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fedq.core import limits
@@ -55,7 +55,7 @@ class Exchange:
     arguments: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Queue:
     """A shared queue; `arguments` in canonical text."""
 
@@ -69,6 +69,10 @@ class Queue:
     mode: str
     #: It has had a consumer: if it is auto-delete, it goes with the last one.
     consumed: bool = False
+
+    def with_fragments(self, fragments: list[FragmentId]) -> "Queue":
+        """The queue in these fragments."""
+        return replace(self, fragments=fragments)
 
 
 class Binding(NamedTuple):
@@ -284,10 +288,13 @@ TABLES: Final = (
 class MapState:
     """The tables of the cluster map. Read freely; only `ClusterMap.apply` and `restore` write."""
 
-    __slots__ = TABLES
+    __slots__ = (*TABLES, "bytes_adding", "bytes_held", "bytes_max")
 
     def __init__(self, objects_max: int = limits.map_objects_max) -> None:
         """`objects_max` must be the same on every node."""
+        #: What all objects weigh (`fedq.wiring.weighing`), what the operation at hand may add to
+        #: it, and the bound that its command names, 0 for none.
+        self.bytes_held = self.bytes_adding = self.bytes_max = 0
         self.objects_max = objects_max
         self.version = MapVersion(0)
         self.members: dict[NodeId, Member] = {}
@@ -351,11 +358,22 @@ class MapState:
     def refuse_if_full(self, more: int = 1) -> Refused | None:
         """The refusal of `more` further objects; None if there is room for them."""
         if self.object_count() + more <= self.objects_max:
-            return None
+            return self.refuse_if_heavy()
         return Refused(
             RESOURCE_ERROR,
             f"the cluster map is full ({self.objects_max} objects): delete exchanges, queues or "
             "bindings that are no longer used",
+        )
+
+    def refuse_if_heavy(self) -> Refused | None:
+        """The refusal of what the operation at hand would add; None if there is room for it."""
+        if not self.bytes_max or self.bytes_held + self.bytes_adding <= self.bytes_max:
+            return None
+        return Refused(
+            RESOURCE_ERROR,
+            f"the cluster map is full ({self.bytes_held} of {self.bytes_max} bytes): delete "
+            "exchanges, queues or bindings that are no longer used, or use shorter names and "
+            "arguments",
         )
 
     # --- bindings, kept in three tables at once ---

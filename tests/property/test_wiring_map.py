@@ -133,6 +133,24 @@ def test_the_same_log_gives_the_same_map_and_a_snapshot_changes_nothing(
     assert first.snapshot() == second.snapshot()
 
 
+@given(st.lists(commands, max_size=25), st.integers(0, 25))
+def test_the_weight_is_at_least_what_the_snapshot_takes_and_not_much_more(
+    log: list[bytes], cut: int
+) -> None:
+    cluster = ClusterMap()
+    for number, command in enumerate(log):
+        if number == cut:
+            restored = ClusterMap()
+            restored.restore(cluster.snapshot())
+            assert restored.bytes_held == cluster.bytes_held
+            cluster = restored
+        cluster.apply(command)
+        body = cluster.snapshot().partition(b"\n")[2].partition(b',"requests":[')[0]
+        head = 1_024
+        assert len(body) - head <= cluster.bytes_held
+        assert cluster.bytes_held <= len(body) + 200 * cluster.object_count()
+
+
 @given(st.lists(commands, max_size=25))
 def test_copies_change_hands_only_safely(log: list[bytes]) -> None:
     cluster = ClusterMap()
