@@ -170,6 +170,14 @@ class ClusterFlow:
         state.joined_ms = state.now_ms
         return True
 
+    @property
+    def valid_until_ms(self) -> int:
+        """Until when what this node tells clients holds; 0: it has no end, or promises nothing."""
+        state = self.state
+        if not state.serving or self.lease.is_alone:
+            return 0
+        return self.lease.ends_ms(state.leader)
+
     def decide_serving(self) -> bool:
         """Whether this node may confirm and deliver; true if that has just changed."""
         state = self.state

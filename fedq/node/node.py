@@ -204,6 +204,7 @@ class Node:
             if peer.link.lingers:
                 state.out.linger = True
         self.cluster.beat_due = False
+        state.out.valid_until_ms = self.cluster.valid_until_ms
         state.out.again = self.clients.drain() or self.relays.has_more or passes == TURN_PASSES_MAX
 
     def _work_off(self) -> bool:

@@ -7,7 +7,9 @@ turn the driver
 2. hands `journal` to the disk in order, and the frames of `peers` to the streams (these two may
    run in parallel: what must wait for the disk is not in `peers` yet);
 3. writes the parts of `writes` and the pieces of `fanned`, one write per connection, then closes
-   those in `closes`;
+   those in `closes`; but if the clock has reached `valid_until_ms` by then, the process was stopped
+   in between, and others may serve in its place: nothing is written, and the connections that were
+   to get something end;
 4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log;
 5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not, and
    within a few milliseconds (`fedq.proxy.links.LINGER_MS`) if `linger` was.
@@ -29,7 +31,7 @@ class NodeOut:
 
     __slots__ = (
         "again", "closes", "drop_segments", "fanned", "fanned_to", "fatal", "journal", "linger",
-        "peers", "proposals", "reading", "story", "urgent", "writes",
+        "peers", "proposals", "reading", "story", "urgent", "valid_until_ms", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,6 +63,9 @@ class NodeOut:
         self.again = False
         #: Something waits for others to travel with, but not for long.
         self.linger = False
+        #: From then on, by the clock of `begin_turn`, nothing of this turn may be written for
+        #: clients; 0: whenever. The end of the lease, which whoever was stopped may have missed.
+        self.valid_until_ms = 0
 
     def clear(self) -> None:
         """Empties the lanes after the driver has taken everything."""
@@ -77,6 +82,7 @@ class NodeOut:
         self.story = []
         self.again = False
         self.linger = False
+        self.valid_until_ms = 0
 
     def everything_written(self) -> Iterator[tuple[ConnectionId, list[bytes]]]:
         """Every connection that gets bytes, with all of them: for drivers that have no lines."""

@@ -143,6 +143,12 @@ class AmqpServer:
         if client is not None:
             client.close(client_first)
 
+    def cut(self, connection: ConnectionId) -> None:
+        """Ends at once, with whatever was not written yet."""
+        client = self._clients.get(connection)
+        if client is not None:
+            client.abort()
+
     def set_reading(self, connection: ConnectionId, wanted: bool) -> None:
         """Back-pressure: stops or resumes reading what the client sends."""
         client = self._clients.get(connection)

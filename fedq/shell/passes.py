@@ -41,16 +41,20 @@ class Passes:
     """See the module's docstring."""
 
     __slots__ = (
-        "_at", "_backlog", "_lines", "_loop", "_order", "_pass_max", "_pieces", "_pumping",
-        "_writers",
+        "_at", "_backlog", "_lines", "_loop", "_may_go_on", "_order", "_pass_max", "_pieces",
+        "_pumping", "_writers",
     )  # fmt: skip
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, writers: Writers,
+        self, loop: asyncio.AbstractEventLoop, writers: Writers, may_go_on: Callable[[], bool],
         pass_max: int = writes_per_pass_max,
     ) -> None:  # fmt: skip
-        """`pass_max`: see `writes_per_pass_max`."""
+        """`may_go_on`: asked before each further pass; if not, it has cleared what waits.
+
+        `pass_max`: see `writes_per_pass_max`.
+        """
         self._loop = loop
+        self._may_go_on = may_go_on
         self._pass_max = pass_max
         self._writers = writers
         #: Parts that did not fit into a pass, and the connections they belong to in order.
@@ -98,6 +102,11 @@ class Passes:
         if parts is not None:
             self._writers.write(connection, parts)
 
+    def waiting(self) -> list[ConnectionId]:
+        """The connections for which something waits."""
+        self._mix()
+        return list(self._backlog)
+
     def clear(self) -> None:
         """Nothing that waits leaves any more."""
         self._backlog, self._order = {}, deque()
@@ -132,6 +141,8 @@ class Passes:
     def _pump(self) -> None:
         # Whatever happens to an outlet, the next write goes on from here.
         self._pumping = False
+        if not self._may_go_on():
+            return
         waiting = len(self._pieces) - self._at or len(self._order)
         count = max(self._pass_max, waiting // _BACKLOG_SHARE)
         if self._pieces:

@@ -195,6 +195,7 @@ class NodeRunner:
                 send=peers.send,
                 writers=amqp.writers,
                 close=amqp.close,
+                cut=amqp.cut,
                 set_reading=amqp.set_reading,
                 propose=raft.propose,
                 end_pass=amqp.end_pass,

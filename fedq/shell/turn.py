@@ -5,9 +5,10 @@ outlets in the order that module's contract gives. One turn takes in all that on
 the event loop brought: the first input begins it, a callback at the end of the iteration ends it;
 an input that brought much ends it at once.
 
-Invariants: inputs are never nested in each other; the clock is read once per turn; bytes of one
-connection keep their order; after a failure (an exception out of the node, or its own `fatal`)
-nothing that the node still wanted leaves any more, and no input reaches it.
+Invariants: inputs are never nested in each other; the clock is read when a turn begins, and once
+more before it writes to clients if its words have an end; bytes of one connection keep their order;
+after a failure (an exception out of the node, or its own `fatal`) nothing that the node still
+wanted leaves any more, and no input reaches it.
 """
 
 import asyncio
@@ -49,6 +50,8 @@ class Outlets(NamedTuple):
     writers: Writers
     #: Once all is written; true: the client has said goodbye and hangs up first.
     close: Callable[[ConnectionId, bool], None]
+    #: At once, with whatever was not written yet.
+    cut: Callable[[ConnectionId], None]
     set_reading: Callable[[ConnectionId, bool], None]
     propose: Callable[[bytes], bool]
     #: All that one iteration of the event loop brought has been taken in, and its turn has ended.
@@ -60,7 +63,7 @@ class Turn:
 
     __slots__ = (
         "_draining", "_end_due", "_failed", "_lingering", "_loop", "_node", "_now_ms", "_on_fatal",
-        "_open", "_outlets", "_passes", "_stopped", "_tick",
+        "_open", "_outlets", "_passes", "_stopped", "_tick", "_valid_until_ms",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +85,8 @@ class Turn:
         self._draining = False
         self._stopped = False
         self._failed = False
+        #: Of the last turn that said so: see `NodeOut`. What still waits is as good as that.
+        self._valid_until_ms = 0
         self._tick: asyncio.TimerHandle | None = None
         #: The turn for what waits for company is on its way.
         self._lingering: asyncio.TimerHandle | None = None
@@ -90,7 +95,7 @@ class Turn:
     def connect(self, outlets: Outlets) -> None:
         """Says who carries out what; once, before the first input."""
         self._outlets = outlets
-        self._passes = Passes(self._loop, outlets.writers)
+        self._passes = Passes(self._loop, outlets.writers, self._may_go_on)
 
     def start(self) -> None:
         """Begins ticking."""
@@ -183,6 +188,9 @@ class Turn:
         journal, drops, peers = out.journal, out.drop_segments, out.peers
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
         urgent, again, fanned_to, fanned = out.urgent, out.again, out.fanned_to, out.fanned
+        until_ms = out.valid_until_ms
+        if until_ms:
+            self._valid_until_ms = until_ms
         if out.linger and self._lingering is None:
             self._lingering = self._loop.call_later(LINGER_MS / 1_000, self._on_linger_due)
         out.clear()
@@ -194,7 +202,11 @@ class Turn:
         for peer, frames in peers.items():
             outlets.send(peer, frames)
         if writes or fanned:
-            self._passes.write(writes, urgent, cast("list[Line]", fanned_to), fanned)
+            lines = cast("list[Line]", fanned_to)
+            if self._is_too_late(until_ms):
+                self._withhold([*writes, *(line.connection for line in lines)])
+            else:
+                self._passes.write(writes, urgent, lines, fanned)
         for connection, client_first in closes.items():
             self._passes.write_rest(connection)
             outlets.close(connection, client_first)
@@ -204,6 +216,31 @@ class Turn:
             outlets.propose(command)
         if again:
             self._begin()
+
+    # --- words that came too late ---
+
+    def _is_too_late(self, until_ms: int) -> bool:
+        return until_ms != 0 and self._now_ms() >= until_ms
+
+    def _may_go_on(self) -> bool:
+        """Whether what waits to be written may still be; if not, nobody gets it any more."""
+        if not self._is_too_late(self._valid_until_ms):
+            return True
+        self._withhold([])
+        return False
+
+    def _withhold(self, connections: list[ConnectionId]) -> None:
+        """Nothing leaves for these, nor for those that still wait: what they do not know is lost
+        with their connections, and comes back to its queues."""
+        gone = dict.fromkeys([*self._passes.waiting(), *connections])
+        self._passes.clear()
+        logger.warning(
+            "the process was stopped for longer than its lease: %d connections end, so that "
+            "nobody hears what may not be true any more",
+            len(gone),
+        )
+        for connection in gone:
+            self._outlets.cut(connection)
 
     # --- time ---
 

@@ -10,9 +10,13 @@ shorter than `suspect_ms` by more than clocks drift in that time; no two clocks 
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import Heartbeat
+
+#: Later than any time.
+NEVER_MS: Final = 1 << 62
 
 
 class Lease:
@@ -44,24 +48,28 @@ class Lease:
 
     def holds(self, now_ms: int, leader: NodeId | None) -> bool:
         """Whether this node may serve; `leader` is whom it believes to lead now."""
+        return now_ms < self.ends_ms(leader)
+
+    def ends_ms(self, leader: NodeId | None) -> int:
+        """Until when this node may serve as far as it knows now; 0: it may not."""
         if self.is_alone:
-            return True
+            return NEVER_MS
         if leader is None:
-            return False
-        if leader == self._me:
-            return self.leads(now_ms, leader)
-        return self._is_fresh(self._led_echo_ms.get(leader, 0), now_ms)
+            return 0
+        if leader != self._me:
+            return self._end_of(self._led_echo_ms.get(leader, 0))
+        if self._me not in self._voters:
+            return 0
+        echoes = sorted(
+            (self._echo_ms.get(voter, 0) for voter in self._voters if voter != self._me),
+            reverse=True,
+        )
+        # With this node so many of the others are a majority: the oldest of their words decides.
+        return self._end_of(echoes[len(self._voters) // 2 - 1])
 
     def leads(self, now_ms: int, leader: NodeId | None) -> bool:
         """Whether this node leads with a majority's knowledge: goes into its own heartbeats."""
-        if leader != self._me or self._me not in self._voters:
-            return False
-        heard_by = 1 + sum(
-            self._is_fresh(self._echo_ms.get(voter, 0), now_ms)
-            for voter in self._voters
-            if voter != self._me
-        )
-        return heard_by > len(self._voters) // 2
+        return leader == self._me and self.holds(now_ms, leader)
 
-    def _is_fresh(self, echo_ms: int, now_ms: int) -> bool:
-        return echo_ms > 0 and now_ms - echo_ms < self._lease_ms
+    def _end_of(self, echo_ms: int) -> int:
+        return echo_ms + self._lease_ms if echo_ms > 0 else 0

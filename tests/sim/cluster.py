@@ -95,6 +95,10 @@ class Cluster:
         self.net.on_started(name)
         self.raft.on_started(name)
 
+    def host_paused(self, name: NodeId) -> None:
+        """A process hangs."""
+        self.net.on_paused(name)
+
     def host_stopped(self, name: NodeId) -> None:
         """A process is gone."""
         self.net.on_stopped(name)

@@ -55,6 +55,7 @@ class Faults:
             (plan.clog_every_us, self._clog),
             (plan.break_every_us, self._break),
             (plan.pause_every_us, self._pause),
+            (plan.pause_in_turn_every_us, self._pause_in_turn),
             (plan.disk_stall_every_us, self._stall_disk),
             (plan.disk_fail_every_us, self._fail_disk),
         )
@@ -72,8 +73,7 @@ class Faults:
             host.disk.calm()
             if host.alive and host.disk.failing:
                 host.crash("its disk was repaired")
-            if host.paused:
-                host.resume()
+            host.resume()
             if not host.alive:
                 self.world.after(between(self._random, 0, 300 * MS), partial(self._revive, host))
         for number in self._open.values():
@@ -185,6 +185,18 @@ class Faults:
             host.pause(duration_us)
             self.net.on_paused(host.name)
             self.world.after(duration_us, partial(self._end, what))
+
+    def _pause_in_turn(self) -> None:
+        """A process hangs where it hurts most: it has decided, and not said it yet."""
+        host = self._random.choice(self.hosts)
+        duration_us = between(self._random, 600 * MS, 4 * SECOND)
+        if self._loses_one() or not host.alive or host.paused:
+            return
+        what = f"pause {host.name}"
+        self._begin(what)
+        host.pause_in_turn(duration_us)
+        # It begins with the next delivery; if that takes long, its end is not waited for.
+        self.world.after(duration_us + 500 * MS, partial(self._end, what))
 
     def _loses_one(self) -> bool:
         """Whether the one node that a run may lose at a time is being lost, or has been."""

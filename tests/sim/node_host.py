@@ -9,7 +9,7 @@ process reaches the next; each life has its own clock, as monotonic clocks do.
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
@@ -63,6 +63,7 @@ class Surroundings(Protocol):
     def turn_ended(self, host: "Host") -> None: ...
     def host_started(self, name: NodeId) -> None: ...
     def host_stopped(self, name: NodeId) -> None: ...
+    def host_paused(self, name: NodeId) -> None: ...
 
 
 class Host:
@@ -87,6 +88,9 @@ class Host:
         self._random = world.generator(f"host/{name}")
         self._inbox: list[Input] = []
         self._turn_due = False
+        #: The next turn stops for so long before it says what it decided; and what is then unsaid.
+        self._stop_us = 0
+        self._unsaid: list[Callable[[], None]] = []
         self._clock_base_us = 0
         self._connections = 0
 
@@ -141,6 +145,8 @@ class Host:
         self.machine = None
         self.paused = False
         self._inbox = []
+        self._unsaid = []
+        self._stop_us = 0
         self.disk.crash()
         self._around.host_stopped(self.name)
         for socket in self.sockets.values():
@@ -155,15 +161,24 @@ class Host:
             life = self.life
             self.world.after(duration_us, lambda: self._go_on(life))
 
+    def pause_in_turn(self, duration_us: int) -> None:
+        """The process hangs in its next turn that delivers something, before it has said it."""
+        self._stop_us = duration_us
+
     def resume(self) -> None:
         """Ends a pause early."""
+        self._stop_us = 0
         self._go_on(self.life)
 
     def _go_on(self, life: int) -> None:
-        if self.life == life and self.paused:
-            self.paused = False
-            if self._inbox:
-                self._plan_turn()
+        if self.life != life or not self.paused:
+            return
+        self.paused = False
+        unsaid, self._unsaid = self._unsaid, []
+        for step in unsaid:
+            step()
+        if self._inbox and not self._turn_due and self.alive:
+            self._plan_turn()
 
     # --- inputs ----------------------------------------------------------------------------------
 
@@ -216,22 +231,34 @@ class Host:
             action(machine)
         machine.end_turn()
         self._around.turn_ended(self)
-        self._drain(machine.out)
-
-    def _drain(self, out: NodeOut) -> None:
+        out = machine.out
         if self.world.trace.on:
             self._note_lanes(out)
         if out.fatal is not None:
             self.fatal = out.fatal
             self.crash(f"fatal: {out.fatal}")
             return
+        steps = [partial(self._drain, out), partial(self._drain_clients, out),
+                 partial(self._drain_rest, out)]  # fmt: skip
+        duration_us = self._stop_us if self._stop_us and _delivers(out) else 0
+        said = between(self._random, 0, 1) if duration_us else len(steps)
+        for step in steps[:said]:
+            step()
+        if duration_us:
+            self._stop_us = 0
+            self._unsaid += steps[said:]
+            self.pause(duration_us)
+            self._around.host_paused(self.name)
+
+    def _drain(self, out: NodeOut) -> None:
         if out.journal:
             self.disk.append(list(out.journal))
         if out.drop_segments:
             self.disk.drop(list(out.drop_segments))
         for peer, frames in out.peers.items():
             self._around.send_frames(self.name, peer, frames)
-        self._drain_clients(out)
+
+    def _drain_rest(self, out: NodeOut) -> None:
         for command in out.proposals:
             self._around.propose(self.name, command)
         if out.again:
@@ -243,20 +270,28 @@ class Host:
 
     def _drain_clients(self, out: NodeOut) -> None:
         sockets = self.sockets
+        if 0 < out.valid_until_ms <= self.now_ms:
+            written = [connection for connection, _ in out.everything_written()]
+            self.world.note(self.name, f"says nothing to clients {written}: it is too late")
+            self._end_connections(written)
+            out.writes, out.fanned, out.fanned_to = {}, [], []
         for connection, parts in out.everything_written():
             socket = sockets.get(connection)
             if socket is not None and parts:
                 socket.write(b"".join(parts))
-        for connection in out.closes:
-            socket = sockets.pop(connection, None)
-            if socket is not None:
-                socket.close_by_node()
-                # The real transport reports the loss of every connection, whoever closed it.
-                self.submit(partial(_disconnected, connection))
+        self._end_connections(out.closes)
         for connection, reading in out.reading.items():
             socket = sockets.get(connection)
             if socket is not None:
                 socket.set_reading(reading)
+
+    def _end_connections(self, connections: Iterable[ConnectionId]) -> None:
+        for connection in connections:
+            socket = self.sockets.pop(connection, None)
+            if socket is not None:
+                socket.close_by_node()
+                # The real transport reports the loss of every connection, whoever closed it.
+                self.submit(partial(_disconnected, connection))
 
     def _note_lanes(self, out: NodeOut) -> None:
         note = self.world.note
@@ -275,6 +310,11 @@ class Host:
             note(self.name, f"closes client {connection}")
         for command in out.proposals:
             note(self.name, f"proposes {shorten(repr(command), 600)}")
+
+
+def _delivers(out: NodeOut) -> bool:
+    """Whether clients get deliveries (basic.deliver is method 60 of class 60)."""
+    return any(b"\0\x3c\0\x3c" in b"".join(parts) for _, parts in out.everything_written())
 
 
 def _nothing(_: Machine) -> None:

@@ -32,6 +32,8 @@ class FaultPlan:
     clog_every_us: int = 0
     break_every_us: int = 0
     pause_every_us: int = 0
+    #: Pauses between what a turn decides and what it says.
+    pause_in_turn_every_us: int = 0
     disk_stall_every_us: int = 0
     disk_fail_every_us: int = 0
 
@@ -41,7 +43,8 @@ class FaultPlan:
         return not any(
             (
                 self.partition_every_us, self.clog_every_us, self.break_every_us,
-                self.pause_every_us, self.disk_stall_every_us, self.disk_fail_every_us,
+                self.pause_every_us, self.pause_in_turn_every_us, self.disk_stall_every_us,
+                self.disk_fail_every_us,
             )
         )  # fmt: skip
 
@@ -106,11 +109,14 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
     generator = derive(seed, "swarm")
     nodes = generator.choice((1, 2, 3, 3, 3, 3, 3, 5))
     faults = FaultPlan() if lite else _draw_faults(generator, nodes)
+    if not lite:
+        faults = _draw_rare_faults(derive(seed, "rare faults"), faults, nodes)
     queues = _draw_queues(generator)
     exchanges = _draw_exchanges(generator, queues)
     getters = _draw_getters(generator, queues)
     safety_us = generator.randint(1_500, 2_500 if lite else 6_000) * MS
     got = [getter.queue for getter in getters if getter.alone]
+    eaten = [q for q in queues if q.name not in got]
     return Plan(
         seed=seed,
         nodes=nodes,
@@ -126,7 +132,16 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
         queues=queues,
         exchanges=exchanges,
         publishers=_draw_publishers(generator, queues, exchanges, lite, safety_us),
-        consumers=_draw_consumers(generator, [q for q in queues if q.name not in got], lite),
+        consumers=(
+            *_draw_consumers(generator, eaten, lite),
+            # A pause between deciding and saying is felt where somebody else takes over at once.
+            *(
+                ConsumerPlan(queue.name, prefetch, no_ack=False, work_us=5 * MS)
+                for queue in eaten
+                for prefetch in (1, 10, 50)
+                if faults.pause_in_turn_every_us
+            ),
+        ),
         getters=getters,
         subscribers=_draw_subscribers(generator, exchanges, lite),
         churn_rounds=generator.choice((0, 0, 2, 4)),
@@ -160,6 +175,17 @@ def _draw_faults(generator: Rng, nodes: int) -> FaultPlan:
         disk_stall_every_us=every(0.15, 800, 3_000),
         disk_fail_every_us=every(0.1, 1_500, 4_000) if kills == "reckless" else 0,
     )
+
+
+def _draw_rare_faults(generator: Rng, faults: FaultPlan, nodes: int) -> FaultPlan:
+    """With dice of their own, so that all other seeds keep their histories."""
+    if not _chance(generator, 0.15):
+        return faults
+    kind = generator.choice(("pause in turn",))
+    every_us = generator.randint(800, 2_500) * MS
+    if kind == "pause in turn" and nodes > 1:
+        return replace(faults, pause_in_turn_every_us=every_us)
+    return faults
 
 
 def _draw_net(generator: Rng, lite: bool) -> NetOptions:

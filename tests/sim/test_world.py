@@ -137,6 +137,9 @@ class Small:
         self.net.on_started(name)
         self.raft.on_started(name)
 
+    def host_paused(self, name: NodeId) -> None:
+        self.net.on_paused(name)
+
     def host_stopped(self, name: NodeId) -> None:
         self.net.on_stopped(name)
 

@@ -135,6 +135,7 @@ class Recorder:
             send=lambda peer, frames: self.calls.append(("send", peer, frames)),
             writers=self.writers(),
             close=lambda connection, first: self.calls.append(("close", connection, first)),
+            cut=lambda connection: self.calls.append(("cut", connection)),
             set_reading=lambda connection, on: self.calls.append(("reading", connection, on)),
             propose=self.propose,
             end_pass=lambda: None,

@@ -20,7 +20,9 @@ class Stage:
 
     def __init__(self, pass_max: int = writes_per_pass_max) -> None:
         self.recorder = Recorder()
-        self.passes = Passes(asyncio.get_running_loop(), self.recorder.writers(), pass_max)
+        self.passes = Passes(
+            asyncio.get_running_loop(), self.recorder.writers(), lambda: True, pass_max
+        )
 
     def fan_out(
         self, numbers: range, as_pieces: bool,

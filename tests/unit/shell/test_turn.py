@@ -345,3 +345,94 @@ def test_the_raft_log_drives_the_node_and_stops_with_it() -> None:
         assert driven.node.of("on_committed") == [(b"one",)]
 
     run(scenario())
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+        self.looks = 0
+
+    def __call__(self) -> int:
+        self.looks += 1
+        return self.now_ms
+
+
+def _driven_by(clock: Clock) -> Driven:
+    driven = Driven()
+    driven.turn = Turn(driven.node, now_ms=clock, on_fatal=driven.reasons.append)
+    driven.turn.connect(driven.recorder.outlets())
+    return driven
+
+
+def test_words_that_come_after_the_lease_reach_nobody() -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        driven = _driven_by(clock)
+        node, turn, calls = driven.node, driven.turn, driven.recorder.calls
+
+        def stopped_after_deciding() -> None:
+            line = Line(C2)
+            node.out.writes[C1] = [b"delivery"]
+            node.out.fanned_to, node.out.fanned = [line], [b"piece"]
+            node.out.journal.append(Chunk(1, 1, b"record", True))
+            node.out.valid_until_ms = 1_700
+            clock.now_ms = 1_700
+
+        node.on("end_turn", stopped_after_deciding)
+        turn.input(node.on_bytes, C1, b"x")
+        await asyncio.sleep(0)
+        assert calls == [("append", [Chunk(1, 1, b"record", True)]), ("cut", C1), ("cut", C2)]
+        assert not driven.reasons, "the node itself goes on"
+
+    run(scenario())
+
+
+def test_words_in_time_cost_one_look_at_the_clock_and_those_without_an_end_none() -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        driven = _driven_by(clock)
+        node, turn = driven.node, driven.turn
+        node.on("end_turn", lambda: node.out.writes.update({C1: [b"answer"]}))
+        turn.input(node.on_bytes, C1, b"x")
+        await asyncio.sleep(0)
+        assert clock.looks == 1, "the beginning of the turn"
+
+        def in_time() -> None:
+            node.out.writes[C1] = [b"answer"]
+            node.out.valid_until_ms = 1_001
+
+        node.on("end_turn", in_time)
+        turn.input(node.on_bytes, C1, b"x")
+        await asyncio.sleep(0)
+        assert clock.looks == 3
+        assert driven.recorder.calls == [("write", C1, [b"answer"])] * 2
+
+    run(scenario())
+
+
+def test_what_still_waits_when_the_lease_is_over_ends_with_its_connection() -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        driven = _driven_by(clock)
+        node, turn, calls = driven.node, driven.turn, driven.recorder.calls
+
+        def fan_out() -> None:
+            numbers = range(1, 2_001)
+            node.out.fanned_to = [Line(ConnectionId(number)) for number in numbers]
+            node.out.fanned = [b"m"] * len(numbers)
+            node.out.valid_until_ms = 1_700
+
+        node.on("end_turn", fan_out)
+        turn.input(node.on_bytes, C1, b"x")
+        # Ends at once what it takes in, and writes a first pass.
+        turn.stop()
+        written = driven.recorder.parts_written()
+        assert 0 < written < 2_000
+        clock.now_ms = 1_700
+        await until(lambda: len(calls) >= 2_000)
+        assert driven.recorder.parts_written() == written
+        assert [call[1] for call in calls if call[0] == "cut"] == list(range(written + 1, 2_001))
+
+    run(scenario())

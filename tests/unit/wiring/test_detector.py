@@ -137,3 +137,23 @@ def test_older_and_impossible_echoes_change_nothing() -> None:
     lease.on_heartbeat(C, beat(9_000, leads=True), 1_000)
     lease.on_heartbeat(C, beat(0, leads=True), 1_000)
     assert not lease.holds(1_000, C)
+
+
+def test_a_lease_has_an_end_that_moves_with_what_was_heard() -> None:
+    lease = Lease(A, [A, B, C], 700)
+    assert lease.ends_ms(B) == 0
+    lease.on_heartbeat(B, beat(950, leads=True), 1_000)
+    assert lease.ends_ms(B) == 1_650
+    assert lease.holds(1_649, B)
+    assert not lease.holds(1_650, B)
+    assert lease.ends_ms(None) == 0
+
+
+def test_a_leaders_lease_ends_with_the_majority_that_heard_it() -> None:
+    d, e = NodeId("d"), NodeId("e")
+    lease = Lease(A, [A, B, C, d, e], 700)
+    for peer, echo_ms in ((B, 900), (C, 500)):
+        lease.on_heartbeat(peer, beat(echo_ms), 1_000)
+    assert lease.ends_ms(A) == 1_200, "two others and itself are three of five"
+    lease.on_heartbeat(d, beat(800), 1_000)
+    assert lease.ends_ms(A) == 1_500
