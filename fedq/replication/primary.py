@@ -230,7 +230,8 @@ class PrimaryReplication:
         if progress.state != STREAMING:
             return True
         progress.acked = max(progress.acked, through)
-        if progress.acked >= progress.mark and node not in (*self.in_sync, *self.joining):
+        is_required = node in self.in_sync or node in self.joining
+        if progress.acked >= progress.mark and not is_required:
             self._look_how_far_behind(node, progress, now_ms)
         return self._raise_commit()
 
