@@ -106,6 +106,12 @@ publish_window_bytes_max: Final = 16 * MIB
 credit_window_max: Final = 1_000
 #: What one turn hands to one consumer without a prefetch limit, in messages.
 delivery_batch_max: Final = 500
+#: A client with so much unread in its socket's buffer, or written to it in one turn, has enough:
+#: what it asks for next waits.
+unread_bytes_max: Final = 256 * KIB
+#: While what clients do not read takes more than its share of a node's memory, those who have read
+#: nothing for so long are cut off.
+unread_stall_ms: Final = 5_000
 #: What one turn writes to one connection in deliveries; the rest waits for the next turn.
 delivery_bytes_per_turn_max: Final = MIB
 #: Deliveries that the publishes of one turn may come to in private queues (one of a long message

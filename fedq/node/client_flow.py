@@ -44,6 +44,7 @@ from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.permissions import Permissions
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
+from fedq.node.readers import Readers
 from fedq.node.state import NodeState
 from fedq.node.transactions import Transactions
 from fedq.node.wakes import Wakes
@@ -67,8 +68,8 @@ class ClientFlow:
 
     __slots__ = (
         "_blocked", "_fanning", "_fenced", "_handlers", "_late", "_wakes", "access", "answers",
-        "basic", "consuming", "fan_out_max", "permissions", "publishing", "queues", "settings",
-        "state",
+        "basic", "consuming", "fan_out_max", "permissions", "publishing", "queues", "readers",
+        "settings", "state",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +79,7 @@ class ClientFlow:
         permissions: Permissions, access: Access,
     ) -> None:  # fmt: skip
         self.state = state
+        self.readers = Readers(state)
         self.settings = settings
         self.answers = answers
         self.publishing = publishing
@@ -196,6 +198,7 @@ class ClientFlow:
         if client is None or client.writable == writable:
             return
         client.writable = writable
+        self.readers.on_writable(client, writable)
         if writable:
             for channel in client.channels.values():
                 for consumer in channel.consumers.values():
@@ -206,6 +209,7 @@ class ClientFlow:
         client = self.state.clients.pop(connection, None)
         if client is not None:
             self._late.pop(client, None)
+            self.readers.forget(client)
             self._wakes.remove(connection, client.wake_ms)
             self._end(client)
 
@@ -248,6 +252,8 @@ class ClientFlow:
             self.answers.wait(channel)
             _backlog_of(channel).appendleft(command)
             self._fenced[channel] = None
+            return
+        if self.readers.puts_off(channel, command):
             return
         try:
             if isinstance(command, Publishes):
@@ -391,6 +397,9 @@ class ClientFlow:
             self._leave(channel)
         self.queues.drop_private([self.state.private[key] for key in client.private])
 
+    def _cut_off(self, client: Client, text: str) -> None:
+        self._close(client, ConnectionViolation(RESOURCE_ERROR, text))
+
     # --- what every client hears -------------------------------------------------------------
 
     def close_all(self, text: str) -> None:
@@ -432,6 +441,7 @@ class ClientFlow:
         """Heartbeats and deadlines of the connections that are due."""
         self._give_up_waiting()
         self._listen_to_late()
+        self.readers.tick(self._cut_off)
         state = self.state
         for connection in self._wakes.take(state.now_ms):
             client = state.clients[connection]
@@ -475,7 +485,8 @@ class ClientFlow:
     def drain(self) -> bool:
         """Every connection's bytes of this turn go into their lanes; true if more is to come."""
         drain_clients(self.state)
-        return (bool(self.state.sated) and self.state.wake_sated()) or bool(self._fanning)
+        again = bool(self.state.sated) and self.state.wake_sated()
+        return again or bool(self._fanning) or self.readers.is_waited_for
 
 
 def _backlog_of(channel: Channel) -> deque[Publishes | Settles | Request]:

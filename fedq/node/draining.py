@@ -6,6 +6,7 @@ In: clients that are marked, with the parts of their connections; pieces of fan-
 Invariant: bytes of one connection keep their order, and are in one lane.
 """
 
+from fedq.core.limits import unread_bytes_max
 from fedq.node.client_state import Client
 from fedq.node.state import NodeState
 
@@ -33,6 +34,8 @@ def drain_clients(state: NodeState) -> None:
 
 def _drain(state: NodeState, client: Client) -> None:
     machine = client.machine
+    if client.delivered_bytes >= unread_bytes_max:
+        state.written_much[client] = client.delivered_bytes
     client.delivered_bytes = 0
     if machine.parts:
         state.out.writes[client.connection] = machine.parts

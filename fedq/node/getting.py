@@ -18,6 +18,7 @@ from fedq.core.peer_messages import Get as GetMessage
 from fedq.fragments.fragment import Fragment
 from fedq.node.client_state import Channel
 from fedq.node.queue_timers import QueueTimers
+from fedq.node.readers import has_enough
 from fedq.node.settling import Settlements
 from fedq.node.state import NodeState, PrivateQueue
 
@@ -45,13 +46,15 @@ class Get:
 class Getting:
     """See the module's docstring; the node sets `settle` before its first turn."""
 
-    __slots__ = ("_last", "_open", "settle", "state", "timers")
+    __slots__ = ("_last", "_open", "_put_off", "settle", "state", "timers")
 
     def __init__(self, state: NodeState, timers: QueueTimers) -> None:
         self.state = state
         self.timers = timers
         self._last = 0
         self._open: dict[int, Get] = {}
+        #: Those whose clients do not read: they start over.
+        self._put_off: list[Get] = []
         self.settle: Settle = _unset
 
     def get_private(self, channel: Channel, private: PrivateQueue, no_ack: bool) -> None:
@@ -119,6 +122,10 @@ class Getting:
             self.settle(message.fragment, Settlements([], [], [], [message.positions]))
         elif not message.positions:
             self._ask_next(get)
+        elif has_enough(get.channel.client):
+            # It would be one answer more for each channel that asked.
+            self.settle(message.fragment, Settlements([], [], [], [message.positions]))
+            self._put_off.append(get)
         else:
             self._answer(
                 get.channel, message.fragment, message.positions, message.messages[0],
@@ -142,12 +149,32 @@ class Getting:
             self._ask_next(self._open.pop(request))
 
     def tick(self) -> None:
-        """Gets that wait for a fragment of this very node start over when it serves."""
+        """Gets that wait for a fragment of this very node start over when it serves.
+
+        So do those whose clients had enough, when they have read.
+        """
+        if self._put_off:
+            self._start_over()
         for request, get in list(self._open.items()):
             if get.asked is not None and self._serves(get.asked):
                 del self._open[request]
                 if not get.channel.closed and self.get(get.channel, get.queue, get.no_ack):
                     self.state.answered[get.channel] = None
+
+    def _start_over(self) -> None:
+        put_off, self._put_off = self._put_off, []
+        for get in put_off:
+            channel = get.channel
+            if channel.closed:
+                continue
+            if not channel.leaving and has_enough(channel.client):
+                self._put_off.append(get)
+                continue
+            if not channel.leaving and get.queue not in self.state.map.queues:
+                self._answer_empty(channel)
+            elif not channel.leaving and not self.get(channel, get.queue, get.no_ack):
+                continue
+            self.state.answered[channel] = None
 
     def _answer_from(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
         while not self.timers.before(fragment):
@@ -175,6 +202,7 @@ class Getting:
             machine.parts, channel.number, tag, redelivered, message, left,
             machine.frame_bytes_max,
         )  # fmt: skip
+        channel.client.delivered_bytes += len(message)
         self.state.dirty_clients[channel.client] = None
 
     def _answer_empty(self, channel: Channel) -> None:

@@ -182,6 +182,7 @@ class Node:
         if not state.joined and self.cluster.decide_joined():
             self.clients.on_joined()
         self.evictions.work_off()
+        self.clients.readers.resume()
         passes = 0
         while passes < TURN_PASSES_MAX and self._work_off():
             passes += 1

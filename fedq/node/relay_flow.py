@@ -266,6 +266,7 @@ def give_back(state: NodeState, channel: Channel, message: bytes) -> None:
         machine.parts, channel.number, NO_ROUTE, "NO_ROUTE", as_stored(message),
         machine.frame_bytes_max,
     )  # fmt: skip
+    channel.client.delivered_bytes += len(message)
     state.dirty_clients[channel.client] = None
 
 

@@ -47,6 +47,11 @@ class NodeSettings:
     #: A client's request that the cluster has not answered by then is refused.
     request_timeout_ms: int = 15_000
 
+    @property
+    def share_bytes_max(self) -> int:
+        """What one kind of thing that clients make a node hold may take of its memory."""
+        return max(self.memory_bytes_max // 4, limits.MIB)
+
     def __post_init__(self) -> None:
         assert self.node in self.peers, "a node is one of its cluster's peers"
         assert self.suspect_ms > 2 * self.lease_ms, "a lease must end before its node is replaced"

@@ -254,6 +254,8 @@ class NodeState:
         self.waiting: dict[Channel, int] = {}
         #: Clients whose consumers took as much as one turn gives: they go on in the next one.
         self.sated: dict[Client, None] = {}
+        #: Clients to whom a turn wrote so much that they may not have read it, and how much.
+        self.written_much: dict[Client, int] = {}
         #: Channels whose request is answered: what waited behind it is worked off.
         self.answered: dict[Channel, None] = {}
         #: Fragments whose copies, or consumers, may call for a change of the map.

@@ -28,7 +28,12 @@ from functools import partial
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import MIB, read_bytes_per_turn_max, turn_bytes_max
+from fedq.core.limits import (
+    MIB,
+    read_bytes_per_turn_max,
+    turn_bytes_max,
+    unread_bytes_max,
+)
 from fedq.shell.listeners import ClientSecurity
 from fedq.shell.node_config import is_loopback, join_address
 from fedq.shell.passes import Writers
@@ -36,7 +41,7 @@ from fedq.shell.sending import Line, Lines, write_pieces
 from fedq.shell.tls_listener import BACKLOG, TlsListener
 
 #: A client that takes its bytes more slowly than they come is reported beyond this.
-write_buffer_bytes_max: Final = 256 * 1024
+write_buffer_bytes_max: Final = unread_bytes_max
 #: How long a closed connection may take to read the last bytes and to close its own side.
 linger_s: Final = 5.0
 #: How long a client that closed its connection may take to hang up, before the server does.
