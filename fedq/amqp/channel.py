@@ -7,6 +7,7 @@ other channels may speak in between.
 
     IDLE --basic.publish--> HEADER --header--> BODY --last body frame--> IDLE
     HEADER --header of an empty body--> IDLE            any --channel.close--> CLOSING
+    IDLE --the client's own channel.close--> LEAVING: until what came before it has taken effect
 
 Invariants: what is held is what was received, never what was announced; at most
 `limits.body_bytes_max` bytes.
@@ -31,6 +32,7 @@ IDLE: Final = 0
 HEADER: Final = 1
 BODY: Final = 2
 CLOSING: Final = 3
+LEAVING: Final = 4
 
 _PUBLISH_IDS: Final = (60, 40)
 
@@ -54,6 +56,10 @@ class Channel:
         """channel.close was sent: everything is ignored until the client agrees."""
         self.state = CLOSING
         self._forget()
+
+    def begin_leave(self) -> None:
+        """The client has closed it: what else it sends there means nothing."""
+        self.state = LEAVING
 
     def on_publish(self, payload: bytes) -> None:
         """The method frame of a basic.publish; 502 when its arguments are malformed."""

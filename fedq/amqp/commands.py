@@ -8,7 +8,7 @@ plain class: compiled, it is made ten times as fast as a named tuple.
 from typing import NamedTuple, TypeAlias
 
 from fedq.amqp.method_types import ClientRequest
-from fedq.amqp.publishes import PublishRun
+from fedq.amqp.publishes import Publish, PublishRun, add_publish
 from fedq.amqp.settlements import Settle
 
 
@@ -26,7 +26,7 @@ class ChannelOpened(NamedTuple):
 
 
 class ChannelClosed(NamedTuple):
-    """A channel ended, by its client or for a violation found here; its state can go."""
+    """A channel ended for a violation found here; its state can go."""
 
     channel: int
 
@@ -85,3 +85,14 @@ class Closed(NamedTuple):
 
 
 Command: TypeAlias = Opened | ChannelOpened | ChannelClosed | Publishes | Settles | Request | Closed
+
+
+def append_publish(commands: list[Command], channel: int, publish: Publish | None) -> None:
+    """One publish more, if there is one: of the last command, or the first of a new one."""
+    if publish is None:
+        return
+    last = commands[-1] if commands else None
+    if not isinstance(last, Publishes) or last.channel != channel:
+        last = Publishes(channel, [])
+        commands.append(last)
+    add_publish(last.batch, publish)

@@ -2,10 +2,12 @@
 
 Inputs: `receive` takes bytes in pieces of any size; `tick` tells the time. Outputs: commands
 for the node (`fedq.amqp.commands`), in the order of the client's frames, and bytes for the client
-in `parts`. The handshake, heartbeats, the opening and closing of channels and the end of the
-connection are settled here; of everything else the node hears.
+in `parts`. The handshake, heartbeats, the opening of channels and the end of the connection are
+settled here; of everything else the node hears. When a client closes a channel or the connection,
+the node agrees (`agree_to_close`, `agree_to_end`) once what came before has taken effect.
 
     HEADER -> OPENING (`fedq.amqp.opening`) -> OPEN -> CLOSING -> CLOSED
+    OPENING, OPEN --the client's own connection.close--> LEFT -> CLOSED
 
 A client's violation becomes channel.close or connection.close with the reply code of the
 specification, in `_on_frame` and `receive` and nowhere else; then what the client sends is ignored
@@ -19,7 +21,7 @@ before a user is known.
 from typing import Final
 
 from fedq.amqp.channel import CLOSING as CHANNEL_CLOSING
-from fedq.amqp.channel import IDLE, Channel
+from fedq.amqp.channel import IDLE, LEAVING, Channel
 from fedq.amqp.commands import (
     ChannelClosed,
     ChannelOpened,
@@ -29,6 +31,7 @@ from fedq.amqp.commands import (
     Publishes,
     Request,
     Settles,
+    append_publish,
 )
 from fedq.amqp.frames import (
     FRAME_BODY,
@@ -62,7 +65,7 @@ from fedq.amqp.methods import (
     name_of,
 )
 from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError
-from fedq.amqp.publishes import Publish, PublishRun, add_publish, take_publishes
+from fedq.amqp.publishes import PublishRun, take_publishes
 from fedq.amqp.settlements import Settle, take_settles
 from fedq.amqp.strings import cut_short_string
 from fedq.amqp.values import FieldTable
@@ -85,10 +88,10 @@ CLOSE_MS: Final = 3_000
 _HEADER: Final = 0
 _OPENING: Final = 1
 _OPEN: Final = 2
-_CLOSING: Final = 3
-_CLOSED: Final = 4
+_LEFT: Final = 3
+_CLOSING: Final = 4
+_CLOSED: Final = 5
 
-_SUCCESS: Final = 200
 _TICKET: Final = 1
 _PUBLISH: Final = b"\x00\x3c\x00\x28"
 _SETTLES: Final = (b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x5a", b"\x00\x3c\x00\x78")
@@ -150,7 +153,7 @@ class Connection:
     def wake_ms(self) -> int | None:
         """When `tick` will next have something to do; `None` for never."""
         if self._state != _OPEN:
-            return None if self._state == _CLOSED else self._deadline_ms
+            return None if self._state in (_LEFT, _CLOSED) else self._deadline_ms
         if not self._heartbeat_ms:
             return None
         return min(self._next_beat_ms, self._heard_ms + 2 * self._heartbeat_ms)
@@ -179,12 +182,28 @@ class Connection:
             channel,
             ChannelClose(violation.reply_code, text, violation.class_id, violation.method_id),
         )
+        if state.state == LEAVING:
+            # Both sides began to close at once; the client's own close-ok is still to come.
+            self.send(channel, ChannelCloseOk())
         state.begin_close()
 
-    def close(self, violation: ConnectionViolation | None) -> None:
+    def agree_to_close(self, channel: int) -> None:
+        """channel.close-ok: what the client sent before its channel.close has taken effect."""
+        state = self._channels.get(channel)
+        if state is not None and state.state == LEAVING:
+            self.send(channel, ChannelCloseOk())
+            del self._channels[channel]
+
+    def agree_to_end(self) -> None:
+        """connection.close-ok, if the client has closed the connection: nothing follows it."""
+        if self._state == _LEFT:
+            self.parts.append(encode_method(0, ConnectionCloseOk()))
+            self._end()
+
+    def close(self, violation: ConnectionViolation) -> None:
         """Sends connection.close; `closed` once the client agrees, or after CLOSE_MS.
 
-        `None` closes with 200. Does nothing when the connection is closing already.
+        Does nothing when the connection is closing already.
         """
         if self._state >= _CLOSING:
             return
@@ -192,14 +211,11 @@ class Connection:
             # The client has not begun to speak AMQP.
             self._end()
             return
-        if violation is None:
-            method = ConnectionClose(_SUCCESS, "the server closes this connection", 0, 0)
-        else:
-            text = cut_short_string(violation.reply_text)
-            method = ConnectionClose(
-                violation.reply_code, text, violation.class_id, violation.method_id
-            )
-        self.send(0, method)
+        text = cut_short_string(violation.reply_text)
+        self.send(
+            0,
+            ConnectionClose(violation.reply_code, text, violation.class_id, violation.method_id),
+        )
         self._channels.clear()
         self._state = _CLOSING
         self._deadline_ms = self._now_ms + CLOSE_MS
@@ -209,7 +225,7 @@ class Connection:
     def tick(self, now_ms: int) -> list[Command]:
         """Sends heartbeats, and ends what has been silent or undecided for too long."""
         self._now_ms = now_ms
-        if self._state == _CLOSED:
+        if self._state in (_LEFT, _CLOSED):
             return []
         if self._state == _CLOSING:
             if now_ms >= self._deadline_ms:
@@ -236,7 +252,7 @@ class Connection:
         """Takes bytes from the client and returns what they ask for."""
         commands: list[Command] = []
         self._now_ms = self._heard_ms = now_ms
-        if self._deaf or self._state == _CLOSED:
+        if self._deaf or self._state in (_LEFT, _CLOSED):
             return commands
         pending = self._pending
         if pending is not None:
@@ -254,7 +270,7 @@ class Connection:
             # The frames themselves are damaged; where the next one begins is unknown.
             self._deaf = True
             self._fail(violation, commands)
-        if at < len(data) and not self._deaf and self._state != _CLOSED:
+        if at < len(data) and not self._deaf and self._state not in (_LEFT, _CLOSED):
             pending = self._pending = bytearray(data[at:] if at else data)
             # Before the protocol header is complete, every byte is looked at.
             self._wanted = 0 if self._state == _HEADER else wanted_bytes(pending)
@@ -276,7 +292,7 @@ class Connection:
 
     def _read(self, data: bytes, at: int, commands: list[Command]) -> int:
         """Handles all complete frames; returns where the first incomplete one begins."""
-        while _HEADER < self._state < _CLOSED:
+        while _HEADER < self._state < _CLOSED and self._state != _LEFT:
             found = scan_frame(data, at, self.frame_bytes_max)
             if found is None:
                 break
@@ -364,8 +380,8 @@ class Connection:
     ) -> None:
         if kind == FRAME_HEARTBEAT:
             if channel or payload:
-                text = "a heartbeat must be empty and on channel 0"
-                raise ConnectionViolation(FRAME_ERROR, text)
+                code = FRAME_ERROR if payload else UNEXPECTED_FRAME
+                raise ConnectionViolation(code, "a heartbeat must be empty and on channel 0")
             return
         if kind != FRAME_METHOD:
             if kind in (FRAME_HEADER, FRAME_BODY):
@@ -375,8 +391,7 @@ class Connection:
         opening = self._opening
         method = decode_method(payload) if opening is None else opening.decode(payload)
         if isinstance(method, ConnectionClose):
-            self.send(0, ConnectionCloseOk())
-            self._end()
+            self._state = _LEFT
             self.was_left = True
             text = cut_short_string(method.reply_text)
             commands.append(Closed(f"the client closed it: {method.reply_code} {text}"))
@@ -426,17 +441,17 @@ class Connection:
                 text = f"expected 'channel.open': channel {channel} is not open"
                 raise ConnectionViolation(CHANNEL_ERROR, text, *ids)
             self._open_channel(channel, payload, commands)
-        elif state.state == CHANNEL_CLOSING:
-            self._on_frame_of_closing_channel(kind, channel, payload)
+        elif state.state >= CHANNEL_CLOSING:
+            self._on_frame_of_ending_channel(kind, channel, state, payload)
         elif kind == FRAME_BODY:
-            self._add_publish(channel, state.on_body(payload), commands)
+            append_publish(commands, channel, state.on_body(payload))
         elif kind == FRAME_HEADER:
-            self._add_publish(channel, state.on_header(payload, self._known), commands)
+            append_publish(commands, channel, state.on_header(payload, self._known))
         elif payload[:4] == _PUBLISH:
             state.on_publish(payload)
         else:
             state.expect_method()
-            self._on_channel_method(channel, decode_method(payload), commands)
+            self._on_channel_method(channel, state, decode_method(payload), commands)
 
     def _open_channel(self, channel: int, payload: bytes, commands: list[Command]) -> None:
         method = decode_method(payload)
@@ -452,25 +467,30 @@ class Connection:
         self.send(channel, ChannelOpenOk())
         commands.append(ChannelOpened(channel))
 
-    def _on_frame_of_closing_channel(self, kind: int, channel: int, payload: bytes) -> None:
-        if kind != FRAME_METHOD:
-            return
-        if payload[:4] == _CHANNEL_CLOSE_OK:
+    def _on_frame_of_ending_channel(
+        self, kind: int, channel: int, state: Channel, payload: bytes
+    ) -> None:
+        ids = payload[:4] if kind == FRAME_METHOD else b""
+        if state.state == LEAVING:
+            if ids == _CHANNEL_OPEN:
+                text = "second 'channel.open' seen: wait for channel.close-ok"
+                raise ConnectionViolation(CHANNEL_ERROR, text, *frame_ids(payload))
+        elif ids == _CHANNEL_CLOSE_OK:
             del self._channels[channel]
-        elif payload[:4] == _CHANNEL_CLOSE:
+        elif ids == _CHANNEL_CLOSE:
             # Both sides began to close at once; the client's own close-ok is still to come.
             self.parts.append(encode_method(channel, ChannelCloseOk()))
 
-    def _on_channel_method(self, channel: int, method: Method, commands: list[Command]) -> None:
+    def _on_channel_method(
+        self, channel: int, state: Channel, method: Method, commands: list[Command]
+    ) -> None:
         if isinstance(method, ClientRequest):
+            if isinstance(method, ChannelClose):
+                state.begin_leave()
             commands.append(Request(channel, method))
         elif isinstance(method, AccessRequest):
             # A relic of AMQP 0-8 with which old clients begin; RabbitMQ answers it, too.
             self.send(channel, AccessRequestOk(_TICKET))
-        elif isinstance(method, ChannelClose):
-            self.send(channel, ChannelCloseOk())
-            del self._channels[channel]
-            commands.append(ChannelClosed(channel))
         elif isinstance(method, ChannelOpen):
             text = f"second 'channel.open' seen: channel {channel} is open already"
             raise ConnectionViolation(CHANNEL_ERROR, text, *ids_of(method))
@@ -478,13 +498,3 @@ class Connection:
             # basic.cancel-ok only says that the client saw its consumer being cancelled.
             text = f"{name_of(method)} is not for a client to send on channel {channel}"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
-
-    @staticmethod
-    def _add_publish(channel: int, publish: Publish | None, commands: list[Command]) -> None:
-        if publish is None:
-            return
-        last = commands[-1] if commands else None
-        if not isinstance(last, Publishes) or last.channel != channel:
-            last = Publishes(channel, [])
-            commands.append(last)
-        add_publish(last.batch, publish)

@@ -17,7 +17,7 @@ from fedq.amqp.values import (
     decode_table,
     encode_table,
 )
-from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionViolation
+from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionViolation
 from fedq.core.limits import properties_bytes_max
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
@@ -158,12 +158,14 @@ def _flag_of_text(bit: int, text: bytes) -> int:
 def decode_header(payload: bytes) -> tuple[int, bytes]:
     """(body size, property list) of a content header frame's payload.
 
-    Raises `ConnectionViolation` 501 when it is not a header of class basic. The property list
-    is not checked: that is `message_flags`.
+    Raises `ConnectionViolation` 501 when it is cut short, and 505 when it is not of class basic.
+    The property list is not checked: that is `message_flags`.
     """
-    if len(payload) < 14 or payload[:4] != b"\x00\x3c\x00\x00":
+    if len(payload) < 14:
+        raise ConnectionViolation(FRAME_ERROR, "a content header has 14 bytes at least", 60, 40)
+    if payload[:4] != b"\x00\x3c\x00\x00":
         text = "a content header must name class 60 (basic) and weight 0"
-        raise ConnectionViolation(FRAME_ERROR, text, 60, 40)
+        raise ConnectionViolation(UNEXPECTED_FRAME, text, 60, 40)
     return int.from_bytes(payload[4:12], "big"), payload[12:]
 
 

@@ -37,12 +37,13 @@ def scan_frame(data: bytes, at: int, frame_bytes_max: int) -> tuple[int, int, in
 
     The next frame begins at `end + 1`. `None` when the frame is not complete yet. Raises
     `ConnectionViolation` 501 for a frame above the limit (as soon as its head is there) and for
-    one that does not end in 0xCE: after either, the rest of the stream means nothing.
+    one that does not end in 0xCE: after either, the rest of the stream means nothing. As in
+    RabbitMQ the limit is taken for the payload's: many clients count the other 8 bytes wrong.
     """
     if len(data) - at < FRAME_OVERHEAD - 1:
         return None
     kind, channel, size = _frame_head.unpack_from(data, at)
-    if size + FRAME_OVERHEAD > frame_bytes_max:
+    if size > frame_bytes_max:
         text = f"a frame of {size + FRAME_OVERHEAD} bytes: at most {frame_bytes_max} are agreed"
         raise ConnectionViolation(FRAME_ERROR, text)
     start = at + FRAME_OVERHEAD - 1

@@ -48,7 +48,8 @@ def scan_frame(bytes data not None, int64_t at, int64_t frame_bytes_max):
 
     The next frame begins at `end + 1`. `None` when the frame is not complete yet. Raises
     `ConnectionViolation` 501 for a frame above the limit (as soon as its head is there) and for
-    one that does not end in 0xCE: after either, the rest of the stream means nothing.
+    one that does not end in 0xCE: after either, the rest of the stream means nothing. As in
+    RabbitMQ the limit is taken for the payload's: many clients count the other 8 bytes wrong.
     """
     cdef const uint8_t* octets = data
     cdef int64_t size = len(data), payload, end
@@ -57,7 +58,7 @@ def scan_frame(bytes data not None, int64_t at, int64_t frame_bytes_max):
     if size - at < HEAD:
         return None
     payload = read_u32(octets + at + 3)
-    if payload + OVERHEAD > frame_bytes_max:
+    if payload > frame_bytes_max:
         text = f"a frame of {payload + OVERHEAD} bytes: at most {frame_bytes_max} are agreed"
         raise ConnectionViolation(FRAME_ERROR, text)
     end = at + HEAD + payload

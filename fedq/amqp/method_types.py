@@ -470,5 +470,5 @@ ClientRequest: TypeAlias = (
     ChannelFlow | ChannelFlowOk | ExchangeDeclare | ExchangeDelete | ExchangeBind
     | ExchangeUnbind | QueueDeclare | QueueBind | QueuePurge | QueueDelete | QueueUnbind
     | BasicQos | BasicConsume | BasicCancel | BasicGet | BasicRecoverAsync | BasicRecover
-    | ConfirmSelect | TxSelect | TxCommit | TxRollback
+    | ConfirmSelect | TxSelect | TxCommit | TxRollback | ChannelClose
 )  # fmt: skip

@@ -31,7 +31,6 @@ _METHOD: Final = 1
 _HEADER: Final = 2
 _BODY: Final = 3
 _FRAME_END: Final = 0xCE
-_FRAME_OVERHEAD: Final = 8
 _PUBLISH: Final = 60 << 16 | 40
 _BASIC_HEADER: Final = 60 << 16
 #: The smallest publish: a method frame of 17 bytes and a header frame of 22.
@@ -64,7 +63,6 @@ def take_publishes(
     regular, complete beginning of such a publish. `checked`: see `checked_flags`.
     """
     size = len(data)
-    payload_max = frame_bytes_max - _FRAME_OVERHEAD
     starts_with, flags_of = data.startswith, checked.get
     channel = -1
     # A publisher repeats itself: when all bytes up to the body are those of the publish before,
@@ -81,7 +79,7 @@ def take_publishes(
             messages.append(lead + data[body_at:stop])
             at = stop + 1
             continue
-        found = _publish_at(data, at, payload_max)
+        found = _publish_at(data, at, frame_bytes_max)
         if found is None or (channel >= 0 and found[0] != channel):
             break
         channel, end, properties_end, body_at, body_size = found

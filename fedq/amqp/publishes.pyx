@@ -24,7 +24,6 @@ cdef enum:
     HEADER = 2
     BODY = 3
     FRAME_END = 0xCE
-    FRAME_OVERHEAD = 8
     PUBLISH = 60 << 16 | 40
     BASIC_HEADER = 60 << 16
     PUBLISH_BYTES_MIN = 39
@@ -84,7 +83,7 @@ def take_publishes(
     if at < 0:
         raise ValueError("a place in the data is not negative")
     memset(&old, 0, sizeof(old))
-    while find(octets, size, at, frame_bytes_max - FRAME_OVERHEAD, &new):
+    while find(octets, size, at, frame_bytes_max, &new):
         if not is_first and new.channel != old.channel:
             break
         # A publisher repeats itself: what is as in the publish before is not looked up again.

@@ -294,7 +294,8 @@ class Call(NamedTuple):
 class Reply(NamedTuple):
     """The answer: `ready` messages and `consumers` (CALL_COUNT), messages purged (CALL_PURGE).
 
-    To CALL_CONSUME…: `ready` is 1 for no; else `consumers` is the new consumer's ticket.
+    To CALL_CONSUME…: `ready` is 1 for no; else `consumers` is the new consumer's ticket. To
+    CALL_LEFT: nothing.
     """
 
     request: int
@@ -310,6 +311,8 @@ CALL_CONSUME = 3
 CALL_CONSUME_ALONE = 4
 #: As CALL_COUNT, by a client that declares the queue: it is in use.
 CALL_DECLARE = 5
+#: The sender's last consumer has left: answered when it is known whether the queue goes with it.
+CALL_LEFT = 6
 
 PeerMessage: TypeAlias = (
     PublishBatch

@@ -6,6 +6,7 @@ channel's backlog until the answer is there, so a channel's requests take effect
 
 from collections.abc import Callable
 
+from fedq.amqp.deliveries import ack_frame, nack_frame
 from fedq.amqp.method_types import Method
 from fedq.amqp.methods import ids_of
 from fedq.core.errors import ChannelViolation, Refused
@@ -54,6 +55,16 @@ class Answers:
     def when_everywhere(self, action: Callable[[], None]) -> None:
         """Runs the action when every live member has applied the map as it is now (P6)."""
         self.state.after_applied.append((self.state.map.version, action))
+
+    def flush_confirms(self, channel: Channel) -> None:
+        """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""
+        window = channel.confirms
+        if window is None or channel.closed or channel.leaving or channel.client.gone:
+            return
+        parts = channel.client.machine.parts
+        for tag, multiple, safe in window.flush():
+            parts.append((ack_frame if safe else nack_frame)(channel.number, tag, multiple))
+        self.state.dirty_clients[channel.client] = None
 
 
 def _unset(*_: object) -> None:

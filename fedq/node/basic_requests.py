@@ -1,5 +1,7 @@
 """basic.consume, cancel, get, qos, recover, and the modes of a channel (AMQP 0-9-1 1.8)."""
 
+from collections.abc import Callable
+
 from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.method_types import (
     BasicCancel,
@@ -28,7 +30,7 @@ from fedq.core.errors import (
 )
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import consumers_per_channel_max
-from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, CALL_COUNT
+from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, CALL_COUNT, CALL_LEFT
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
 from fedq.node.client_state import Channel, Consumer
@@ -154,18 +156,45 @@ class BasicRequests:
         """basic.cancel; an unknown tag is no error (1.8.3.5)."""
         answer = None if request.no_wait else BasicCancelOk(request.consumer_tag)
         consumer = channel.consumers.get(request.consumer_tag)
-        if consumer is not None:
-            self.remove_consumer(consumer)
-            hub = self.state.hubs.get(consumer.queue)
-            if hub is not None and hub.sources and not hub.consumers:
-                self._answer_when_quiet(channel, list(hub.sources), answer)
-                return
-        if answer is not None:
-            self.answers.reply(channel, answer)
+        if consumer is None:
+            if answer is not None:
+                self.answers.reply(channel, answer)
+            return
+        self.remove_consumer(consumer)
+        queues = {consumer.queue: None}
 
-    def _answer_when_quiet(
-        self, channel: Channel, fragments: list[FragmentId], answer: BasicCancelOk | None
+        def answer_now() -> None:
+            if answer is not None:
+                self.answers.reply(channel, answer)
+            if channel.waiting:
+                self.answers.finish(channel, None)
+
+        hub = self.state.hubs.get(consumer.queue)
+        if hub is not None and hub.sources and not hub.consumers:
+            self.answers.wait(channel)
+            fragments = list(hub.sources)
+            self._when_quiet(fragments, lambda: self.when_left(channel, queues, answer_now))
+        else:
+            self.when_left(channel, queues, answer_now)
+
+    def when_left(
+        self, channel: Channel, queues: dict[QueueKey, None], action: Callable[[], None]
     ) -> None:
+        """Consumers of these queues have left: runs the action when those queues that go with
+        their last consumer have gone, everywhere. Perhaps at once; else the channel waits."""
+        state = self.state
+        first: list[FragmentId] = []
+        for queue in queues if state.serving else ():
+            info, hub = state.map.queues.get(queue), state.hubs.get(queue)
+            if info is not None and info.auto_delete and (hub is None or not hub.count):
+                first.append(info.fragments[0])
+        if not first:
+            action()
+            return
+        self.answers.wait(channel)
+        self.asking.ask(CALL_LEFT, first, lambda _: self.answers.when_everywhere(action))
+
+    def _when_quiet(self, fragments: list[FragmentId], action: Callable[[], None]) -> None:
         """The queue's fragments elsewhere may have sent messages before they hear of the cancel.
 
         When they answer a question, those messages have come, and gone back; when they answer
@@ -174,9 +203,8 @@ class BasicRequests:
 
         def came_back(_: Totals) -> None:
             self.consuming.flush_settlements()
-            self.asking.ask(CALL_COUNT, fragments, lambda _: self.answers.finish(channel, answer))
+            self.asking.ask(CALL_COUNT, fragments, lambda _: action())
 
-        self.answers.wait(channel)
         self.asking.ask(CALL_COUNT, fragments, came_back)
 
     def remove_consumer(self, consumer: Consumer) -> None:

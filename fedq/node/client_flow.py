@@ -7,7 +7,6 @@ and nowhere else; whatever the channel held returns to its queues first.
 Changes `clients` and their channels.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +22,6 @@ from fedq.amqp.commands import (
     Settles,
 )
 from fedq.amqp.connection import Connection, ConnectionSettings
-from fedq.amqp.deliveries import ack_frame, nack_frame
 from fedq.amqp.methods import ids_of, name_of
 from fedq.core.errors import (
     CONNECTION_FORCED,
@@ -36,6 +34,7 @@ from fedq.core.ids import ConnectionId
 from fedq.core.limits import fan_out_per_turn_max, handshake_frame_bytes_max
 from fedq.node.access import Access
 from fedq.node.answers import Answers, capability
+from fedq.node.backlog import backlog_of, needs_no_map
 from fedq.node.basic_requests import BasicRequests
 from fedq.node.client_state import Channel, Client
 from fedq.node.consume_flow import ConsumeFlow
@@ -117,6 +116,7 @@ class ClientFlow:
             m.BasicRecover: basic.recover,
             m.BasicRecoverAsync: basic.recover,
             m.ChannelFlow: basic.flow,
+            m.ChannelClose: self._on_close,
             m.ConfirmSelect: basic.confirm_select,
             m.TxSelect: transactions.select,
             m.TxCommit: transactions.commit,
@@ -225,7 +225,7 @@ class ClientFlow:
                 if not channel.waiting:
                     self._perform(channel, command)
                     return
-                backlog = _backlog_of(channel)
+                backlog = backlog_of(channel)
                 backlog.append(command)
                 if len(backlog) > BACKLOG_MAX:
                     self.state.hold_reading(client, "backlog")
@@ -236,8 +236,9 @@ class ClientFlow:
                     self._tell(client, m.ConnectionBlocked(reason))
                     break
             case Closed():
-                self._arm(client)
                 self._end(client)
+                client.machine.agree_to_end()
+                self._arm(client)
             case ChannelOpened():
                 client.channels[command.channel] = Channel(client, command.channel)
             case ChannelClosed():
@@ -247,10 +248,10 @@ class ClientFlow:
 
     def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
         """The one place where violations are caught."""
-        if not self.state.serving and not isinstance(command, Settles):
+        if not self.state.serving and not needs_no_map(command):
             # The map may be an old one: nothing is answered from it, or routed by it.
             self.answers.wait(channel)
-            _backlog_of(channel).appendleft(command)
+            backlog_of(channel).appendleft(command)
             self._fenced[channel] = None
             return
         if self.readers.puts_off(channel, command):
@@ -291,7 +292,7 @@ class ClientFlow:
         """
         channel.waiting = True
         self.state.waiting.pop(channel, None)
-        _backlog_of(channel).appendleft(left)
+        backlog_of(channel).appendleft(left)
         self._fanning[channel] = None
         self.state.hold_reading(channel.client, "backlog")
 
@@ -347,19 +348,34 @@ class ClientFlow:
         self._forget_number(channel)
         self._remove_consumers(channel)
 
+    def _on_close(self, channel: Channel, request: m.ChannelClose) -> None:
+        """channel.close: close-ok when its auto-delete queues are gone, too (as in RabbitMQ)."""
+        queues = {consumer.queue: None for consumer in channel.consumers.values()}
+        self.answers.flush_confirms(channel)
+        self.consuming.requeue_all(channel)
+        self._remove_consumers(channel)
+
+        def agree() -> None:
+            if not channel.closed:
+                channel.client.machine.agree_to_close(channel.number)
+                self.state.dirty_clients[channel.client] = None
+                self._drop_channel(channel)
+
+        self.basic.when_left(channel, queues, agree)
+
     def fail(self, channel: Channel, violation: ChannelViolation) -> None:
         """Closes a channel for what its client did."""
         if channel.closed:
             return
         if not channel.leaving:
-            self.flush_confirms(channel)
+            self.answers.flush_confirms(channel)
             channel.client.machine.close_channel(channel.number, violation)
             self.state.dirty_clients[channel.client] = None
         self._drop_channel(channel)
 
     def _close(self, client: Client, violation: ConnectionViolation) -> None:
         for channel in client.channels.values():
-            self.flush_confirms(channel)
+            self.answers.flush_confirms(channel)
         client.machine.close(violation)
         self._arm(client)
         self.state.dirty_clients[client] = None
@@ -472,25 +488,8 @@ class ClientFlow:
             client.wake_ms = max(wake, self.state.now_ms + 1)
             self._wakes.put(client.connection, client.wake_ms)
 
-    def flush_confirms(self, channel: Channel) -> None:
-        """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""
-        window = channel.confirms
-        if window is None or channel.closed or channel.leaving or channel.client.gone:
-            return
-        parts = channel.client.machine.parts
-        for tag, multiple, safe in window.flush():
-            parts.append((ack_frame if safe else nack_frame)(channel.number, tag, multiple))
-        self.state.dirty_clients[channel.client] = None
-
     def drain(self) -> bool:
         """Every connection's bytes of this turn go into their lanes; true if more is to come."""
         drain_clients(self.state)
         again = bool(self.state.sated) and self.state.wake_sated()
         return again or bool(self._fanning) or self.readers.is_waited_for
-
-
-def _backlog_of(channel: Channel) -> deque[Publishes | Settles | Request]:
-    """What waits behind the channel's request; made when first needed."""
-    if channel.backlog is None:
-        channel.backlog = deque()
-    return channel.backlog

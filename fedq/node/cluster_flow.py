@@ -10,13 +10,14 @@ commit. The primary alone lets backups into the in-sync set and removes stalled 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
+from fedq.node.abandoned import Abandoned
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
 from fedq.wiring.failover import FailoverMemory, decide
 from fedq.wiring.lease import Lease
-from fedq.wiring.operations import DeleteQueue, MarkConsumed, MemberUp, SetCopies
+from fedq.wiring.operations import MemberUp, SetCopies
 from fedq.wiring.state import FragmentInfo
 
 
@@ -25,12 +26,14 @@ class ClusterFlow:
 
     __slots__ = (
         "_asked_up_ms", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
-        "_memory", "_newer", "_up_versions", "beat_due", "detector", "lease", "proposals", "state",
+        "_memory", "_newer", "_up_versions", "abandoned", "beat_due", "detector", "lease",
+        "proposals", "state",
     )  # fmt: skip
 
-    def __init__(self, state: NodeState, proposals: Proposals) -> None:
+    def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
         settings = state.settings
         self.state = state
+        self.abandoned = abandoned
         self.proposals = proposals
         self.lease = Lease(state.me, settings.peers, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
@@ -217,7 +220,7 @@ class ClusterFlow:
         """Whether the fragment has to be looked at again without anything having touched it."""
         state, fragment = self.state, primary.fragment
         info = state.map.fragments[fragment.fragment_id]
-        self._delete_if_abandoned(primary, info)
+        self.abandoned.look_at(primary)
         if info.reign != fragment.reign:
             return False
         expires = fragment.policy.expires_ms is not None
@@ -257,39 +260,3 @@ class ClusterFlow:
             info.id, info.epoch, info.primary, info.backups, tuple(in_sync.items()), False
         )
         self.proposals.ask(operation, on_result)
-
-    def _delete_if_abandoned(self, primary: Primary, info: FragmentInfo) -> None:
-        """A queue goes when its last consumer in the cluster has gone, or it was of no use for
-        too long, if it was declared so. Its first fragment decides."""
-        state, takers = self.state, primary.takers
-        queue = state.map.queues[info.queue]
-        if queue.fragments[0] != info.id or primary.attaching or not state.serving:
-            return
-        if takers.consumers:
-            primary.used_ms = state.now_ms
-            if queue.auto_delete and not queue.consumed and not primary.marking:
-                self._mark_consumed(primary)
-            return
-        abandoned = queue.auto_delete and takers.had_consumers
-        expires_ms = primary.fragment.policy.expires_ms
-        expired = expires_ms is not None and state.now_ms - primary.used_ms >= expires_ms
-        if not abandoned and not expired:
-            return
-        takers.had_consumers = False
-        primary.used_ms = state.now_ms
-
-        def on_result(result: Result) -> None:
-            takers.had_consumers = (abandoned and result is GAVE_UP) or takers.had_consumers
-            state.looked_after[info.id] = None
-
-        self.proposals.ask(DeleteQueue(*info.queue), on_result)
-
-    def _mark_consumed(self, primary: Primary) -> None:
-        """The next primary must know, too, that the queue goes with its last consumer."""
-
-        def on_result(_: Result) -> None:
-            primary.marking = False
-            self.state.looked_after[primary.fragment.fragment_id] = None
-
-        primary.marking = True
-        self.proposals.ask(MarkConsumed(*primary.queue), on_result)

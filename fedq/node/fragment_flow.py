@@ -8,6 +8,7 @@ Changes `primaries`, `sync_waits`; sends to peers.
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from fedq.core.batches import cut
 from fedq.core.ids import FragmentId, NodeId, Origin
@@ -16,6 +17,7 @@ from fedq.core.peer_messages import (
     CALL_CONSUME_ALONE,
     CALL_COUNT,
     CALL_DECLARE,
+    CALL_LEFT,
     CALL_PURGE,
     Attach,
     Call,
@@ -39,6 +41,7 @@ from fedq.core.ranges import from_ranges
 from fedq.fragments.enforcement import visible_count
 from fedq.fragments.outbox import Owed
 from fedq.fragments.pace import WINDOW_MS
+from fedq.node.abandoned import Abandoned
 from fedq.node.admission import Admission
 from fedq.node.publishing import on_publishes_done
 from fedq.node.queue_timers import QueueTimers
@@ -46,14 +49,20 @@ from fedq.node.settling import Settlements, settle_in
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.publisher import Settled
 
+#: Calls that wait while it is not known whether the queue goes.
+_OF_CONSUMERS: Final = (CALL_CONSUME, CALL_CONSUME_ALONE, CALL_LEFT)
+
 
 class FragmentFlow:
     """See the module's docstring."""
 
-    __slots__ = ("admission", "on_local_reply", "state", "timers")
+    __slots__ = ("abandoned", "admission", "on_local_reply", "state", "timers")
 
-    def __init__(self, state: NodeState, admission: Admission, timers: QueueTimers) -> None:
+    def __init__(
+        self, state: NodeState, admission: Admission, timers: QueueTimers, abandoned: Abandoned
+    ) -> None:
         self.state = state
+        self.abandoned = abandoned
         self.admission = admission
         self.timers = timers
         #: Hears answers to this node's own questions; set by the node before its first turn.
@@ -184,16 +193,20 @@ class FragmentFlow:
     def _answer_calls(self, primary: Primary) -> None:
         """Carries out what was asked for; some answers wait for the commit."""
         fragment = primary.fragment
-        while primary.calls:
-            asker, request, verb = primary.calls.popleft()
-            if verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
+        calls, primary.calls = primary.calls, deque()
+        for asker, request, verb in calls:
+            if verb in _OF_CONSUMERS and self.abandoned.is_going(primary):
+                primary.calls.append((asker, request, verb))
+            elif verb == CALL_LEFT:
+                self._reply(asker, request, fragment.fragment_id, 0, 0)
+            elif verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
                 self._note_use(primary)
                 ticket = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
                 refused = 0 if ticket else 1
                 self._reply(asker, request, fragment.fragment_id, refused, ticket)
-                continue
-            count = fragment.purge() if verb == CALL_PURGE else 0
-            primary.promised.append((fragment.last, asker, request, count))
+            else:
+                count = fragment.purge() if verb == CALL_PURGE else 0
+                primary.promised.append((fragment.last, asker, request, count))
 
     def on_member_gone(self, node: NodeId) -> None:
         """A member went down: what its consumers had returns; it is waited for no more."""

@@ -21,6 +21,7 @@ from fedq.core.errors import Refused
 from fedq.core.ids import ConnectionId, NodeId, QueueKey
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import Recovered
+from fedq.node.abandoned import Abandoned
 from fedq.node.access import Access
 from fedq.node.admission import Admission
 from fedq.node.answers import Answers
@@ -74,7 +75,8 @@ class Node:
         self.outlets = Outlets(state, admission, self.relays, self._propose_fragment)
         letters = DeadLetters(state, self.outlets)
         self.timers = QueueTimers(state, letters)
-        self.fragments = FragmentFlow(state, admission, self.timers)
+        abandoned = Abandoned(state, self.proposals)
+        self.fragments = FragmentFlow(state, admission, self.timers, abandoned)
         self.replicas = ReplicaFlow(state)
         self.registrations = Registrations(state, self.proposals)
         self.private = PrivateFlow(state, self.registrations)
@@ -116,7 +118,7 @@ class Node:
             relays=self.relays, consuming=self.consuming, getting=self.getting, asking=self.asking,
             private=self.private, proposals=self.proposals, evictions=self.evictions,
         )  # fmt: skip
-        self.cluster = ClusterFlow(state, self.proposals)
+        self.cluster = ClusterFlow(state, self.proposals, abandoned)
         self.fencing = Fencing(state, self.clients)
         self.memory = Memory(state, self.clients)
         self.stopped = False
@@ -242,7 +244,7 @@ class Node:
         if confirmed:
             channels, state.dirty_channels = state.dirty_channels, {}
             for channel in channels:
-                self.clients.flush_confirms(channel)
+                self.answers.flush_confirms(channel)
         return resumed or publishers or dealt or touched or copied or confirmed or committed
 
     def _deal(self) -> None:

@@ -83,8 +83,8 @@ class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
-        "attaching", "calls", "dying", "fragment", "gets", "is_plain", "mark", "marking", "noted",
-        "pace", "promised", "queue", "replication", "takers", "used_ms",
+        "attaching", "calls", "dying", "ending", "fragment", "gets", "is_plain", "mark", "marking",
+        "noted", "pace", "promised", "queue", "replication", "takers", "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -95,8 +95,10 @@ class Primary:
         self.used_ms = now_ms
         #: Messages on their way to the dead-letter exchange.
         self.dying = 0
-        #: The map is being told that the queue has consumers (auto-delete).
+        #: The map is being told that the queue has consumers (auto-delete),
         self.marking = False
+        #: or that it ends, since nobody uses it.
+        self.ending = False
         self.fragment = fragment
         #: Its policy has no say in what becomes of a message.
         self.is_plain = fragment.policy._replace(expires_ms=None) == PLAIN

@@ -32,7 +32,9 @@ from fedq.wiring.operations import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    EndQueue,
     MarkConsumed,
+    MarkUsed,
     ReleaseName,
     Unbind,
     WiringOperation,
@@ -63,6 +65,8 @@ def apply(state: MapState, operation: WiringOperation) -> Ok | Refused:
             return _declare_queue(state, operation)
         case DeleteQueue():
             return _delete_queue(state, operation)
+        case EndQueue():
+            return _end_queue(state, operation)
         case Bind():
             return bind(state, operation)
         case Unbind():
@@ -72,7 +76,10 @@ def apply(state: MapState, operation: WiringOperation) -> Ok | Refused:
         case ReleaseName():
             return _release_name(state, operation)
         case MarkConsumed():
-            return _mark_consumed(state, operation)
+            return _mark_consumed(state, QueueKey(operation.vhost, operation.name))
+        case MarkUsed():
+            info = state.fragments.get(operation.fragment)
+            return Ok() if info is None else _mark_consumed(state, info.queue)
         case _:
             assert_never(operation)
 
@@ -200,8 +207,15 @@ def _delete_queue(state: MapState, operation: DeleteQueue) -> Ok | Refused:
     return Ok(1)
 
 
-def _mark_consumed(state: MapState, operation: MarkConsumed) -> Ok | Refused:
-    key = QueueKey(operation.vhost, operation.name)
+def _end_queue(state: MapState, operation: EndQueue) -> Ok | Refused:
+    info = state.fragments.get(operation.fragment)
+    if info is None or state.queues[info.queue].fragments[0] != info.id:
+        return Ok()
+    remove_queue(state, info.queue)
+    return Ok(1)
+
+
+def _mark_consumed(state: MapState, key: QueueKey) -> Ok | Refused:
     queue = state.queues.get(key)
     if queue is None or queue.consumed:
         return Ok()

@@ -129,6 +129,17 @@ class DeleteQueue:
 
 
 @dataclass(frozen=True, slots=True)
+class EndQueue:
+    """The queue goes of which `fragment` is the first: not one of its name declared since.
+
+    For whoever decided about one queue (its last consumer left, nobody used it, it was empty): a
+    fragment's number is never given again.
+    """
+
+    fragment: FragmentId
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """`queue.bind` or `exchange.bind`; for a destination "node" see `DESTINATION_KINDS`."""
 
@@ -174,10 +185,17 @@ class ReleaseName:
 
 @dataclass(frozen=True, slots=True)
 class MarkConsumed:
-    """An auto-delete queue has its first consumer: from now on it goes with the last one."""
+    """As `MarkUsed`, by the queue's name; commands of earlier versions have it."""
 
     vhost: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkUsed:
+    """The fragment's queue, auto-delete, has its first consumer: it goes with the last one."""
+
+    fragment: FragmentId
 
 
 # --- fragments -------------------------------------------------------------------------------
@@ -225,11 +243,13 @@ WiringOperation: TypeAlias = (
     | DeleteExchange
     | DeclareQueue
     | DeleteQueue
+    | EndQueue
     | Bind
     | Unbind
     | ClaimName
     | ReleaseName
     | MarkConsumed
+    | MarkUsed
 )
 Operation: TypeAlias = MemberOperation | FragmentOperation | WiringOperation | AccessOperation
 
@@ -302,11 +322,13 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
         },
     ),
     "delete_queue": (DeleteQueue, {"vhost": text, "name": text}),
+    "end_queue": (EndQueue, {"fragment": number}),
     "bind": (Bind, _BINDING),
     "unbind": (Unbind, _BINDING),
     "claim_name": (ClaimName, _CLAIM),
     "release_name": (ReleaseName, _CLAIM),
     "mark_consumed": (MarkConsumed, {"vhost": text, "name": name}),
+    "mark_used": (MarkUsed, {"fragment": number}),
     "add_fragment": (AddFragment, {"vhost": text, "queue": text, "node": name}),
     "retire_fragment": (RetireFragment, {"fragment": number, "expected_epoch": number}),
     "set_copies": (

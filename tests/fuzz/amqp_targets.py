@@ -13,7 +13,7 @@ from sys import getsizeof
 from typing import Final
 
 from fedq.amqp import rewriting
-from fedq.amqp.commands import Closed, Command
+from fedq.amqp.commands import Closed, Command, Request
 from fedq.amqp.connection import CLOSE_MS, Connection
 from fedq.amqp.content import (
     DIRECT_REPLY_TO,
@@ -91,7 +91,7 @@ def run_frames(data: bytes) -> None:
         found = scan_frame(data, at, FRAME_MAX)
         if found is None:
             rest = data[at:]
-            assert len(rest) < wanted_bytes(rest) <= max(FRAME_MAX, 8)
+            assert len(rest) < wanted_bytes(rest) <= FRAME_MAX + 8
             return
         _, _, start, end = found
         assert at + 7 == start <= end < len(data)
@@ -164,7 +164,7 @@ def method_seeds() -> list[bytes]:
 
 def run_content(data: bytes) -> None:
     """What `message_flags` lets pass can be read, looked into and rewritten without a fault."""
-    if refused(lambda: decode_header(data), 501):
+    if refused(lambda: decode_header(data), 501, 505):
         return
     _, properties = decode_header(data)
     if refused(lambda: message_flags(properties), 502):
@@ -227,6 +227,10 @@ def _outcome(opening: bytes, chunks: list[bytes]) -> tuple[str, bytes, bool]:
         commands += server.receive(chunk, 0)
         if not opening and index < _LOOKS_MAX:
             _check_anonymous(server, commands)
+    for command in commands:
+        if isinstance(command, Request) and isinstance(command.method, ChannelClose):
+            server.agree_to_close(command.channel)
+    server.agree_to_end()
     output = wire.written(server)
     _check_end(server, commands, output)
     return repr(wire.merged(commands)), output, server.closed

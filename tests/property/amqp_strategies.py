@@ -16,7 +16,6 @@ from fedq.amqp.methods import (
     BasicQos,
     BasicReject,
     ChannelClose,
-    ChannelOpen,
     Method,
     QueueDeclare,
     encode_method,
@@ -107,17 +106,12 @@ _channel_methods: st.SearchStrategy[Method] = st.one_of(
     st.builds(BasicConsume, names, names),
 )
 _heartbeats = st.just(b"\x08\x00\x00\x00\x00\x00\x00\xce")
-_reopenings = _channels.map(
-    lambda channel: (
-        encode_method(channel, ChannelClose(200, "bye", 0, 0))
-        + encode_method(channel, ChannelOpen())
-    )
-)
+_closings = _channels.map(lambda channel: encode_method(channel, ChannelClose(200, "bye", 0, 0)))
 
 #: Pieces of what a well-behaved client sends on the open channels 1 to 3.
 client_pieces = st.one_of(
     _publishes, _publishes, st.builds(encode_method, _channels, _channel_methods), _heartbeats,
-    _reopenings,
+    _closings,
 )  # fmt: skip
 client_streams = st.lists(client_pieces, max_size=12).map(b"".join)
 

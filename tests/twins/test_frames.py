@@ -26,6 +26,11 @@ def test_a_frame_is_cut_where_it_ends(frames: ModuleType) -> None:
     assert frames.scan_frame(data, 20, FRAME_MAX) is None
 
 
+def test_the_limit_is_the_payloads(frames: ModuleType) -> None:
+    data = frames.frame(3, 1, bytes(FRAME_MAX))
+    assert frames.scan_frame(data, 0, FRAME_MAX) == (3, 1, 7, 7 + FRAME_MAX)
+
+
 def test_what_is_missing_is_known(frames: ModuleType) -> None:
     data = frames.frame(1, 1, bytes(20))
     for size in range(len(data)):
@@ -35,7 +40,7 @@ def test_what_is_missing_is_known(frames: ModuleType) -> None:
         assert frames.wanted_bytes(part) == frames.wanted_bytes(bytearray(part)) == wanted
 
 
-@pytest.mark.parametrize("size", [FRAME_MAX - 7, 0x7FFFFFFF, 0xFFFFFFFF])
+@pytest.mark.parametrize("size", [FRAME_MAX + 1, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_a_frame_above_the_limit_is_refused_by_its_head(frames: ModuleType, size: int) -> None:
     with pytest.raises(ConnectionViolation, match=f"a frame of {size + 8} bytes") as raised:
         frames.scan_frame(b"?\1\0\1" + size.to_bytes(4), 1, FRAME_MAX)

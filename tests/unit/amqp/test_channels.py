@@ -11,7 +11,7 @@ from fedq.amqp.commands import (
     Settles,
 )
 from fedq.amqp.connection import Connection
-from fedq.amqp.content import encode_properties
+from fedq.amqp.content import NO_PROPERTIES, encode_properties
 from fedq.amqp.methods import (
     BasicAck,
     BasicCancelOk,
@@ -46,9 +46,52 @@ def test_channels_open_and_close() -> None:
     server = opened(channels=0)
     assert receive(server, 9, ChannelOpen()) == [ChannelOpened(9)]
     assert methods(server) == [(9, ChannelOpenOk())]
-    assert receive(server, 9, ChannelClose(200, "bye", 0, 0)) == [ChannelClosed(9)]
+    close = ChannelClose(200, "bye", 0, 0)
+    assert receive(server, 9, close) == [Request(9, close)]
+    server.agree_to_close(9)
     assert methods(server) == [(9, ChannelCloseOk())]
     assert receive(server, 9, ChannelOpen()) == [ChannelOpened(9)]
+
+
+@pytest.mark.parametrize("size", [4_089, 4_096])
+def test_a_frame_may_exceed_the_agreed_size_by_its_own_head_and_end(size: int) -> None:
+    # amqpstorm and rabbitpy cut bodies so; RabbitMQ lets them.
+    server = opened(frame_max=4_096)
+    message = encode(0, ROUTE, NO_PROPERTIES, bytes(size))
+    data = publish(1, "amq.topic", "a.b", bytes(size), frame_bytes_max=size + 8)
+    assert one(server, data) == Publishes(1, [(ROUTE, 0, [message])])
+    # And in the way frame by frame, as one of several.
+    head = len(publish(1, "amq.topic", "a.b", b""))
+    assert server.receive(data[:head], 0) == []
+    assert one(server, data[head:]) == Publishes(1, [(ROUTE, 0, [message])])
+
+
+def test_what_came_before_the_clients_close_is_answered_before_close_ok() -> None:
+    server = opened(channels=2)
+    receive(server, 1, ChannelClose(200, "bye", 0, 0))
+    assert server.receive(encode_method(1, QueueDeclare("q")) + publish(1, "e", "k", b"x"), 0) == []
+    server.send(1, QueueDeclareOk("q", 0, 0))
+    server.agree_to_close(1)
+    server.agree_to_close(2)
+    assert methods(server) == [(1, QueueDeclareOk("q", 0, 0)), (1, ChannelCloseOk())]
+
+
+def test_a_violation_before_the_clients_close_is_told_before_close_ok() -> None:
+    server = opened()
+    receive(server, 1, ChannelClose(200, "bye", 0, 0))
+    server.close_channel(1, ChannelViolation(NOT_FOUND, "no exchange 'e'", 60, 40))
+    server.agree_to_close(1)
+    close = ChannelClose(404, "NOT_FOUND - no exchange 'e'", 60, 40)
+    assert methods(server) == [(1, close), (1, ChannelCloseOk())]
+    assert receive(server, 1, ChannelCloseOk()) == []
+    assert receive(server, 1, ChannelOpen()) == [ChannelOpened(1)]
+
+
+def test_a_channel_is_not_opened_again_before_close_ok() -> None:
+    server = opened()
+    receive(server, 1, ChannelClose(200, "bye", 0, 0))
+    (closed,) = receive(server, 1, ChannelOpen())
+    assert closed == Closed("CHANNEL_ERROR - second 'channel.open' seen: wait for channel.close-ok")
 
 
 def test_requests_come_as_they_are() -> None:
@@ -200,6 +243,7 @@ def test_a_body_above_the_limit_closes_only_its_channel() -> None:
 def test_nothing_is_sent_on_channels_that_are_gone() -> None:
     server = opened()
     receive(server, 1, ChannelClose(200, "bye", 0, 0))
+    server.agree_to_close(1)
     written(server)
     server.send(1, QueueDeclareOk("q", 0, 0))
     server.close_channel(1, ChannelViolation(NOT_FOUND, "late"))

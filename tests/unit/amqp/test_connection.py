@@ -50,7 +50,11 @@ def test_the_client_closes() -> None:
         encode_method(0, ConnectionClose(200, "Goodbye", 0, 0)) + PUBLISH, 0
     )
     assert command == Closed("the client closed it: 200 Goodbye")
-    assert methods(server) == [(0, ConnectionCloseOk())]
+    assert receive(server, 0, QueueDeclare("q")) == []
+    server.send(1, QueueDeclareOk("before", 0, 0))
+    server.agree_to_end()
+    server.send(1, QueueDeclareOk("late", 0, 0))
+    assert methods(server) == [(1, QueueDeclareOk("before", 0, 0)), (0, ConnectionCloseOk())]
     assert server.closed
     assert server.wake_ms is None
 
@@ -62,7 +66,7 @@ def test_the_client_closes() -> None:
         pytest.param(b"\x04\x00\x01\x00\x00\x00\x00\xce", 501, (0, 0), id="unknown frame type"),
         pytest.param(b"\x01\x00\x01\xff\xff\xff\xff", 501, (0, 0), id="huge frame"),
         pytest.param(PUBLISH + HEADER + LONG_BODY, 501, (60, 40), id="body too long"),
-        pytest.param(PUBLISH + OTHER_CLASS, 501, (60, 40), id="header of another class"),
+        pytest.param(PUBLISH + OTHER_CLASS, 505, (60, 40), id="header of another class"),
         pytest.param(b"\x01\x00\x01\x00\x00\x00\x02\x00\x3c\xce", 502, (0, 0), id="no method"),
         pytest.param(PUBLISH + BAD_PROPERTIES, 502, (60, 40), id="malformed properties"),
         pytest.param(PUBLISH + BAD_PROPERTIES + BODY, 502, (60, 40), id="the same, complete"),
@@ -173,14 +177,6 @@ def test_the_node_closes() -> None:
     assert server.closed
 
 
-def test_the_node_closes_without_a_reason() -> None:
-    server = opened()
-    server.close(None)
-    ((_, close),) = methods(server)
-    assert isinstance(close, ConnectionClose)
-    assert close.reply_code == 200
-
-
 def test_the_node_closes_who_has_not_said_a_word() -> None:
     server = Connection(settings(), 0, is_loopback=True)
     server.close(ConnectionViolation(CONNECTION_FORCED, "this node stops"))
@@ -190,7 +186,7 @@ def test_the_node_closes_who_has_not_said_a_word() -> None:
 
 def test_both_sides_may_close_at_once() -> None:
     server = opened()
-    server.close(None)
+    server.close(ConnectionViolation(CONNECTION_FORCED, "this node stops"))
     written(server)
     assert receive(server, 0, ConnectionClose(200, "Goodbye", 0, 0)) == []
     assert methods(server) == [(0, ConnectionCloseOk())]

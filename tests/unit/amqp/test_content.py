@@ -14,7 +14,7 @@ from fedq.amqp.content import (
     priority_of,
 )
 from fedq.amqp.values import TableValue
-from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, ConnectionViolation
+from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionViolation
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
     FLAG_COPIES,
@@ -129,12 +129,18 @@ def test_a_header_tells_size_and_properties() -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", bytes(14), b"\x00\x3c\x00\x01" + bytes(10), b"\x00\x3c\x00\x00" + bytes(9)]
+    ("payload", "reply_code"),
+    [
+        (b"", FRAME_ERROR),
+        (b"\x00\x3c\x00\x00" + bytes(9), FRAME_ERROR),
+        (bytes(14), UNEXPECTED_FRAME),
+        (b"\x00\x3c\x00\x01" + bytes(10), UNEXPECTED_FRAME),
+    ],
 )
-def test_headers_of_other_classes_are_a_frame_error(payload: bytes) -> None:
+def test_headers_of_other_classes_are_refused(payload: bytes, reply_code: int) -> None:
     with pytest.raises(ConnectionViolation) as caught:
         decode_header(payload)
-    assert caught.value.reply_code == FRAME_ERROR
+    assert caught.value.reply_code == reply_code
 
 
 def test_bodies_are_split_at_the_frame_size() -> None:

@@ -205,7 +205,7 @@ def test_frames_below_4096_bytes_are_not_allowed() -> None:
 
 def test_a_frame_above_the_agreed_size_is_a_frame_error() -> None:
     server = opened(frame_max=4_096)
-    server.receive(b"\x01\x00\x01" + (4_096 - 8 + 1).to_bytes(4, "big"), 0)
+    server.receive(b"\x01\x00\x01" + (4_096 + 1).to_bytes(4, "big"), 0)
     close = closing(server)
     assert close.reply_code == 501
     assert "at most 4096" in close.reply_text
@@ -216,7 +216,7 @@ def test_before_login_only_small_frames_are_read() -> None:
     server.receive(PROTOCOL_HEADER, 0)
     written(server)
     size = limits.handshake_frame_bytes_max
-    server.receive(b"\x01\x00\x00" + (size - 7).to_bytes(4, "big"), 0)
+    server.receive(b"\x01\x00\x00" + (size + 1).to_bytes(4, "big"), 0)
     assert closing(server).reply_code == 501
 
 

@@ -55,8 +55,10 @@ def test_the_next_tick_that_matters_is_known() -> None:
     assert server.wake_ms == 20_000
 
 
-def test_odd_heartbeats_are_frame_errors() -> None:
-    for data in (b"\x08\x00\x01\x00\x00\x00\x00\xce", b"\x08\x00\x00\x00\x00\x00\x01x\xce"):
+def test_odd_heartbeats_are_refused() -> None:
+    on_a_channel = b"\x08\x00\x01\x00\x00\x00\x00\xce"
+    with_payload = b"\x08\x00\x00\x00\x00\x00\x01x\xce"
+    for data, reason in ((on_a_channel, "UNEXPECTED_FRAME"), (with_payload, "FRAME_ERROR")):
         (command,) = opened().receive(data, 0)
         assert isinstance(command, Closed)
-        assert command.reason.startswith("FRAME_ERROR")
+        assert command.reason.startswith(reason)

@@ -12,6 +12,8 @@ from fedq.wiring.operations import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
+    EndQueue,
+    MarkUsed,
     ReleaseName,
     encode_command,
 )
@@ -189,6 +191,30 @@ def test_deleting_a_queue_takes_its_bindings_and_fragments() -> None:
     assert wired.ok(DeleteQueue("/", "work")) == 0
     wired.ok(queue("work"))
     assert list(wired.map.fragments) == [3], "a fragment's id never comes back"
+
+
+def test_whoever_ends_a_queue_ends_none_that_was_declared_since() -> None:
+    wired = Wired("a")
+    wired.ok(queue("brief", auto_delete=True))
+    (first,) = wired.map.fragments
+    assert wired.ok(MarkUsed(first)) == 1
+    assert wired.map.queues[QueueKey("/", "brief")].consumed
+    assert wired.ok(EndQueue(first)) == 1
+    wired.ok(queue("brief", auto_delete=True))
+    assert wired.ok(EndQueue(first)) == 0
+    assert wired.ok(MarkUsed(first)) == 0
+    assert not wired.map.queues[QueueKey("/", "brief")].consumed
+    (second,) = wired.map.fragments
+    assert wired.ok(EndQueue(second)) == 1
+    assert not wired.map.queues
+
+
+def test_only_a_queues_first_fragment_ends_it() -> None:
+    wired = Wired("a", "b")
+    wired.ok(queue("work", fragments=2))
+    first, other = wired.map.fragments
+    assert wired.ok(EndQueue(other)) == 0
+    assert wired.ok(EndQueue(first)) == 1
 
 
 def test_an_exchange_in_use_is_kept_if_that_was_asked() -> None:
