@@ -20,7 +20,7 @@ CODE := fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/machines.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help setup check test unit pure integration celery differential sim conformance attacks fuzz bench micro cost demo demo-celery protos format clean
+.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks fuzz bench micro cost demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -51,7 +51,7 @@ check: setup ## Style, types, floors, generated files, tidiness.
 
 test: check unit ## Everything the CI runs.
 	@# Integration mostly waits, and so do Celery's workers; what computes comes after these.
-	$(MAKE) --no-print-directory --output-sync --jobs 2 integration celery pure sim
+	$(MAKE) --no-print-directory --output-sync --jobs 2 integration celery pure installed sim
 
 unit: setup ## Tests that start no processes.
 	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
@@ -68,6 +68,9 @@ integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it
 
 celery: setup ## Celery's workers and clients on one node and on three.
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration/test_celery*.py $(ARGS)
+
+installed: setup ## sdist and wheel built in isolation, installed into an empty environment, tried.
+	$(BIN)/python scripts/try_installed.py $(ARGS)
 
 differential: setup ## Random scripts against fedq and a RabbitMQ, frame by frame.
 	$(BIN)/python -m tests.differential --scripts $(SCRIPTS) $(ARGS)

@@ -8,7 +8,8 @@ Two kinds of extension modules stand beside the Python sources that they come fr
   (docs/adr/0028-compiled-machines.md).
 
 The `.py` is what runs where nothing could be compiled. So every extension is optional: without a C
-compiler a warning is shown, and the installation goes on. `FEDQ_PURE=1` builds none.
+compiler a warning is shown, and the installation goes on. `FEDQ_PURE=1` builds none. What mypyc
+refuses is no matter of the machine, and ends the build. `scripts/try_installed.py` tries the whole.
 
 In a checkout, after a change:
 
@@ -46,8 +47,14 @@ def _relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+#: Commands of setuptools for which nothing is built; each would run both compilers for nothing.
+WITHOUT_EXTENSIONS: Final = {"dist_info", "egg_info", "sdist"}
+
+
 def is_wanted() -> bool:
     """Whether anything is to be compiled."""
+    if WITHOUT_EXTENSIONS.intersection(sys.argv):
+        return False
     return os.environ.get("FEDQ_PURE", "") in ("", "0")
 
 
@@ -94,8 +101,11 @@ def compiled_machines() -> list[Extension]:
                 target_dir=C_FOLDER.as_posix(),
             )
     except SystemExit:
-        logging.warning("no machine is compiled, as mypyc refuses them:\n%s", said.getvalue())
-        return []
+        # No matter of the machine: whoever installs it would get something slow and never know.
+        raise SystemExit(
+            f"mypyc refuses the modules of fedq/machines.txt:\n{said.getvalue()}\n"
+            "FEDQ_PURE=1 in the environment installs fedq without compiled modules"
+        ) from None
     for module in found:
         # A library with a dot in its name has its headers in a folder of their own.
         module.include_dirs.append((C_FOLDER / "fedq").as_posix())

@@ -31,11 +31,16 @@ class Survey(NamedTuple):
             return f"all {total} hot modules are compiled"
         if self.is_wish:
             return f"{total} hot modules run from their Python sources: FEDQ_PURE is set"
-        return (
+        missing = (
             f"{len(self.pure)} of {total} hot modules are not compiled: everything works, with "
-            "more processor time for each message; to have them, install a C compiler and then "
-            "fedq again"
+            "more processor time for each message; "
         )
+        if self.compiled:
+            return missing + (
+                "a C compiler was there, so this is a fault of the build: install fedq again "
+                "with `pip install --verbose` to see why they were left out"
+            )
+        return missing + "to have them, install a C compiler and then fedq again"
 
 
 def twins(package: Path) -> list[Path]:

@@ -100,5 +100,6 @@ def test_the_survey_tells_what_an_import_finds() -> None:
 
 def test_the_survey_says_what_to_do() -> None:
     assert Survey(("a", "b"), (), False).text == "all 2 hot modules are compiled"
-    assert "install a C compiler" in Survey(("a",), ("b",), False).text
+    assert "install a C compiler" in Survey((), ("a", "b"), False).text
+    assert "a fault of the build" in Survey(("a",), ("b",), False).text
     assert "FEDQ_PURE is set" in Survey((), ("a", "b"), True).text
