@@ -87,8 +87,8 @@ class Channel:
     """One open channel of a client."""
 
     __slots__ = (
-        "backlog", "client", "closed", "confirms", "consumers", "flow", "last_queue", "leaving",
-        "notices", "number", "prefetch", "prefetch_global", "reply_queue", "sticky",
+        "backlog", "client", "closed", "confirms", "consumers", "flow", "got", "last_queue",
+        "leaving", "notices", "number", "prefetch", "prefetch_global", "reply_queue", "sticky",
         "tags_made", "transaction", "unacked", "waiting",
     )  # fmt: skip
 
@@ -99,6 +99,8 @@ class Channel:
         #: channel.flow: whether the client wants deliveries.
         self.flow = True
         self.unacked: UnackedWindow[Consumer | None] = UnackedWindow()
+        #: How many of those were not consumed, but got.
+        self.got = 0
         self.closed = False
         #: The client is done with it; only what it sent before still takes effect.
         self.leaving = False
@@ -123,8 +125,9 @@ class Channel:
 
     @property
     def held(self) -> int:
-        """Deliveries that count against a global prefetch; a transaction's until its commit."""
-        held = len(self.unacked)
+        """Deliveries that count against a global prefetch: not those of basic.get, and those that
+        a transaction settles until its commit."""
+        held = len(self.unacked) - self.got
         return held + len(self.transaction.settles) if self.transaction is not None else held
 
     def deliveries(self) -> list[Delivery["Consumer | None"]]:

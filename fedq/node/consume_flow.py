@@ -10,6 +10,7 @@ Changes hubs, channels' unacked windows, `settlements`; sends credit and watches
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import TypeAlias
 
 from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.method_types import BasicCancel
@@ -37,8 +38,11 @@ from fedq.node.settling import (
 from fedq.node.state import NodeState, Primary
 from fedq.node.transaction_limits import check_room
 from fedq.proxy.hub import Hub, Parked
+from fedq.proxy.turns import room
 from fedq.sessions.unacked import Part
 
+#: Deliveries of one consumer, or of basic.get.
+Held: TypeAlias = Part[Consumer | None]
 BASIC = 60
 #: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.settlements`).
 SETTLING_METHODS = (80, 120, 90)
@@ -228,11 +232,7 @@ class ConsumeFlow:
             if primary is not None and not primary.attaching:
                 self._deal_from_primary(hub, primary)
         for order in hub.orders():
-            node = state.map.fragments[order.fragment].primary
-            state.send(
-                node,
-                Credit(order.fragment, order.reign, order.through, order.once, order.level),
-            )
+            state.send(state.map.fragments[order.fragment].primary, Credit(*order))
 
     def _deal_from_primary(self, hub: Hub[Consumer], primary: Primary) -> None:
         """From a shared fragment here, unless consumers elsewhere come first."""
@@ -266,7 +266,7 @@ class ConsumeFlow:
             if not ready:
                 return
             if reserved:
-                available = min(available, sum(c.free() for c in ready) - reserved)
+                available = min(available, room(ready, available + reserved) - reserved)
             if available <= 0:
                 return
             if level is not None and ready[0].priority != level:
@@ -371,7 +371,7 @@ class ConsumeFlow:
                 found, unknown = window.settle(first, last)
             outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
             for part in found:
-                self._note(lanes, part, outcome)
+                self._note(channel, lanes, part, outcome)
             if unknown is not None:
                 break
         self.wake(channel)
@@ -381,7 +381,7 @@ class ConsumeFlow:
             raise _unknown_tag(kind, unknown)
 
     def _note(
-        self, lanes: dict[FragmentId, Settlements], part: Part[Consumer | None], outcome: int
+        self, channel: Channel, lanes: dict[FragmentId, Settlements], part: Held, outcome: int
     ) -> None:
         """Deliveries that are done with: their consumer takes others, their fragment is to know."""
         holder, fragment, positions = part
@@ -391,7 +391,10 @@ class ConsumeFlow:
         settlements[outcome].append(positions)
         if holder is not None:
             holder.unacked -= len(positions)
-            self.state.wake(holder)
+            if not channel.prefetch_global:
+                self.state.wake(holder)
+        else:
+            channel.got -= len(positions)
 
     def _settle_later(
         self, channel: Channel, transaction: Transaction, batch: list[Settled]
@@ -409,8 +412,10 @@ class ConsumeFlow:
             check_room(channel, transaction, BASIC, SETTLING_METHODS[kind])
 
     def wake(self, channel: Channel) -> None:
-        """A global prefetch concerns every consumer of the channel."""
-        if channel.prefetch_global:
+        """A global prefetch concerns every consumer, and each time another one comes first."""
+        if channel.prefetch_global and channel.consumers:
+            tag = next(iter(channel.consumers))
+            channel.consumers[tag] = channel.consumers.pop(tag)
             for consumer in channel.consumers.values():
                 self.state.wake(consumer)
 
@@ -460,6 +465,7 @@ class ConsumeFlow:
             back.setdefault(part.fragment, []).append(part.positions)
         for fragment, runs in back.items():
             self.settle(fragment, Settlements([], runs, [], []))
+        channel.got = 0
         for consumer in channel.consumers.values():
             consumer.unacked = 0
             self.state.wake(consumer)

@@ -197,6 +197,7 @@ class Getting:
             tag = channel.unacked.skip(1)
         else:
             tag = channel.unacked.add(None, fragment, positions)
+            channel.got += 1
         machine = channel.client.machine
         append_get_ok(
             machine.parts, channel.number, tag, redelivered, message, left,

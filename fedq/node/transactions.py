@@ -147,7 +147,10 @@ class Transactions:
             settlements[outcome].append((delivery.position,))
             if delivery.holder is not None:
                 delivery.holder.unacked -= 1
-                self.state.wake(delivery.holder)
+                if not channel.prefetch_global:
+                    self.state.wake(delivery.holder)
+            else:
+                channel.got -= 1
         self.consuming.wake(channel)
         for place, settlements in lanes.items():
             if place != fragment:

@@ -31,7 +31,7 @@ from typing import Generic, NamedTuple
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import credit_window_max, delivery_batch_max
-from fedq.proxy.turns import C, Turns
+from fedq.proxy.turns import C, Turns, even_share, room
 
 #: Appetite per remote fragment from which on credit stands.
 PLENTIFUL = 50
@@ -229,11 +229,7 @@ class Hub(Generic[C]):
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""
         step = len(ready)
-        each = min(
-            min(consumer.free() for consumer in ready),
-            -(-available // step),
-            delivery_batch_max,
-        )
+        each = min(even_share(ready), -(-available // step), delivery_batch_max)
         amount = min(available, each * step)
         if self._turns is not None:
             self._turns.deal(ready[0].priority, step, amount)
@@ -246,8 +242,7 @@ class Hub(Generic[C]):
         """
         promised = len(self.parked) + self.reserved()
         enough = promised + credit_window_max * max(1, len(self.sources))
-        willing = self._willing(enough)
-        return sum(min(each.free(), credit_window_max) for each in willing) - promised
+        return room(self._willing(enough), credit_window_max) - promised
 
     def reserved(self) -> int:
         """Appetite promised to remote fragments that have messages."""
@@ -357,8 +352,8 @@ class Hub(Generic[C]):
         parked = self._parked
         if not parked:
             return []
-        room = sum(consumer.free() for consumer in self.ready(len(parked)))
-        return [parked.pop() for _ in range(len(parked) - room)]
+        taken = room(self.ready(len(parked)), len(parked))
+        return [parked.pop() for _ in range(len(parked) - taken)]
 
     def drop_parked(self, fragment: FragmentId) -> list[int]:
         """Parked messages of one fragment leave; returns their positions."""

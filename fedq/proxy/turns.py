@@ -11,6 +11,7 @@ whoever gives it some must wake it.
 
 import heapq
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 #: Tickets that are kept in vain, besides as many as there are consumers.
@@ -30,7 +31,7 @@ class Taker(Protocol):
 
     @property
     def group(self) -> object | None:
-        """What it shares its allowance with, or None: each of a group sees all of it."""
+        """Who shares its allowance with it, or None: each of a group sees all of it."""
 
     def free(self) -> int:
         """How many more messages it takes now."""
@@ -101,7 +102,7 @@ class Turns(Generic[C]):
     def next(self, most: int | None) -> list[C]:
         """Consumers with appetite, in turn, of the highest priority that has any.
 
-        One of each group; `most`: no more than so many are wanted.
+        Of each group so many that each can have one; `most`: no more than so many are wanted.
         """
         for ring in self._rings.values():
             hungry = _hungry(ring, len(ring) if most is None else most)
@@ -119,22 +120,55 @@ class Turns(Generic[C]):
             ring.rotate(-min(amount, consumers) if consumers < len(ring) else -amount)
 
 
+def room(consumers: Sequence[C], most: int) -> int:
+    """What consumers with appetite take together, `most` at most of each or of a group."""
+    total = 0
+    shared: dict[object, int] = {}
+    for consumer in consumers:
+        free = min(consumer.free(), most)
+        group = consumer.group
+        if group is None:
+            total += free
+        else:
+            shared[group] = max(free, shared.get(group, 0))
+    return total + sum(shared.values())
+
+
+def even_share(consumers: Sequence[C]) -> int:
+    """What each of the next consumers in turn takes if all are to have the same; at least one."""
+    if len(consumers) == 1:
+        return consumers[0].free()
+    groups: dict[object, int] = {}
+    for consumer in consumers:
+        group = consumer.group
+        if group is not None:
+            groups[group] = groups.get(group, 0) + 1
+    if not groups:
+        return min(consumer.free() for consumer in consumers)
+    return max(1, min(each.free() // groups.get(each.group, 1) for each in consumers))
+
+
 def _hungry(ring: deque[C], most: int) -> list[C]:
-    """The first ones in the ring that have appetite, one of each group; those without leave it."""
+    """The first ones in the ring that have appetite; those without leave it.
+
+    Of a group only so many that what they may have together is one for each.
+    """
     found: list[C] = []
     passed: list[C] = []
-    groups: dict[object, None] = {}
+    groups: dict[object, int] = {}
     while ring and len(found) < most:
         consumer = ring.popleft()
-        if consumer.free() <= 0:
+        free = consumer.free()
+        if free <= 0:
             consumer.awake = False
             continue
         passed.append(consumer)
         group = consumer.group
         if group is not None:
-            if group in groups:
+            others = groups.get(group, 0)
+            if free <= others:
                 continue
-            groups[group] = None
+            groups[group] = others + 1
         found.append(consumer)
     ring.extendleft(reversed(passed))
     return found

@@ -8,6 +8,7 @@ from fedq.amqp.methods import (
     BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
+    BasicDeliver,
     BasicGet,
     BasicGetEmpty,
     BasicGetOk,
@@ -35,6 +36,12 @@ from fedq.amqp.methods import (
     QueueDeleteOk,
     QueuePurge,
     QueuePurgeOk,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
     encode_method,
 )
 from tests.unit.amqp.wire import publish
@@ -136,6 +143,72 @@ def test_a_global_prefetch_holds_for_all_consumers_of_a_channel(client: Client, 
     assert client.deliveries() == list("abcdef"[:limit])
     client.send(BasicAck(1))
     assert len(client.deliveries()) == 1
+
+
+def tags(client: Client) -> list[str]:
+    """To which consumers messages came, in order."""
+    return [found.consumer_tag for found in client.heard() if isinstance(found, BasicDeliver)]
+
+
+def test_a_global_prefetch_is_shared_by_the_consumers_of_a_queue(client: Client) -> None:
+    client.ask(BasicQos(0, 10, True), BasicQosOk)
+    consume(client, tag="first")
+    consume(client, tag="second")
+    client.publish("orders", *"abcdefghijklmnopqrst")
+    assert sorted(tags(client)) == ["first"] * 5 + ["second"] * 5
+    # One acknowledgement at a time: in turn, too.
+    for tag in range(1, 11):
+        client.send(BasicAck(tag))
+    assert sorted(tags(client)) == ["first"] * 5 + ["second"] * 5
+
+
+def test_a_global_prefetch_is_shared_by_the_queues_of_a_channel(client: Client) -> None:
+    names = ["one", "two", "three"]
+    for name in names:
+        client.ask(QueueDeclare(name), QueueDeclareOk)
+        client.publish(name, *"abcdefghij")
+    client.ask(BasicQos(0, 1, True), BasicQosOk)
+    for name in names:
+        consume(client, name, tag=name)
+    seen = tags(client)
+    for tag in range(1, 19):
+        client.send(BasicAck(tag))
+        seen += tags(client)
+    assert [seen.count(name) for name in names] == [7, 6, 6]
+
+
+def test_what_was_got_does_not_count_against_a_global_prefetch(client: Client) -> None:
+    client.publish("orders", *"abcd")
+    client.ask(BasicQos(0, 2, True), BasicQosOk)
+    for _ in range(3):
+        client.ask(BasicGet("orders"), BasicGetOk)
+    consume(client)
+    client.publish("orders", "e", "f", "g")
+    assert client.deliveries() == ["d", "e"]
+    # Nor does it become room when it is acknowledged, or was given back.
+    client.send(BasicAck(1), BasicNack(2, requeue=True))
+    assert client.deliveries() == []
+    client.send(BasicAck(4))
+    assert client.deliveries() == ["again: b"]
+    client.ask(BasicRecover(requeue=True), BasicRecoverOk)
+    assert len(client.deliveries()) == 2
+
+
+def test_what_was_got_in_a_transaction_does_not_count_either(client: Client) -> None:
+    client.publish("orders", *"abcd")
+    client.ask(TxSelect(), TxSelectOk)
+    client.ask(BasicQos(0, 1, True), BasicQosOk)
+    client.ask(BasicGet("orders"), BasicGetOk)
+    consume(client)
+    assert client.deliveries() == ["b"]
+    client.send(BasicAck(1))
+    client.ask(TxRollback(), TxRollbackOk)
+    client.send(BasicAck(1))
+    client.ask(TxCommit(), TxCommitOk)
+    assert client.deliveries() == []
+    client.send(BasicAck(2))
+    client.ask(TxCommit(), TxCommitOk)
+    assert client.deliveries() == ["c"]
 
 
 def test_consumers_take_turns(client: Client) -> None:

@@ -72,7 +72,7 @@ def test_nobody_is_dealt_more_than_it_takes(available: int, appetites: tuple[int
         assert dealt <= min(consumer.appetite, delivery_batch_max)
 
 
-def test_consumers_that_share_an_allowance_are_dealt_to_one_at_a_time() -> None:
+def test_consumers_that_share_an_allowance_are_dealt_no_more_than_that_together() -> None:
     made: Hub[Consumer] = Hub()
     group = object()
     made.add(Consumer(1, group))
