@@ -35,6 +35,10 @@ read_bytes_per_turn_max: Final = 256 * KIB
 #: After so many bytes of all connections together, a turn ends at once. One read on top, too.
 turn_bytes_max: Final = MIB
 
+# --- descriptors -----------------------------------------------------------------------------
+#: Kept back for files that have to be opened when clients and strangers hold all others.
+spare_descriptors: Final = 8
+
 # --- the journal -----------------------------------------------------------------------------
 segment_bytes_max: Final = 64 * MIB
 record_bytes_max: Final = 256 * MIB

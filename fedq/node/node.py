@@ -55,6 +55,7 @@ from fedq.node.settings import NodeSettings
 from fedq.node.state import NodeState, Primary
 from fedq.node.transactions import Transactions
 from fedq.wiring.operations import AddFragment, Operation
+from fedq.wiring.snapshot import Frozen
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -363,6 +364,10 @@ class Node:
     def snapshot(self) -> bytes:
         """The whole cluster map, for the log's compaction."""
         return self.state.map.snapshot()
+
+    def frozen_map(self) -> Frozen:
+        """The whole map as it is now, for another thread to write."""
+        return self.state.map.frozen()
 
     def on_snapshot(self, data: bytes) -> None:
         """Replaces the whole cluster map (start, or a follower too far behind)."""

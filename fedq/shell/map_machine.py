@@ -10,7 +10,9 @@ from typing import Protocol
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
+from fedq.shell.raft_compaction import Pieces
 from fedq.shell.turn import Turn
+from fedq.wiring.snapshot import Frozen
 
 
 class MapInputs(Protocol):
@@ -18,7 +20,7 @@ class MapInputs(Protocol):
 
     def on_committed(self, command: bytes) -> None: ...
     def on_leader(self, leader: NodeId | None) -> None: ...
-    def snapshot(self) -> bytes: ...
+    def frozen_map(self) -> Frozen: ...
     def on_snapshot(self, data: bytes) -> None: ...
 
 
@@ -35,9 +37,9 @@ class MapMachine:
         """The next command of the log."""
         self._input(self._node.on_committed, command)
 
-    def snapshot(self) -> bytes:
-        """The whole cluster map."""
-        return self._node.snapshot()
+    def freeze(self) -> Pieces:
+        """The whole cluster map as it is now."""
+        return self._node.frozen_map().pieces
 
     def on_snapshot(self, data: bytes) -> None:
         """Replaces the whole cluster map."""

@@ -23,9 +23,11 @@ An `OSError` leaves the journal unusable: the node must stop.
 import os
 import struct
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple, Self, overload
 
+from fedq.shell.descriptors import SPARES
 from fedq.shell.raft_wire import ENTRY_COMMAND, NO_OP, entry_bytes_max
 
 _MAGIC: Final = b"FEDQRAFT"
@@ -62,9 +64,13 @@ class Entry(NamedTuple):
 FIRST_ENTRY: Final = Entry(NO_OP, 1, 0)
 
 
+class NotReplaced(RaftStorageError):
+    """The new file did not come to be; the old one is as it was."""
+
+
 def sync_directory(directory: Path) -> None:
     """Makes renames and new files in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = SPARES.open_file(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
@@ -72,25 +78,48 @@ def sync_directory(directory: Path) -> None:
 
 
 def write_durably(path: Path, parts: list[bytes]) -> None:
-    """Puts a whole file in place: after a crash there is the old one or the new one."""
-    temporary = path.with_name(path.name + ".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Puts a whole file in place: after a crash there is the old one or the new one.
+
+    Raises `NotReplaced` when the old one is untouched, `OSError` when nobody can tell.
+    """
+    os.close(_put_in_place(path, parts))
+
+
+def write_synced(path: Path, parts: Iterable[bytes]) -> int:
+    """Writes a new file and syncs its contents; returns it open for more. Raises `NotReplaced`,
+    and leaves nothing behind then."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     try:
-        _write_all(descriptor, b"".join(parts))
+        descriptor = SPARES.open_file(path, flags)
+    except OSError as error:
+        raise NotReplaced(f"cannot make {path}: {error.strerror}") from error
+    try:
+        for part in parts:
+            _write_all(descriptor, part)
         os.fsync(descriptor)
-    finally:
+    except OSError as error:
         os.close(descriptor)
+        path.unlink()
+        raise NotReplaced(f"cannot write {path}: {error.strerror}") from error
+    return descriptor
+
+
+def _put_in_place(path: Path, parts: list[bytes]) -> int:
+    """`write_durably`; returns the new file, open for more."""
+    temporary = path.with_name(path.name + ".new")
+    descriptor = write_synced(temporary, [b"".join(parts)])
     os.rename(temporary, path)
     sync_directory(path.parent)
+    return descriptor
 
 
 class RaftJournal:
     """The log of one voter; see the module's docstring for what is durable when. One thread, but
-    for `wait_synced`."""
+    for `wait_synced` and `write_compacted`."""
 
     __slots__ = (
-        "_descriptor", "_entries", "_path", "_pending", "_size", "_synced", "base_bytes", "term",
-        "truncations", "vote",
+        "_compacted", "_descriptor", "_entries", "_path", "_pending", "_size", "_synced",
+        "base_bytes", "term", "truncations", "vote",
     )  # fmt: skip
 
     def __init__(self, path: Path, contents: "_Contents") -> None:
@@ -107,7 +136,9 @@ class RaftJournal:
         self._size = self._synced = contents.good_bytes
         #: Bytes of the file after the last compaction of this process.
         self.base_bytes = 0
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._descriptor = SPARES.open_file(path, os.O_WRONLY | os.O_APPEND)
+        #: A compacted file that is in place and not used yet: it, its entries, its size.
+        self._compacted: tuple[int, list[Entry], int] | None = None
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -212,12 +243,34 @@ class RaftJournal:
 
     def compact(self, index: int) -> None:
         """Forgets the entries before `index`, which a durable snapshot covers."""
+        self.write_compacted(index)
+        self.use_compacted()
+
+    def write_compacted(self, index: int) -> None:
+        """The part of `compact` that blocks for the disk; may run in another thread.
+
+        To be called when all is synced; nothing else is until `use_compacted`. Raises
+        `NotReplaced` when the journal is as it was.
+        """
         assert self.first_index <= index <= self.last_index, f"cannot compact to {index}"
-        self._replace(self._entries[index - self.first_index :])
+        entries = self._entries[index - self.first_index :]
+        parts = _file(entries, self.term, self.vote)
+        self._compacted = _put_in_place(self._path, parts), entries, sum(map(len, parts))
+
+    def use_compacted(self) -> None:
+        """Goes on with the file that `write_compacted` has put in place."""
+        assert self._compacted is not None, "nothing was compacted"
+        (descriptor, entries, size), self._compacted = self._compacted, None
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        self._pending.clear()
+        self._entries = entries
+        self._size = self._synced = self.base_bytes = size
 
     def restart_at(self, index: int, term: int) -> None:
         """Forgets every entry: a durable snapshot ends with (`index`, `term`)."""
-        self._replace([Entry(NO_OP, index, term)])
+        self._entries = [Entry(NO_OP, index, term)]
+        self.compact(index)
 
     def close(self) -> None:
         """Syncs and closes the file."""
@@ -235,15 +288,6 @@ class RaftJournal:
         record = _record(body, self._synced)
         self._pending.append(record)
         self._size += len(record)
-
-    def _replace(self, entries: list[Entry]) -> None:
-        parts = _file(entries, self.term, self.vote)
-        write_durably(self._path, parts)
-        os.close(self._descriptor)
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
-        self._pending.clear()
-        self._entries = entries
-        self._size = self._synced = self.base_bytes = sum(map(len, parts))
 
 
 # --- bytes ---------------------------------------------------------------------------------------
@@ -381,7 +425,7 @@ def _is_damage(data: bytes, bad: int) -> bool:
 
 
 def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
+    descriptor = SPARES.open_file(path, os.O_WRONLY)
     try:
         os.fsync(descriptor)
     finally:

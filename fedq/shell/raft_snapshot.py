@@ -10,18 +10,25 @@ Invariants: the file is replaced durably and as a whole, and only by what was ve
 one is refused, never skipped.
 """
 
+import os
 import struct
 import zlib
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fedq.shell.raft_journal import RaftStorageError, write_durably
+from fedq.shell.raft_journal import (
+    RaftStorageError,
+    sync_directory,
+    write_durably,
+    write_synced,
+)
 from fedq.shell.raft_wire import SnapshotChunk, payload_bytes_max, snapshot_bytes_max
 
 _MAGIC: Final = b"FEDQSNAP"
 _VERSION: Final = 1
 _HEADER = struct.Struct(">8sHI")
 _FIELDS = struct.Struct(">QQQ")
+_HEAD_BYTES: Final = _HEADER.size + _FIELDS.size
 #: Fast, and a map shrinks to a fifth even so.
 _DEFLATE_LEVEL: Final = 1
 
@@ -39,26 +46,31 @@ class SnapshotError(ValueError):
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The form on disk and on the wire.
+    """The form on disk and on the wire. Raises `RaftStorageError` beyond the limit."""
+    return b"".join(encode_pieces(snapshot.number, snapshot.term, [snapshot.data]))
 
-    Raises `RaftStorageError` beyond the limit: the map must have been bounded long before.
-    """
-    fields = _FIELDS.pack(len(snapshot.data), snapshot.number, snapshot.term)
-    deflated = zlib.compress(snapshot.data, _DEFLATE_LEVEL)
-    checksum = zlib.crc32(deflated, zlib.crc32(fields))
-    encoded = b"".join((_HEADER.pack(_MAGIC, _VERSION, checksum), fields, deflated))
-    if max(len(encoded), len(snapshot.data)) > snapshot_bytes_max:
+
+def encode_pieces(number: int, term: int, data: list[bytes]) -> list[bytes]:
+    """`encode_snapshot` of data in pieces, in pieces: none takes long, whatever their sum."""
+    size = sum(map(len, data))
+    deflater = zlib.compressobj(_DEFLATE_LEVEL)
+    deflated = [deflater.compress(piece) for piece in data]
+    deflated.append(deflater.flush())
+    if max(sum(map(len, deflated)), size) > snapshot_bytes_max - _HEAD_BYTES:
         raise RaftStorageError(
-            f"the cluster map has {len(snapshot.data)} bytes, a snapshot at most "
-            f"{snapshot_bytes_max}: delete unused exchanges, queues and bindings"
+            f"the cluster map has {size} bytes, a snapshot at most {snapshot_bytes_max}: delete "
+            "unused exchanges, queues and bindings"
         )
-    return encoded
+    fields = _FIELDS.pack(size, number, term)
+    checksum = zlib.crc32(fields)
+    for piece in deflated:
+        checksum = zlib.crc32(piece, checksum)
+    return [_HEADER.pack(_MAGIC, _VERSION, checksum), fields, *deflated]
 
 
 def decode_snapshot(encoded: bytes) -> Snapshot:
     """Back from the encoded form; raises `SnapshotError`."""
-    head_size = _HEADER.size + _FIELDS.size
-    if len(encoded) < head_size or encoded[: len(_MAGIC)] != _MAGIC:
+    if len(encoded) < _HEAD_BYTES or encoded[: len(_MAGIC)] != _MAGIC:
         raise SnapshotError("not a snapshot, or its beginning is damaged")
     _, version, checksum = _HEADER.unpack_from(encoded)
     if version != _VERSION:
@@ -70,7 +82,7 @@ def decode_snapshot(encoded: bytes) -> Snapshot:
         raise SnapshotError("its fields are out of range")
     inflater = zlib.decompressobj()
     try:
-        data = inflater.decompress(memoryview(encoded)[head_size:], size + 1)
+        data = inflater.decompress(memoryview(encoded)[_HEAD_BYTES:], size + 1)
     except zlib.error as error:
         raise SnapshotError("its data cannot be inflated") from error
     if len(data) != size or not inflater.eof or inflater.unused_data:
@@ -79,12 +91,13 @@ def decode_snapshot(encoded: bytes) -> Snapshot:
 
 
 class SnapshotFile:
-    """The newest snapshot of this node on disk."""
+    """The newest snapshot of this node on disk, and the next one before it counts."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_next", "_path")
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._next = path.with_name(path.name + ".next")
 
     def load(self) -> Snapshot | None:
         """The snapshot, None if there never was one; raises `RaftStorageError` if damaged."""
@@ -99,9 +112,26 @@ class SnapshotFile:
                 "the node rejoin as a new member"
             ) from error
 
+    def read_encoded(self) -> bytes | None:
+        """The newest snapshot as it was stored, None if there is none; raises `OSError`."""
+        return self._path.read_bytes() if self._path.exists() else None
+
     def store(self, encoded: bytes) -> None:
-        """Replaces the snapshot durably. Blocks for the disk; raises `OSError`."""
+        """Replaces the snapshot durably. Blocks for the disk; raises as `write_durably`."""
         write_durably(self._path, [encoded])
+
+    def stage(self, pieces: list[bytes]) -> None:
+        """Writes the next snapshot beside the newest; raises `NotReplaced`."""
+        os.close(write_synced(self._next, pieces))
+
+    def put_in_place(self) -> None:
+        """What was staged last is the newest from now on. Blocks for the disk; raises `OSError`."""
+        os.rename(self._next, self._path)
+        sync_directory(self._path.parent)
+
+    def forget_staged(self) -> None:
+        """Removes what a process staged that did not live to put it in place."""
+        self._next.unlink(missing_ok=True)
 
 
 class SnapshotSender:

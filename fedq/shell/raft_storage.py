@@ -7,11 +7,12 @@ the journal leaves a snapshot that is further on; `open` then finishes the job, 
 entry after it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from fedq.shell.raft_journal import RaftJournal, RaftStorageError, sync_directory
-from fedq.shell.raft_snapshot import Snapshot, SnapshotFile
+from fedq.shell.raft_journal import NotReplaced, RaftJournal, RaftStorageError, sync_directory
+from fedq.shell.raft_snapshot import Snapshot, SnapshotFile, encode_pieces
 
 JOURNAL_NAME = "raft.journal"
 SNAPSHOT_NAME = "raft.snapshot"
@@ -42,6 +43,7 @@ class RaftStorage:
             sync_directory(directory.parent)
         journal_path = directory / JOURNAL_NAME
         snapshots = SnapshotFile(directory / SNAPSHOT_NAME)
+        snapshots.forget_staged()
         restored = snapshots.load()
         if restored is not None and not journal_path.exists():
             raise RaftStorageError(
@@ -68,10 +70,33 @@ class RaftStorage:
         self._snapshots.store(encoded)
         self._fit(snapshot.number, snapshot.term)
 
-    def compact(self, index: int, encoded: bytes) -> None:
-        """Stores the machine's snapshot after entry `index` and forgets the entries before."""
-        self._snapshots.store(encoded)
-        self.journal.compact(index)
+    def encoded_snapshot(self) -> bytes | None:
+        """The newest snapshot on disk: it ends with the journal's first entry, or later."""
+        return self._snapshots.read_encoded()
+
+    def stage(self, index: int, term: int, data: Callable[[], list[bytes]]) -> None:
+        """Writes the machine's snapshot after entry `index` beside the newest. For any thread.
+
+        Raises `RaftStorageError`; everything is as it was then.
+        """
+        self._snapshots.stage(encode_pieces(index, term, data()))
+
+    def sync(self, has_written: bool, compact_to: int | None) -> RaftStorageError | None:
+        """All of a turn that blocks for the disk, for the thread that waits for it.
+
+        First what the journal was handed, if anything. Then, if there is an entry to compact to,
+        the staged snapshot of it takes its place and the journal becomes shorter; returns why it
+        did not. Raises `OSError` when nobody can tell what is on disk.
+        """
+        if has_written:
+            self.journal.wait_synced()
+        if compact_to is not None:
+            try:
+                self._snapshots.put_in_place()
+                self.journal.write_compacted(compact_to)
+            except NotReplaced as error:
+                return error
+        return None
 
     def _fit(self, index: int, term: int) -> None:
         """Makes the journal begin with the snapshot's last entry."""

@@ -30,6 +30,10 @@ class RaftTiming:
     compact_entries: int = 50_000
     #: or after its file grew by so many bytes.
     compact_bytes: int = 64 * limits.MIB
+    #: A compaction that failed is tried again after so long, the next time after twice that, and
+    #: so on up to the longest time.
+    compact_retry_ms: int = 10_000
+    compact_retry_max_ms: int = 600_000
 
     def __post_init__(self) -> None:
         if not 0 < 3 * self.heartbeat_ms < self.election_min_ms < self.election_max_ms:
@@ -44,5 +48,8 @@ class RaftTiming:
                 f"heartbeat_ms={self.heartbeat_ms}"
             )
         others = (self.leader_lost_ms, self.tick_ms, self.proposal_ms, self.hand_over_ms)
-        if min(others) <= 0 or min(self.compact_entries, self.compact_bytes) <= 0:
+        if (
+            min(others) <= 0
+            or min(self.compact_entries, self.compact_bytes, self.compact_retry_ms) <= 0
+        ):
             raise ValueError("every time and bound of a Raft log is above 0")

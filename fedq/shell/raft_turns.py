@@ -21,8 +21,10 @@ from typing import Final, Protocol
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
+from fedq.shell.raft_compaction import Compactor, Pieces
+from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_replication import batches
-from fedq.shell.raft_snapshot import Snapshot, encode_snapshot
+from fedq.shell.raft_snapshot import Snapshot
 from fedq.shell.raft_storage import RaftStorage
 from fedq.shell.raft_timing import RaftTiming
 from fedq.shell.raft_wire import Forward, RaftMessage, WireError, decode, encode
@@ -44,8 +46,9 @@ class LogMachine(Protocol):
     def on_committed(self, command: bytes) -> None:
         """The next command of the log; each once per process life, in log order."""
 
-    def snapshot(self) -> bytes:
-        """The whole state after the last `on_committed` or `on_snapshot`."""
+    def freeze(self) -> Pieces:
+        """The whole state after the last `on_committed` or `on_snapshot`: the next ones do not
+        change what comes of it, and its pieces may be made in another thread."""
 
     def on_snapshot(self, data: bytes) -> None:
         """Replaces the whole state (at start, or when this voter was too far behind)."""
@@ -93,7 +96,7 @@ class VoterHooks(Protocol):
         """The next committed command."""
 
     def encoded_snapshot(self) -> bytes:
-        """A snapshot of the machine as it is now."""
+        """A snapshot that ends with the first entry kept, or later."""
 
     def install(self, encoded: bytes, snapshot: Snapshot) -> None:
         """A leader's snapshot takes the place of the machine's state and of the log."""
@@ -138,7 +141,10 @@ class RaftTurns:
         self._timer: asyncio.TimerHandle | None = None
         self._turn_is_due = False
         #: The sync of the turn at hand, as long as it lasts.
-        self._sync: asyncio.Future[None] | None = None
+        self._sync: asyncio.Future[RaftStorageError | None] | None = None
+        #: To which entry that sync compacts the log, if it does.
+        self._compacts_to: int | None = None
+        self._compactor: Compactor | None = None
         self._inbox: list[tuple[NodeId, RaftMessage]] = []
         self._outbox: list[tuple[NodeId, RaftMessage]] = []
         #: Peers to whom frames can be sent; kept from before the start.
@@ -170,12 +176,11 @@ class RaftTurns:
         self._machine.on_committed(command)
 
     def encoded_snapshot(self) -> bytes:
-        """The machine's state after the last entry applied."""
-        assert self._voter is not None
+        """The newest snapshot on disk: entries were compacted only after it was there."""
         assert self._storage is not None
-        applied = self._voter.applied
-        term = self._storage.journal.term_at(applied)
-        return encode_snapshot(Snapshot(applied, term, self._machine.snapshot()))
+        encoded = self._storage.encoded_snapshot()
+        assert encoded is not None, "entries were compacted without a snapshot"
+        return encoded
 
     def install(self, encoded: bytes, snapshot: Snapshot) -> None:
         """Stores a leader's snapshot durably, then shows it to the machine."""
@@ -191,6 +196,7 @@ class RaftTurns:
             self._machine.on_snapshot(storage.restored.data)
             storage.restored = None
         self._voter, self._storage = voter, storage
+        self._compactor = Compactor(self._loop, self._timing, self._make_turn_due)
         for peer in self._connected:
             voter.connected(peer)
         self._timer = self._loop.call_later(0, self._on_timer)
@@ -308,6 +314,8 @@ class RaftTurns:
             await self._hand_over(self._voter)
         while self._sync is not None:
             await asyncio.wait((self._sync,))
+        if self._compactor is not None:
+            await self._compactor.finish()
         if self._storage is not None and self._voter is not None:
             self._end()
             self._storage.journal.close()
@@ -378,8 +386,8 @@ class RaftTurns:
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        voter, storage, loop = self._voter, self._storage, self._loop
-        if voter is None or storage is None or loop is None or self._sync is not None:
+        voter, storage, compactor = self._voter, self._storage, self._compactor
+        if voter is None or storage is None or compactor is None or self._sync is not None:
             return
         try:
             inbox, self._inbox = self._inbox, []
@@ -391,9 +399,14 @@ class RaftTurns:
             voter.step()
             self._notice_leadership(voter)
             self._submit(voter)
-            self._compact(voter, storage)
-            if storage.journal.begin_sync():
-                self._sync = loop.run_in_executor(None, storage.journal.wait_synced)
+            compactor.look(voter, storage, self._machine.freeze)
+            has_written = storage.journal.begin_sync()
+            self._compacts_to = compactor.take_staged(storage)
+            if has_written or self._compacts_to is not None:
+                loop = asyncio.get_running_loop()
+                self._sync = loop.run_in_executor(
+                    None, storage.sync, has_written, self._compacts_to
+                )
                 self._sync.add_done_callback(self._on_synced)
                 return
             self._end_turn(voter)
@@ -401,17 +414,23 @@ class RaftTurns:
             # Whatever it is, a voter that is not sure of its state must not vote.
             self._fail(error)
 
-    def _on_synced(self, sync: asyncio.Future[None]) -> None:
+    def _on_synced(self, sync: "asyncio.Future[RaftStorageError | None]") -> None:
         """The disk has what the turn wrote, or has failed."""
         self._sync = None
         error = sync.exception()
-        voter, storage = self._voter, self._storage
-        if voter is None or storage is None:
+        voter, storage, compactor = self._voter, self._storage, self._compactor
+        if voter is None or storage is None or compactor is None:
             return
         try:
             if error is not None:
                 raise error
             storage.journal.end_sync()
+            kept = sync.result()
+            if kept is not None:
+                compactor.on_kept(kept)
+            elif self._compacts_to is not None:
+                storage.journal.use_compacted()
+                compactor.on_compacted()
             self._end_turn(voter)
         except Exception as failure:
             self._fail(failure)
@@ -453,14 +472,6 @@ class RaftTurns:
         else:
             for command in proposals:
                 self._in_flight.pop(command, None)
-
-    def _compact(self, voter: Voter, storage: RaftStorage) -> None:
-        journal = storage.journal
-        count = voter.applied - journal.first_index
-        grown = journal.size_bytes - journal.base_bytes
-        is_long = count > self._timing.compact_entries
-        if is_long or (count > 0 and grown > self._timing.compact_bytes):
-            storage.compact(voter.applied, self.encoded_snapshot())
 
     def _flush(self, voter: Voter) -> None:
         outbox, self._outbox = self._outbox, []

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -33,6 +35,8 @@ class Machine:
         self.snapshots_taken = 0
         self.snapshots_installed = 0
         self.poison: bytes | None = None
+        #: Called when a snapshot is made, in the thread that makes it.
+        self.on_pieces: Callable[[], None] = lambda: None
 
     def on_committed(self, command: bytes) -> None:
         if command == self.poison:
@@ -43,9 +47,16 @@ class Machine:
         self._seen.add(command)
         self.commands.append(command)
 
-    def snapshot(self) -> bytes:
+    def freeze(self) -> Callable[[], list[bytes]]:
         self.snapshots_taken += 1
-        return orjson.dumps([command.hex() for command in self.commands])
+        commands = list(self.commands)
+
+        def pieces() -> list[bytes]:
+            self.on_pieces()
+            data = orjson.dumps([command.hex() for command in commands])
+            return [data[:1], data[1:]]
+
+        return pieces
 
     def on_snapshot(self, data: bytes) -> None:
         self.snapshots_installed += 1
@@ -77,12 +88,30 @@ class Member:
         )
 
 
+class Threads(ThreadPoolExecutor):
+    """The threads that wait for the disks of all members."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._given: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self._given = [given for given in self._given if not given.done()]
+        self._given.append(super().submit(fn, *args, **kwargs))
+        return self._given[-1]
+
+    def settle(self) -> None:
+        """Waits until none writes any more."""
+        wait(self._given)
+
+
 class Cluster:
     """The members and the streams between them."""
 
     def __init__(self, directory: Path, size: int, timing: RaftTiming = FAST) -> None:
         self.directory = directory
         self.timing = timing
+        self.threads = Threads()
         #: Members that, however busy the machine is, neither call an election nor let another
         #: one win it while their leader lives.
         self.patient: frozenset[NodeId] = frozenset()
@@ -145,6 +174,7 @@ class Cluster:
     # --- the members ---
 
     def start(self, *names: NodeId) -> None:
+        asyncio.get_running_loop().set_default_executor(self.threads)
         for name in names or self.names:
             member = Member(self, name)
             member.log.start()
@@ -155,6 +185,8 @@ class Cluster:
         """The process is gone: nothing is closed, its peers see their connections reset."""
         member = self.members.pop(name)
         member.log.abort()
+        # A process that dies takes its threads along: the next one finds no one at work.
+        self.threads.settle()
         self.isolate(name)
 
     async def stop(self) -> None:

@@ -131,9 +131,11 @@ def test_damaged_files_refuse_to_start_and_say_what_to_do(tmp_path: Path) -> Non
     async def scenario(cluster: Cluster) -> None:
         (member,) = cluster.members.values()
         await cluster.propose(member, numbered(100))
-        await cluster.stop()
         journal = tmp_path / member.name / "raft.journal"
         snapshot = tmp_path / member.name / "raft.snapshot"
+        await cluster.until(snapshot.exists, "a compaction")
+        await cluster.propose(member, numbered(20, "more"))
+        await cluster.stop()
         for file, at in ((journal, 40), (snapshot, 60)):
             intact = file.read_bytes()
             file.write_bytes(intact[:at] + b"\xff\xff" + intact[at + 2 :])

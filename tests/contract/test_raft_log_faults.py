@@ -60,10 +60,11 @@ def test_a_lagging_follower_gets_a_snapshot_and_what_follows(tmp_path: Path) -> 
         # Larger than what a leader sends ahead (1 MiB), and hard to deflate.
         big = [random.Random(n).randbytes(40_000) for n in range(60)]
         await cluster.propose(leader, big)
-        assert leader.machine.snapshots_taken
+        snapshot = tmp_path / leader.name / "raft.snapshot"
+        await cluster.until(snapshot.exists, "the leader has compacted")
         cluster.heal()
         await cluster.agreed(big)
-        assert late.machine.snapshots_installed == 1
+        assert late.machine.snapshots_installed >= 1
         await cluster.propose(late, [b"after"])
         await cluster.agreed([*big, b"after"])
         cluster.kill(late.name)
@@ -80,6 +81,8 @@ def test_snapshot_chunks_that_get_lost_or_spoilt_are_sent_again(tmp_path: Path) 
         cluster.isolate(late.name)
         big = [random.Random(n).randbytes(40_000) for n in range(30)]
         await cluster.propose(leader, big)
+        snapshot = tmp_path / leader.name / "raft.snapshot"
+        await cluster.until(snapshot.exists, "the leader has compacted")
         spoilt = 0
 
         def spoil(_: NodeId, receiver: NodeId, frame: bytes) -> bytes | None:

@@ -14,6 +14,8 @@ from fedq.node.outbox import NodeOut
 from fedq.shell.passes import Writers
 from fedq.shell.sending import Line
 from fedq.shell.turn import Outlets
+from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.snapshot import Frozen
 
 T = TypeVar("T")
 #: No test here takes longer, unless something hangs.
@@ -112,8 +114,8 @@ class FakeNode:
     def on_leader(self, leader: NodeId | None) -> None:
         self._take("on_leader", leader)
 
-    def snapshot(self) -> bytes:
-        return b"map"
+    def frozen_map(self) -> Frozen:
+        return ClusterMap().frozen()
 
     def on_snapshot(self, data: bytes) -> None:
         self._take("on_snapshot", data)

@@ -136,7 +136,10 @@ def test_a_leader_s_snapshot_voids_entries_that_do_not_lead_to_it(
 def test_a_journal_alone_or_a_snapshot_alone_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "raft"
     storage = stored(directory, 20)
-    storage.compact(11, encode_snapshot(Snapshot(11, 1, b"map")))
+    storage.stage(11, 1, lambda: [b"m", b"ap"])
+    assert storage.sync(has_written=False, compact_to=11) is None
+    storage.journal.use_compacted()
+    assert storage.encoded_snapshot() == encode_snapshot(Snapshot(11, 1, b"map"))
     storage.journal.close()
     journal, snapshot = directory / "raft.journal", directory / "raft.snapshot"
     kept = snapshot.read_bytes()
