@@ -3,13 +3,15 @@
 All are plain ints and strings at run time; the names keep them from being mixed up.
 """
 
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 #: A node's own name, unique in the cluster, chosen by its operator (`node.id`).
 NodeId = NewType("NodeId", str)
 
 #: How often a node's process has started on its data directory. Memory does not survive a new one.
 Incarnation = NewType("Incarnation", int)
+#: Of a process that did not say which one it is.
+NO_PROCESS: Final = Incarnation(0)
 
 #: A client connection of this process; never reused while the process lives.
 ConnectionId = NewType("ConnectionId", int)

@@ -91,6 +91,9 @@ peer_frame_bytes_max: Final = 4 * MIB
 peer_window_bytes_max: Final = 32 * MIB
 interest_keys_per_exchange_max: Final = 1_000
 
+#: Starts of its node that a data directory remembers.
+starts_remembered_max: Final = 256
+
 # --- queues and windows ----------------------------------------------------------------------
 #: Dead letters of one fragment that are on their way at once, and those that a node sends in a
 #: turn: a turn must not take longer than a lease, whatever falls due in it.

@@ -11,13 +11,14 @@ from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.abandoned import Abandoned
+from fedq.node.coming_up import ComingUp
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
 from fedq.wiring.failover import FailoverMemory, decide
 from fedq.wiring.lease import Lease
-from fedq.wiring.operations import MemberUp, SetCopies
+from fedq.wiring.operations import SetCopies
 from fedq.wiring.state import FragmentInfo
 
 
@@ -25,9 +26,9 @@ class ClusterFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked_up_ms", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
-        "_memory", "_newer", "_up_versions", "abandoned", "beat_due", "detector", "lease",
-        "proposals", "state",
+        "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_memory",
+        "_up_versions", "abandoned", "beat_due", "coming_up", "detector", "lease", "proposals",
+        "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
@@ -42,9 +43,10 @@ class ClusterFlow:
         self._is_up = False
         self._members_version = MapVersion(-1)
         self._beat_ms = -settings.heartbeat_ms
-        self._asked_up_ms = -settings.proposal_retry_ms
-        #: Peers that were heard as newer processes than the map knows.
-        self._newer: dict[NodeId, Incarnation] = {}
+        self.coming_up = ComingUp(state, proposals)
+        #: The process that answered last at each peer's own address: only one can listen there, so
+        #: any before it is gone. A call *from* somebody proves nothing: anyone may use a name.
+        self._answering: dict[NodeId, Incarnation] = {}
         #: The process that each peer last spoke as, while its stream has been open.
         self._heard_as: dict[NodeId, Incarnation] = {}
         #: When each peer last came up, as this node has seen it in the map.
@@ -61,10 +63,11 @@ class ClusterFlow:
         state = self.state
         member = state.map.members.get(frame.sender)
         self._heard_as[frame.sender] = frame.incarnation
-        if member is not None and frame.incarnation > member.incarnation:
-            self._newer[frame.sender] = frame.incarnation
-        else:
-            self.detector.heard(frame.sender, state.now_ms)
+        if member is not None and frame.incarnation != member.incarnation:
+            # A process of that name, but not the one that the map names: it says nothing about
+            # that one, neither that it lives nor that it is gone, and has another clock.
+            return
+        self.detector.heard(frame.sender, state.now_ms)
         heartbeat = frame.heartbeat
         if heartbeat is not None:
             peer = state.peers[frame.sender]
@@ -74,9 +77,10 @@ class ClusterFlow:
                 # in a map that it has not seen yet: no lease may come of that.
                 self.lease.on_heartbeat(frame.sender, heartbeat, state.now_ms)
 
-    def on_link_up(self, node: NodeId) -> None:
-        """A stream to the peer is open."""
+    def on_link_up(self, node: NodeId, process: Incarnation) -> None:
+        """A stream to the peer is open; `process` answers at its address (0: it did not say)."""
         self.state.peers[node].link.on_connected()
+        self._answering[node] = process
 
     def on_link_down(self, node: NodeId, refused: bool) -> None:
         """The stream broke; `refused`: the peer's process is gone."""
@@ -108,7 +112,7 @@ class ClusterFlow:
         if state.now_ms - self._beat_ms >= state.settings.heartbeat_ms:
             self._beat_ms = state.now_ms
             self.beat_due = True
-        self._come_up()
+        self.coming_up.tick()
         self._judge_processes()
         if state.leader == state.me and state.map.is_up(state.me, state.settings.incarnation):
             operations = decide(
@@ -136,13 +140,8 @@ class ClusterFlow:
                     self.detector.heard(node, state.now_ms)
                 else:
                     self.detector.named(node, state.now_ms)
-            newer = self._newer.get(node)
-            if newer is None:
-                continue
-            if newer > member.incarnation:
+            if self._answering.get(node, 0) > member.incarnation:
                 self.detector.refused(node)
-            else:
-                del self._newer[node]
 
     def heartbeat_for(self, node: NodeId) -> Heartbeat | None:
         """The heartbeat to a peer in this turn's frames, if one is due."""
@@ -186,7 +185,8 @@ class ClusterFlow:
         state = self.state
         if state.map.members_version != self._members_version:
             self._members_version = state.map.members_version
-            self._is_up = state.map.is_up(state.me, state.settings.incarnation)
+            self._is_up = self.coming_up.is_up
+            self.coming_up.look()
         lease = self.lease
         serving = self._is_up and (lease.is_alone or lease.holds(state.now_ms, state.leader))
         if serving == state.serving:
@@ -198,21 +198,6 @@ class ClusterFlow:
                 state.dirty_queues[primary.queue] = None
             state.dirty_queues.update(dict.fromkeys(state.hubs))
         return True
-
-    def _come_up(self) -> None:
-        """Tells the cluster that this process runs, until the map says so."""
-        state, settings = self.state, self.state.settings
-        if state.leader is None or state.map.is_up(state.me, settings.incarnation):
-            return
-        if state.now_ms - self._asked_up_ms < settings.proposal_retry_ms:
-            return
-        self._asked_up_ms = state.now_ms
-        self.proposals.ask(
-            MemberUp(
-                state.me, settings.incarnation, settings.peers[state.me], settings.amqp_address,
-                settings.zone,
-            )
-        )  # fmt: skip
 
     # --- the copies of a fragment this node leads --------------------------------------------
 

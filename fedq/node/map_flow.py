@@ -42,6 +42,7 @@ from fedq.wiring.state import (
     FragmentChanged,
     FragmentInfo,
     FragmentRemoved,
+    Member,
     MemberChanged,
     PermissionsChanged,
     QueueAdded,
@@ -290,7 +291,7 @@ class MapFlow:
         before = peer.link.session
         mine = state.map.members.get(state.me)
         theirs = state.map.members.get(node)
-        mine_up = mine.up_version if mine is not None and self._is_me(mine.incarnation) else 0
+        mine_up = mine.up_version if mine is not None and self._is_me(mine) else 0
         theirs_up = theirs.up_version if theirs is not None and theirs.up else 0
         begins = peer.link.set_session(mine_up, theirs_up)
         if peer.link.session == before:
@@ -327,11 +328,11 @@ class MapFlow:
             if absent and member is not None and not member.up and (late or node in lost):
                 self._forget_peer(node)
 
-    def _is_me(self, incarnation: int) -> bool:
-        state = self.state
-        return incarnation == state.settings.incarnation and state.map.is_up(
-            state.me, state.settings.incarnation
-        )
+    def _is_me(self, member: Member) -> bool:
+        """Whether this member of this node's name is this very process, and up."""
+        settings = self.state.settings
+        mine = (settings.incarnation, settings.start)
+        return member.up and (member.incarnation, member.start) == mine
 
     def _introduce(self, node: NodeId) -> None:
         """A session with a peer begins: it hears all that it should know of us."""
@@ -341,8 +342,10 @@ class MapFlow:
         for info in state.map.fragments.values():
             if info.primary == node:
                 self._aim(info)
-        for backup in state.backups.values():
-            if backup.replication.primary == node:
+        for fragment, backup in state.backups.items():
+            # What the same command moved to another primary is told by a change of its own.
+            known = state.map.fragments.get(fragment)
+            if known is not None and known.primary == backup.replication.primary == node:
                 self.roles.refollow(backup)
         state.send(node, MapApplied(state.map.version))
 

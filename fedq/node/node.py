@@ -18,7 +18,7 @@ from typing import Any
 from fedq.amqp.connection import ConnectionSettings
 from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
-from fedq.core.ids import ConnectionId, NodeId, QueueKey
+from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId, QueueKey
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import Recovered
 from fedq.node.abandoned import Abandoned
@@ -160,6 +160,11 @@ class Node:
             p.Call: self.fragments.on_call,
             p.Reply: self.asking.on_reply,
         }
+
+    @property
+    def overtaken_by(self) -> int | None:
+        """The number of a newer process of this name in the map; `out.fatal` says so."""
+        return self.cluster.coming_up.overtaken_by
 
     # --- turns -------------------------------------------------------------------------------
 
@@ -321,9 +326,12 @@ class Node:
 
     # --- peers -------------------------------------------------------------------------------
 
-    def on_link_up(self, peer: NodeId) -> None:
-        """A stream to the peer was opened: frames handed over from now on may arrive."""
-        self.cluster.on_link_up(peer)
+    def on_link_up(self, peer: NodeId, process: Incarnation = NO_PROCESS) -> None:
+        """A stream to the peer was opened: frames handed over from now on may arrive.
+
+        `process`: the one that answered at its address, if it said so.
+        """
+        self.cluster.on_link_up(peer, process)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
         """The stream to the peer broke, or could not be opened.

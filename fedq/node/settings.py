@@ -23,6 +23,12 @@ class NodeSettings:
     users: dict[str, str] = field(default_factory=lambda: {"guest": "guest"})
     #: Log2 of how slow the passwords of these are to verify: see `fedq.wiring.passwords`.
     password_cost: int = COST
+    #: This start's own random id, and the wall clock when it began: no two processes of a node have
+    #: the same, even if their numbers are (docs/adr/0031-who-a-process-is.md).
+    start: str = ""
+    started_ms: int = 0
+    #: The starts before this one on the same data directory, oldest first: number and id.
+    past: tuple[tuple[int, str], ...] = ()
     seed: int = 0
     #: Added to the monotonic clock gives the wall clock, in milliseconds since 1970: what outlives
     #: a process (when a message expires) is told in that.

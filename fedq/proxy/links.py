@@ -224,7 +224,8 @@ class Link:
         if self.session == NO_SESSION or frame.session != self.session[::-1]:
             return []
         unacked = self._unacked
-        while unacked and unacked[0][0] <= frame.acknowledged:
+        acknowledged = min(frame.acknowledged, self._framed)
+        while unacked and unacked[0][0] <= acknowledged:
             self.bytes_unacked -= unacked.popleft()[2]
             self._moved_ms = now_ms
         # After a reconnect it may acknowledge what was about to be sent again.

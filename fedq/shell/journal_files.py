@@ -37,7 +37,7 @@ backlog_bytes_max: Final = limits.node_memory_bytes_max // 4
 
 _SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
 _LOCK_NAME = "lock"
-_COUNTER_NAME = "incarnation"
+COUNTER_NAME: Final = "incarnation"
 #: Calls of the writer that are taken from the pipe at once; one would do.
 _CALLS_MAX = 4_096
 
@@ -258,18 +258,18 @@ def read_segments(directory: str | Path) -> Iterator[tuple[int, bytes]]:
             yield int(match[1]), path.read_bytes()
 
 
-def start_number(directory: str | Path) -> Incarnation:
+def count_start(directory: str | Path) -> Incarnation:
     """Counts this start of the process and returns its number, once it is safe on disk.
 
-    A new directory begins at the wall clock's seconds, so a node that lost its disk is never taken
-    for one of its earlier processes: those have smaller numbers.
+    It is higher than the last one, and not below the wall clock's seconds: so a node that lost its
+    disk, or got an older copy of it, is not taken for one of its earlier processes.
 
     To be called while a `JournalFiles` holds the directory's lock. Raises `NodeFailure` if the
     count is lost: guessing might repeat a number, and with it the identity of old publishes.
     """
     directory = Path(directory)
     _make_directory(directory)
-    path = directory / _COUNTER_NAME
+    path = directory / COUNTER_NAME
     number = int(time.time())
     if path.exists():
         text = path.read_text("ascii", errors="replace")
@@ -278,17 +278,17 @@ def start_number(directory: str | Path) -> Incarnation:
                 f"{path} does not hold a number: write into it, on a line of its own, a number "
                 "higher than this node has ever started, or empty the data directory"
             )
-        number = int(text) + 1
+        number = max(number, int(text) + 1)
     elif any(_SEGMENT_NAME.fullmatch(entry.name) for entry in directory.iterdir()):
         raise NodeFailure(
             f"{path} is missing, yet the journal is not empty: restore the file, or write into it, "
             "on a line of its own, a number higher than this node has ever started"
         )
-    _replace_durably(path, f"{number}\n".encode())
+    replace_durably(path, f"{number}\n".encode())
     return Incarnation(number)
 
 
-def _replace_durably(path: Path, content: bytes) -> None:
+def replace_durably(path: Path, content: bytes) -> None:
     """Old or new content, never a mixture, whenever the power goes."""
     temporary = path.with_name(path.name + ".new")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

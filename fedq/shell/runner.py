@@ -18,13 +18,14 @@ from typing import Final, NamedTuple, ParamSpec
 import grpc.aio
 
 from fedq.core.errors import NodeFailure
-from fedq.core.ids import Incarnation, NodeId
+from fedq.core.ids import NodeId
 from fedq.journal.recovery import Recovered
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell import certificates, listeners
 from fedq.shell.amqp_server import AmqpServer
-from fedq.shell.journal_files import DirectoryInUse, JournalFiles, start_number
+from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile
+from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
 from fedq.shell.peer_channel import open_channel
@@ -83,6 +84,7 @@ class NodeRunner:
         self._amqp_ports: tuple[int, ...] = ()
         self._ended = asyncio.Event()
         self._failure: str | None = None
+        self._identity_file: IdentityFile | None = None
         self._stopping: asyncio.Task[None] | None = None
         #: Set once clients can connect.
         self.started = asyncio.Event()
@@ -110,8 +112,8 @@ class NodeRunner:
         journal = None
         try:
             self._bind_clients()
-            journal, incarnation, recovered = await self._open_data()
-            parts = self._build(journal, incarnation, recovered)
+            journal, identity, recovered = await self._open_data()
+            parts = self._build(journal, identity, recovered)
         except BaseException:
             self._close_sockets()
             if journal is not None:
@@ -145,7 +147,7 @@ class NodeRunner:
         self._amqp_ports = tuple(bound[0].getsockname()[1] for _, bound, _ in self._bound)
         GrpcServers.check_ports(config)
 
-    async def _open_data(self) -> tuple[JournalFiles, Incarnation, Recovered]:
+    async def _open_data(self) -> tuple[JournalFiles, Identity, Recovered]:
         directory = self._journal_directory
         try:
             journal = JournalFiles(
@@ -160,7 +162,7 @@ class NodeRunner:
                 "writable for this user or choose another directory",
             ) from error
         try:
-            incarnation = start_number(directory)
+            identity = self._begin_start()
             # Reading may take a while, and whoever wants to stop the process should not wait.
             recovered = await asyncio.to_thread(journal.recover)
         except BaseException:
@@ -168,13 +170,20 @@ class NodeRunner:
             raise
         if recovered.torn_bytes:
             logger.warning("the journal's last write was cut off by a crash; it was not confirmed")
-        return journal, incarnation, recovered
+        return journal, identity, recovered
 
-    def _build(
-        self, journal: JournalFiles, incarnation: Incarnation, recovered: Recovered
-    ) -> _Parts:
+    def _begin_start(self) -> Identity:
+        """Looks whose the data directory is, and counts this start in it."""
         config = self._config
-        node = Node(self._settings(incarnation), recovered)
+        try:
+            file = self._identity_file = IdentityFile(config.data, config.node, [*self._voters])
+        except ForeignDirectory as error:
+            raise config.error(error.key, str(error)) from error
+        return file.begin()
+
+    def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
+        config = self._config
+        node = Node(self._settings(identity), recovered)
         turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         amqp = AmqpServer(node, turn.input, self._connections_max)
         machine = MapMachine(node, turn)
@@ -223,11 +232,14 @@ class NodeRunner:
                 await parts.amqp.listen(sockets.pop(), tls)
         await parts.grpc.set_serving(True)
 
-    def _settings(self, incarnation: Incarnation) -> NodeSettings:
+    def _settings(self, identity: Identity) -> NodeSettings:
         config, timing = self._config, self._config.timing
         return NodeSettings(
             node=config.node,
-            incarnation=incarnation,
+            incarnation=identity.incarnation,
+            start=identity.start,
+            started_ms=identity.started_ms,
+            past=identity.past,
             peers=self._voters,
             amqp_address=self._amqp_address,
             zone=config.zone,
@@ -335,6 +347,9 @@ class NodeRunner:
         logger.critical("fedq %s stops: %s", self._config.node, reason)
         self._failure = reason
         if self._parts is not None:
+            newer = self._parts.node.overtaken_by
+            if newer is not None and self._identity_file is not None:
+                self._identity_file.raise_number(newer)
             self._parts.raft.abort()
             self._parts.amqp.stop_listening()
             self._parts.amqp.abort_all()

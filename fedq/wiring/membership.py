@@ -3,19 +3,22 @@
 Inputs: the map and a committed `MemberUp`, `MemberDown` or `NewEra`. Output: its result; changes
 are appended to the map's.
 
-Copies of fragments stay as they are when a member goes: only `SetCopies` moves them, so that each
-change of a fragment has an epoch. What a gone *process* held alone (claimed names, its mark on
-exchanges with private bindings) goes with it.
+Copies of fragments stay as they are when a member goes: `SetCopies` moves them, so that each
+change of a fragment has an epoch. The exception is a process that comes up *behind*: on a data
+directory that did not go on from the process before it (restored, emptied, somebody else's). Its
+copies leave the in-sync sets in the same commit (docs/adr/0031-who-a-process-is.md). What a gone
+*process* held alone (claimed names, its mark on exchanges with private bindings) goes with it.
 
 An *era* lasts as long as at least one process lives that knew it: non-durable exchanges and queues
 last as long as their era. The leader lets a process that came up join the era (`JoinEra`) once it
 has heard a process of the era: after a stop of all nodes the map still takes them for up.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
-from fedq.core.ids import NodeId, QueueKey
+from fedq.core.ids import Epoch, NodeId, QueueKey
 from fedq.wiring.bindings import remove_bindings, remove_exchange, remove_queue
 from fedq.wiring.operations import (
     JoinEra,
@@ -27,6 +30,8 @@ from fedq.wiring.operations import (
 from fedq.wiring.state import (
     ClaimReleased,
     EraChanged,
+    FragmentChanged,
+    FragmentInfo,
     MapState,
     Member,
     MemberChanged,
@@ -52,13 +57,11 @@ def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
 def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     node, incarnation = operation.node, operation.incarnation
     known = state.members.get(node)
-    if known is not None and known.incarnation > incarnation:
-        return Refused(
-            PRECONDITION_FAILED,
-            f"node '{node}' has already started {known.incarnation} times, so its start number "
-            f"{incarnation} is from an older data directory or another node of that name",
-        )
-    if known is None and (refusal := state.refuse_if_full()):
+    if known is not None:
+        refusal = _refuse_process(known, operation)
+    else:
+        refusal = state.refuse_if_full()
+    if refusal is not None:
         return refusal
     stays = known is not None and known.up and known.incarnation == incarnation
     if known is not None and known.incarnation < incarnation:
@@ -70,16 +73,73 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
         operation.peer_address,
         operation.amqp_address,
         operation.zone,
+        operation.start,
+        operation.started_ms,
+        operation.behind,
     )
     if member == known:
         return Ok()
     state.members[node] = member
+    if operation.behind:
+        # Before the others begin a session with it: by then they must know what they lead.
+        _take_out_of_sync(state, node)
     state.changes.append(MemberChanged(node))
     if not state.era:
         state.era_number = 1
         state.changes.append(EraChanged(state.era_number))
         state.era[node] = incarnation
     return Ok(1)
+
+
+def _refuse_process(known: Member, operation: MemberUp) -> Refused | None:
+    """Why this process may not take the place of the one that the map knows."""
+    node, incarnation = operation.node, operation.incarnation
+    is_same = (incarnation, operation.start) == (known.incarnation, known.start)
+    if is_same:
+        return None
+    if known.incarnation >= incarnation:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"node '{node}' has already started {known.incarnation} times, so its start number "
+            f"{incarnation} is from an older data directory or another node of that name",
+        )
+    if not operation.start:
+        return None
+    if (operation.known, operation.known_start) != (known.incarnation, known.start):
+        return Refused(
+            PRECONDITION_FAILED,
+            f"process {incarnation} of node '{node}' has not heard of process {known.incarnation}",
+        )
+    if operation.behind and known.up:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"process {known.incarnation} of node '{node}' is up: process {incarnation}, whose "
+            "data directory is not that one's, may not replace it",
+        )
+    return None
+
+
+def _take_out_of_sync(state: MapState, node: NodeId) -> None:
+    """What the node has on disk is old: wherever another copy is in sync, its own is not.
+
+    If it was to lead, the next copy in sync leads. Where it is the only one it stays: nobody else
+    has those messages.
+    """
+    for info in list(state.fragments.values()):
+        if node not in info.in_sync or len(info.in_sync) == 1:
+            continue
+        in_sync = {other: number for other, number in info.in_sync.items() if other != node}
+        epoch = Epoch(info.epoch + 1)
+        primary, reign = info.primary, info.reign
+        if primary == node:
+            hot = [other for other, number in in_sync.items() if state.is_up(other, number)]
+            primary, reign = next(iter((*hot, *in_sync))), epoch
+        backups = tuple(other for other in info.copies if other != primary)
+        after = FragmentInfo(
+            info.id, info.queue, primary, backups, in_sync, epoch, reign, info.created
+        )
+        state.fragments[info.id] = after
+        state.changes.append(FragmentChanged(info.id, info, after))
 
 
 def _join_era(state: MapState, operation: JoinEra) -> Ok | Refused:
@@ -106,14 +166,7 @@ def _member_down(state: MapState, operation: MemberDown) -> Ok | Refused:
     if not member.up:
         return Ok()
     _forget_process(state, node)
-    state.members[node] = Member(
-        member.incarnation,
-        False,
-        member.up_version,
-        member.peer_address,
-        member.amqp_address,
-        member.zone,
-    )
+    state.members[node] = replace(member, up=False)
     state.changes.append(MemberChanged(node))
     return Ok(1)
 

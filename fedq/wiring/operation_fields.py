@@ -55,6 +55,13 @@ def number(value: object) -> int:
     return value
 
 
+def count(value: object) -> int:
+    """A number from 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _NUMBER_MAX:
+        raise ValueError("is not a number from 0")
+    return value
+
+
 def up_to(most: int) -> Callable[[object], int]:
     """A number from 1 to `most`."""
 

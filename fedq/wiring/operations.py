@@ -21,6 +21,7 @@ from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
 from fedq.wiring.operation_fields import (
     Check,
     copies,
+    count,
     flag,
     name,
     nodes,
@@ -50,13 +51,24 @@ REPLICATION_MODES: Final = ("all", "persistent", "none")
 
 @dataclass(frozen=True, slots=True)
 class MemberUp:
-    """The process `incarnation` of `node` runs and can be reached; "host:port" addresses."""
+    """The process `incarnation` of `node` runs and can be reached; "host:port" addresses.
+
+    `known` is the process that the map names so far, as the proposer saw it (0: none).
+    """
 
     node: NodeId
     incarnation: Incarnation
     peer_address: str
     amqp_address: str
     zone: str
+    #: The process's own random id, and the wall clock when it began; "": of an earlier release,
+    #: whose processes are told apart by their numbers alone.
+    start: str = ""
+    started_ms: int = 0
+    known: int = 0
+    known_start: str = ""
+    #: Its data directory did not go on from the known process: its copies count as old.
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,16 +291,34 @@ _CLAIM: Final[dict[str, Check]] = {
     "incarnation": number,
 }
 
+
+def _member_up_before(
+    node: NodeId, incarnation: Incarnation, peer_address: str, amqp_address: str, zone: str
+) -> MemberUp:
+    """As releases wrote it that did not tell processes apart by more than their numbers."""
+    return MemberUp(node, incarnation, peer_address, amqp_address, zone)
+
+
+_PROCESS: Final[dict[str, Check]] = {
+    "node": name,
+    "incarnation": number,
+    "peer_address": text,
+    "amqp_address": text,
+    "zone": text,
+}
+
 #: Name on the wire -> the operation's class and the check of each field.
 _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
-    "member_up": (
+    "member_up": (_member_up_before, _PROCESS),
+    "process_up": (
         MemberUp,
         {
-            "node": name,
-            "incarnation": number,
-            "peer_address": text,
-            "amqp_address": text,
-            "zone": text,
+            **_PROCESS,
+            "start": text,
+            "started_ms": count,
+            "known": count,
+            "known_start": text,
+            "behind": flag,
         },
     ),
     "member_down": (MemberDown, {"node": name, "incarnation": number}),

@@ -117,7 +117,10 @@ def _digest(body: bytes) -> bytes:
 
 def member_row(node: NodeId, m: Member) -> list[object]:
     """A member, as `_read` takes it apart."""
-    return [node, m.incarnation, m.up, m.up_version, m.peer_address, m.amqp_address, m.zone]
+    return [
+        node, m.incarnation, m.up, m.up_version, m.peer_address, m.amqp_address, m.zone, m.start,
+        m.started_ms, m.behind,
+    ]  # fmt: skip
 
 
 def exchange_row(key: QueueKey, e: Exchange) -> list[object]:
@@ -211,7 +214,9 @@ def _read(form: dict[str, Any], state: MapState) -> tuple[MapState, Remembered]:
     state.era_number = _number(form["era_number"])
     state.next_fragment = _number(form["next_fragment"])
     state.vhosts = dict.fromkeys(_text(vhost) for vhost in form["vhosts"])
-    for node, incarnation, up, up_version, peer, amqp, zone in form["members"]:
+    for node, incarnation, up, up_version, peer, amqp, zone, *rest in form["members"]:
+        # Maps of earlier versions know no more of a process than its number.
+        start, started_ms, behind = rest or ("", 0, False)
         state.members[_node(node)] = Member(
             Incarnation(_number(incarnation)),
             _flag(up),
@@ -219,6 +224,9 @@ def _read(form: dict[str, Any], state: MapState) -> tuple[MapState, Remembered]:
             _text(peer),
             _text(amqp),
             _text(zone),
+            _text(start),
+            _number(started_ms),
+            _flag(behind),
         )
     for vhost, name, kind, durable, auto_delete, internal, arguments in form["exchanges"]:
         state.exchanges[_key(vhost, name)] = Exchange(

@@ -42,6 +42,11 @@ class Member:
     peer_address: str
     amqp_address: str
     zone: str
+    #: The process's own random id ("": of a release that had none), and when it began (wall clock).
+    start: str = ""
+    started_ms: int = 0
+    #: It came up on a data directory that did not go on from the process before it.
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)

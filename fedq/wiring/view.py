@@ -30,8 +30,9 @@ class View:
         """`unheard`: of their processes nothing is known but that the map names them."""
         gone = dict.fromkeys(suspects)
         self.fragments = cluster.fragments
-        #: Nodes of whom it is not known whether they live: they are relied on for nothing new.
-        self.unproven = dict.fromkeys(unproven)
+        #: Nodes of whom it is not known whether they live: they are relied on for nothing new. A
+        #: name in the map alone is no sign of life: after a stop of all it is read from the log.
+        self.unproven = dict.fromkeys((*unproven, *unheard))
         #: The members that are up and not suspected, with their processes.
         self.up: dict[NodeId, Incarnation] = {
             node: member.incarnation

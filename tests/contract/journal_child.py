@@ -10,7 +10,7 @@ import sys
 from fedq.core.ids import FragmentId
 from fedq.journal.records import encode_enqueue, encode_settle
 from fedq.journal.segments import SegmentPlan
-from fedq.shell.journal_files import JournalFiles, start_number
+from fedq.shell.journal_files import JournalFiles, count_start
 from tests.unit.journal.samples import NORTH, ONE, message
 
 LIVE = 100
@@ -24,7 +24,7 @@ class Child:
     def __init__(self, directory: str) -> None:
         loop = asyncio.get_running_loop()
         self.files = JournalFiles(directory, self.on_synced, self.on_failed, loop)
-        start_number(directory)
+        count_start(directory)
         self.plan = SegmentPlan(self.files.recover().segments, bytes_max=20_000)
         self.last = 0
         self.synced = 0

@@ -15,7 +15,7 @@ from fedq.journal.records import Enqueue, encode_enqueue
 from fedq.journal.recovery import CorruptJournal, Recovered
 from fedq.journal.segments import Chunk, SegmentPlan
 from fedq.shell import journal_files
-from fedq.shell.journal_files import DirectoryInUse, JournalFiles, segment_name, start_number
+from fedq.shell.journal_files import DirectoryInUse, JournalFiles, count_start, segment_name
 from tests.contract import journal_child
 from tests.unit.journal.samples import NORTH, ONE, bodies, encode_all, message
 
@@ -171,24 +171,24 @@ def test_many_small_chunks_are_written_in_order(tmp_path: Path) -> None:
 
 def test_starts_are_counted_from_one(tmp_path: Path) -> None:
     directory = tmp_path / "new"
-    first = start_number(directory)
-    assert [start_number(directory) for _ in range(2)] == [first + 1, first + 2]
+    first = count_start(directory)
+    assert [count_start(directory) for _ in range(2)] == [first + 1, first + 2]
     (directory / "incarnation.new").write_text("a crash left this behind")
-    assert start_number(directory) == first + 3
+    assert count_start(directory) == first + 3
 
 
 @pytest.mark.parametrize("content", ["", "7", "seven\n", "-1\n", "7\n7\n", "\0\0\0"])
 def test_an_unreadable_count_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "incarnation").write_text(content)
     with pytest.raises(NodeFailure, match="does not hold a number: write into it"):
-        start_number(tmp_path)
+        count_start(tmp_path)
     assert (tmp_path / "incarnation").read_text() == content
 
 
 def test_a_count_lost_beside_a_journal_is_refused(tmp_path: Path) -> None:
     (tmp_path / segment_name(1)).write_bytes(WHOLE)
     with pytest.raises(NodeFailure, match="is missing, yet the journal is not empty"):
-        start_number(tmp_path)
+        count_start(tmp_path)
 
 
 @pytest.mark.slow
@@ -220,6 +220,6 @@ def test_a_killed_process_loses_nothing_it_reported(
     assert positions[0] > oldest_owed - journal_child.BATCH, "what was settled stays gone"
     assert recovered.fragments[ONE].messages[reported] == message(f"{reported:40}")
     counted = int((tmp_path / "incarnation").read_text())
-    assert start_number(tmp_path) == counted + 1
+    assert count_start(tmp_path) == counted + 1
     if reports_before_kill == 400:
         assert recovered.segments[0].number > 1, "dead segments were deleted meanwhile"

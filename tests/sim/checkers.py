@@ -116,6 +116,8 @@ class Ledger:
         self.durable_exchanges = True
         #: Every node was down at one time: memory is gone, and with it all that was transient.
         self.memory_lost = False
+        #: A node's data directory was replaced by an older one.
+        self.restored = False
         #: Some node was down when not all copies were in sync: only disks are to be trusted.
         self.copies_lost = False
         #: Only single processes die in this run: whoever lives keeps what it holds (P2, to the
@@ -410,7 +412,8 @@ class Ledger:
         if attempt.returned:
             return False
         if queue.durable and attempt.persistent:
-            return True
+            # Of a single copy, an older directory has what was in it then.
+            return queue.replicas > 1 or not self.restored
         if self.memory_lost or self.copies_lost:
             return False
         return queue.replicas > 1 or self.faultless

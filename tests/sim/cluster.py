@@ -10,7 +10,7 @@ from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
 from fedq.wiring.passwords import COST_MIN
 from tests.sim.checkers import Ledger
-from tests.sim.disk import Disk
+from tests.sim.disk import Disk, Start
 from tests.sim.net import Net
 from tests.sim.node_host import Factory, Host, Machine
 from tests.sim.raft import Raft
@@ -44,14 +44,16 @@ class Cluster:
             options = replace(options, sync_us_min=10 * MS, sync_us_max=80 * MS)
         return Disk(self.world, options, name)
 
-    def _build_node(self, name: NodeId, incarnation: Incarnation, recovered: Recovered) -> Machine:
+    def _build_node(self, name: NodeId, start: Start, recovered: Recovered) -> Machine:
         number = self.names.index(name)
         policies = self.plan.policies
         skew_ms = policies.skew_ms(number) if policies is not None else 0
         return Node(
             NodeSettings(
                 node=name,
-                incarnation=incarnation,
+                incarnation=Incarnation(start.number),
+                start=start.id,
+                past=start.past,
                 peers={each: f"{each}.sim:7000" for each in self.names},
                 amqp_address=f"{name}.sim:5672",
                 zone=f"z{number % self.plan.zones}",

@@ -45,6 +45,28 @@ class DiskOptions:
     power_cut: float = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start of a process, as its data directory counts it."""
+
+    number: int
+    #: Random in the real one; here unique is enough.
+    id: str
+    #: The starts before it in this directory: number and id.
+    past: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryCopy:
+    """A data directory as somebody copied it while no process ran."""
+
+    segments: dict[int, bytes]
+    starts: tuple[tuple[int, str], ...]
+
+
+EMPTY = DirectoryCopy({}, ())
+
+
 class Disk:
     """One node's data directory, which outlives its processes."""
 
@@ -54,6 +76,9 @@ class Disk:
         self.name = name
         #: What a reader of the files finds now, synced or not.
         self.segments: dict[int, bytearray] = {}
+        #: The starts that this directory has seen.
+        self.starts: tuple[tuple[int, str], ...] = ()
+        self._number = 0
         self._random = world.generator(f"disk/{name}")
         #: Bytes written since the last completed sync, in order: (segment, size).
         self._unsynced: list[tuple[int, int]] = []
@@ -74,6 +99,27 @@ class Disk:
         self._failing = False
         self._on_synced = on_synced
         self._on_failed = on_failed
+
+    def count_start(self, clock: int, unique: str) -> Start:
+        """The next start, as `fedq.shell.identity` counts it; `clock` stands for the seconds."""
+        self._number = max(self._number + 1, clock)
+        past, self.starts = self.starts, (*self.starts, (self._number, unique))
+        return Start(self._number, unique, past)
+
+    def raise_number(self, number: int) -> None:
+        """The next start gets a higher one."""
+        self._number = number
+
+    def copy(self) -> DirectoryCopy:
+        """The directory as it is, for `restore`."""
+        segments = {number: bytes(data) for number, data in self.segments.items()}
+        return DirectoryCopy(segments, self.starts)
+
+    def restore(self, copy: DirectoryCopy) -> None:
+        """Puts an older copy in place of all that is there."""
+        self.segments = {number: bytearray(data) for number, data in copy.segments.items()}
+        self.starts = copy.starts
+        self._number = copy.starts[-1][0] if copy.starts else 0
 
     def read_segments(self) -> Iterator[tuple[int, bytes]]:
         """Every segment in order, as recovery reads them."""

@@ -12,6 +12,7 @@ from functools import partial
 from fedq.core.ids import NodeId
 from tests.sim import inspect_node
 from tests.sim.checkers import Ledger
+from tests.sim.disk import EMPTY, DirectoryCopy
 from tests.sim.net import Net
 from tests.sim.node_host import Host
 from tests.sim.swarm import FaultPlan
@@ -32,16 +33,24 @@ class Faults:
         net: Net,
         ledger: Ledger,
         is_whole: Callable[[], bool],
+        raft_lost: Callable[[NodeId], None] = lambda _: None,
     ) -> None:
+        """`raft_lost`: what a node stored of the log is gone with its directory."""
         self.world = world
         self.plan = plan
         self.hosts = hosts
         self.net = net
         self.ledger = ledger
         self.is_whole = is_whole
+        self.raft_lost = raft_lost
         self.kills = 0
         self._random = world.generator("faults")
         self._active = False
+        #: Hosts that start from an older copy of their data directory next time.
+        self._restoring: dict[str, None] = {}
+        #: Copies of data directories, made when their processes ended.
+        self._copies: dict[str, list[DirectoryCopy]] = {host.name: [] for host in hosts}
+        self._directory_dice = world.generator("directories")
         #: Faults under way, by what they are, to be ended by `heal`.
         self._open: dict[str, int] = {}
 
@@ -138,8 +147,10 @@ class Faults:
 
         def strike() -> None:
             self.ledger.on_confirm = None
+            restores = self.plan.restore and self._directory_dice.random() < self.plan.restore
+            at_once = bool(restores) and self._plan_restoring(hosts)
             for host, life in lives:
-                delay_us = between(self._random, 0, spread_us)
+                delay_us = 0 if at_once else between(self._random, 0, spread_us)
                 self.world.after(delay_us, partial(self._crash, host, life))
 
         if self._random.random() < 0.5:
@@ -156,6 +167,9 @@ class Faults:
         if host.life == life and host.alive and self._active and self._may_strike():
             self.ledger.crashes_us.append(self.world.now_us)
             host.crash("killed")
+            self._copies[host.name].append(host.disk.copy())
+        else:
+            self._restoring.pop(host.name, None)
         delay_us = between(self._random, 100 * MS, self._random.choice((500 * MS, 4 * SECOND)))
         self.world.after(delay_us, partial(self._revive, host))
 
@@ -169,8 +183,31 @@ class Faults:
             self.ledger.memory_lost = True
         return self.plan.kills == "reckless"
 
+    def _plan_restoring(self, hosts: Sequence[Host]) -> bool:
+        """One of those that go comes back with a directory that is some starts old, or empty.
+
+        Only when every copy is in sync, and all go at once: then the others have everything.
+        """
+        if len(self.hosts) < 2 or not self.is_whole():
+            return False
+        self._restoring[self._directory_dice.choice(hosts).name] = None
+        self.ledger.restored = True
+        return True
+
+    def _restore(self, host: Host) -> None:
+        del self._restoring[host.name]
+        # The last one is what is there; older ones have not seen the last start.
+        older = [EMPTY, *self._copies[host.name][:-1]]
+        copy = self._directory_dice.choice(older)
+        host.clock_behind = self._directory_dice.random() < 0.5
+        self.world.note(host.name, f"gets back a directory of {len(copy.starts)} starts")
+        host.disk.restore(copy)
+        self.raft_lost(host.name)
+
     def _revive(self, host: Host) -> None:
         if not host.alive:
+            if host.name in self._restoring:
+                self._restore(host)
             host.start()
         self._end(f"down {host.name}")
 

@@ -41,7 +41,7 @@ def why_not_whole(hosts: Sequence[Host]) -> str:
     cluster_map = states[0].map
     for host in hosts:
         member = cluster_map.members.get(host.name)
-        if member is None or not member.up or member.incarnation != host.life:
+        if member is None or not member.up or member.incarnation != host.incarnation:
             return f"{host.name} is not up in the map"
     for info in cluster_map.fragments.values():
         wanted = min(cluster_map.queues[info.queue].replicas, len(hosts))

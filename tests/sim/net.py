@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from fedq.core.ids import NodeId
+from fedq.core.ids import Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from tests.sim.world import MS, World, between
 
@@ -26,7 +26,7 @@ Pair = tuple[NodeId, NodeId]
 class PeerMachine(Protocol):
     """What the network tells a node."""
 
-    def on_link_up(self, peer: NodeId) -> None: ...
+    def on_link_up(self, peer: NodeId, process: Incarnation) -> None: ...
     def on_link_down(self, peer: NodeId, refused: bool) -> None: ...
     def on_peer(self, frame: PeerFrame) -> None: ...
 
@@ -44,6 +44,10 @@ class Station(Protocol):
     @property
     def paused(self) -> bool:
         """Its process hangs: nothing it is given is handled for now."""
+
+    @property
+    def incarnation(self) -> int:
+        """The number by which its process goes."""
 
     @property
     def life(self) -> int:
@@ -293,7 +297,8 @@ class Net:
             stream.last_arrival_us = self.world.now_us
             self.world.note("net", f"{pair[0]}->{pair[1]} up")
             peer = target.name
-            source.submit(lambda machine: machine.on_link_up(peer))
+            process = Incarnation(target.incarnation)
+            source.submit(lambda machine: machine.on_link_up(peer, process))
 
     def _reset(self, pair: Pair, number: int) -> None:
         """The peer's kernel answers the next packet with a reset, if it can be reached."""

@@ -18,7 +18,7 @@ from fedq.core.peer_messages import PeerFrame
 from fedq.journal.recovery import Recovered, recover
 from fedq.node.outbox import NodeOut
 from fedq.proxy.links import LINGER_MS
-from tests.sim.disk import Disk
+from tests.sim.disk import Disk, Start
 from tests.sim.sockets import Socket
 from tests.sim.world import MS, World, between
 
@@ -37,7 +37,7 @@ class Machine(Protocol):
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None: ...
     def on_writable(self, connection: ConnectionId, writable: bool) -> None: ...
     def on_disconnected(self, connection: ConnectionId) -> None: ...
-    def on_link_up(self, peer: NodeId) -> None: ...
+    def on_link_up(self, peer: NodeId, process: Incarnation) -> None: ...
     def on_link_down(self, peer: NodeId, refused: bool) -> None: ...
     def on_peer(self, frame: PeerFrame) -> None: ...
     def on_committed(self, command: bytes) -> None: ...
@@ -50,8 +50,8 @@ class Machine(Protocol):
     def stop(self) -> None: ...
 
 
-#: Builds a machine for (node, incarnation, what the journal held).
-Factory = Callable[[NodeId, Incarnation, Recovered], Machine]
+#: Builds a machine for (node, its start, what the journal held).
+Factory = Callable[[NodeId, Start, Recovered], Machine]
 Input = Callable[[Any], None]
 
 
@@ -76,8 +76,12 @@ class Host:
         self.name = name
         self.disk = disk
         self.machine: Machine | None = None
-        #: Counts starts; the incarnation of the present process.
+        #: Counts starts, for whoever must not take two processes for one.
         self.life = 0
+        #: The number of the present process, as its data directory counts.
+        self.incarnation = 0
+        #: Its clock is so far behind that it does not raise the number.
+        self.clock_behind = False
         self.paused = False
         self.turns = 0
         #: Why the process ended by itself, for the report; None: it did not.
@@ -119,8 +123,11 @@ class Host:
         self.paused = False
         self._clock_base_us = between(self._random, 1, 100) * 1_000 * MS
         recovered = self.recover()
-        self.world.note(self.name, f"starts, incarnation {self.life}")
-        self.machine = self._factory(self.name, Incarnation(self.life), recovered)
+        clock = 0 if self.clock_behind else self.life
+        start = self.disk.count_start(clock, f"{self.name}/{self.life}")
+        self.incarnation = start.number
+        self.world.note(self.name, f"starts, incarnation {start.number}")
+        self.machine = self._factory(self.name, start, recovered)
         life = self.life
         self.disk.open(
             lambda number: self._from_disk(life, lambda machine: machine.on_synced(number)),
@@ -236,7 +243,12 @@ class Host:
             self._note_lanes(out)
         if out.fatal is not None:
             self.fatal = out.fatal
+            newer = getattr(machine, "overtaken_by", None)
             self.crash(f"fatal: {out.fatal}")
+            if newer is not None:
+                # Whoever watches over the process starts it again, with a higher number.
+                self.disk.raise_number(newer)
+                self.world.after(100 * MS, self._start_again)
             return
         steps = [partial(self._drain, out), partial(self._drain_clients, out),
                  partial(self._drain_rest, out)]  # fmt: skip
@@ -249,6 +261,10 @@ class Host:
             self._unsaid += steps[said:]
             self.pause(duration_us)
             self._around.host_paused(self.name)
+
+    def _start_again(self) -> None:
+        if self.machine is None:
+            self.start()
 
     def _drain(self, out: NodeOut) -> None:
         if out.journal:

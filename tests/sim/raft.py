@@ -130,6 +130,11 @@ class Raft:
             data = stored
             voter.submit(lambda machine: machine.on_snapshot(data))
 
+    def on_directory_lost(self, name: NodeId) -> None:
+        """Its snapshot is gone; it will hear the whole log from the leader, or a snapshot."""
+        follower = self._followers[name]
+        follower.stored, follower.stored_index = None, 0
+
     def propose(self, proposer: NodeId, command: bytes) -> None:
         """A node asks for a command to be committed; there is no answer but the commit."""
         options, generator = self.options, self._random

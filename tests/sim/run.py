@@ -59,7 +59,13 @@ class Run:
         self.numbers = Numbers()
         hosts = self.cluster.hosts
         self.faults = Faults(
-            self.world, plan.faults, hosts, self.cluster.net, self.ledger, self.is_whole
+            self.world,
+            plan.faults,
+            hosts,
+            self.cluster.net,
+            self.ledger,
+            self.is_whole,
+            self.cluster.raft.on_directory_lost,
         )
         common = (self.world, self.ledger, hosts)
         self.setup = Setup(*common, self.topology)

@@ -36,6 +36,8 @@ class FaultPlan:
     pause_in_turn_every_us: int = 0
     disk_stall_every_us: int = 0
     disk_fail_every_us: int = 0
+    #: How often a kill of a whole cluster's node, or of all, gives one of them an older directory.
+    restore: float = 0.0
 
     @property
     def only_kills(self) -> bool:
@@ -94,6 +96,9 @@ def draw(seed: int, lite: bool = False) -> Plan:
     plan = _draw_plain(seed, lite)
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite)
     if policies is None:
+        dice = derive(seed, "restored")
+        if not lite and plan.faults.kills in ("single", "all_stop") and _chance(dice, 0.5):
+            return replace(plan, faults=replace(plan.faults, restore=dice.choice((0.5, 0.9))))
         return plan
     if policies.kills is not None and not lite:
         faults = FaultPlan(policies.kills, 500 * MS)

@@ -8,7 +8,7 @@ from fedq.core.peer_messages import MapApplied, PeerFrame
 from fedq.journal.recovery import Recovered
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
-from tests.sim.disk import Disk, DiskOptions
+from tests.sim.disk import Disk, DiskOptions, Start
 from tests.sim.net import Net, NetOptions
 from tests.sim.node_host import Host, Machine
 from tests.sim.raft import Raft, RaftOptions
@@ -20,10 +20,10 @@ NAMES = [NodeId("a"), NodeId("b"), NodeId("c")]
 class Echo:
     """A machine that numbers what it sends, and remembers all it hears."""
 
-    def __init__(self, name: NodeId, incarnation: Incarnation, recovered: Recovered) -> None:
+    def __init__(self, name: NodeId, start: Start, recovered: Recovered) -> None:
         self.out = NodeOut()
         self.name = name
-        self.incarnation = incarnation
+        self.incarnation = Incarnation(start.number)
         self.up: dict[NodeId, bool] = {}
         self.refused: list[NodeId] = []
         self.heard: dict[NodeId, list[int]] = {}
@@ -55,7 +55,7 @@ class Echo:
     def on_disconnected(self, connection: ConnectionId) -> None:
         assert self.in_turn
 
-    def on_link_up(self, peer: NodeId) -> None:
+    def on_link_up(self, peer: NodeId, process: Incarnation) -> None:
         assert not self.up.get(peer, False)
         self.up[peer] = True
 
@@ -121,8 +121,8 @@ class Small:
         for host in self.hosts.values():
             host.start()
 
-    def _build(self, name: NodeId, incarnation: Incarnation, recovered: Recovered) -> Machine:
-        return Echo(name, incarnation, recovered)
+    def _build(self, name: NodeId, start: Start, recovered: Recovered) -> Machine:
+        return Echo(name, start, recovered)
 
     def send_frames(self, source: NodeId, target: NodeId, frames: list[PeerFrame]) -> None:
         self.net.send(source, target, frames)

@@ -1,0 +1,197 @@
+"""Whose a data directory is, and which starts it has seen: `identity.json` and `voters` in it.
+
+Inputs: the directory, the node's name and voters as configured, the clock. Outputs: this start's
+number and random id, and the starts before it; errors that say what to do. Invariants:
+
+* a directory belongs to one node for ever, and to one set of voters until its operator deletes the
+  file `voters`;
+* a start is in the file, on disk, before its process says anything to anybody;
+* a directory of a release that had no such file gets one at its next start.
+
+The number of a start is higher than all before it in the directory, and not below the clock's
+seconds: so a node that lost its disk, or got an older copy of it, has a higher one than ever. If it
+has not (a clock behind), the cluster says so, and `raise_number` is called.
+"""
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import Incarnation, NodeId
+from fedq.core.limits import starts_remembered_max
+from fedq.shell.journal_files import COUNTER_NAME, count_start, replace_durably
+
+IDENTITY_NAME: Final = "identity.json"
+VOTERS_NAME: Final = "voters"
+_FORMAT: Final = 1
+_START = re.compile(r"[0-9a-f]{16}|")
+
+
+class ForeignDirectory(Exception):
+    """The data directory is another node's, or was made for other voters; the text says which.
+
+    `key`: the configuration's key that does not fit.
+    """
+
+    def __init__(self, key: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.key = key
+
+
+class RaftMark(NamedTuple):
+    """How far the Raft log had come: what it may not fall behind. Zeros: there was none."""
+
+    term: int = 0
+    applied: int = 0
+
+
+class Identity(NamedTuple):
+    """Who this process is; see the module's docstring."""
+
+    #: The data directory's own random id.
+    directory: str
+    incarnation: Incarnation
+    #: This start's random id, and the wall clock in milliseconds.
+    start: str
+    started_ms: int
+    #: The starts before it, oldest first: number and id ("" for those of earlier releases).
+    past: tuple[tuple[int, str], ...]
+    #: Where the Raft log was at least, when this directory was last used.
+    raft: RaftMark
+
+
+class IdentityFile:
+    """`identity.json` of a data directory, for the process that holds its journal's lock."""
+
+    __slots__ = ("_data", "_identity", "_node")
+
+    def __init__(self, data: Path, node: NodeId, voters: Sequence[NodeId]) -> None:
+        """Looks whether the directory is this node's.
+
+        Raises `ForeignDirectory`, or `NodeFailure` for files that cannot be read.
+        """
+        self._data = data
+        self._node = node
+        self._identity: Identity | None = None
+        name = self._read().get("node", node)
+        if name != node:
+            raise ForeignDirectory(
+                "data",
+                f"{data} is the data directory of node {name!r}, not of {node!r}: give this node a "
+                "directory of its own, or its name back",
+            )
+        self._check_voters(sorted(voters))
+
+    def begin(self) -> Identity:
+        """Counts this start; it is on disk when this returns. Raises `NodeFailure`, `OSError`."""
+        form = self._read()
+        journal = self._data / "journal"
+        before = _counted(journal)
+        number = count_start(journal)
+        past = [(int(count), str(start)) for count, start in form.get("starts", [])]
+        if before is not None and not any(count == before for count, _ in past):
+            # Of a release that did not keep them, or the counter was set by hand.
+            past.append((before, ""))
+        self._identity = Identity(
+            directory=form.get("directory") or os.urandom(8).hex(),
+            incarnation=number,
+            start=os.urandom(8).hex(),
+            started_ms=int(time.time() * 1_000),
+            past=tuple(past[-starts_remembered_max:]),
+            raft=RaftMark(*form.get("raft", ())),
+        )
+        self._write()
+        return self._identity
+
+    def mark_raft(self, mark: RaftMark) -> None:
+        """Notes how far the Raft log is. Blocks for the disk."""
+        assert self._identity is not None, "the start is counted first"
+        if mark != self._identity.raft:
+            self._identity = self._identity._replace(raft=mark)
+            self._write()
+
+    def raise_number(self, number: int) -> None:
+        """The next start gets a higher number than this one."""
+        replace_durably(self._data / "journal" / COUNTER_NAME, f"{number}\n".encode())
+
+    def _write(self) -> None:
+        identity = self._identity
+        assert identity is not None
+        starts = [*identity.past, (int(identity.incarnation), identity.start)]
+        form = {
+            "format": _FORMAT,
+            "node": self._node,
+            "directory": identity.directory,
+            "starts": starts[-starts_remembered_max:],
+            "raft": list(identity.raft),
+        }
+        replace_durably(self._data / IDENTITY_NAME, orjson.dumps(form) + b"\n")
+
+    def _read(self) -> dict[str, Any]:
+        path = self._data / IDENTITY_NAME
+        if not path.exists():
+            return {}
+        try:
+            form = orjson.loads(path.read_bytes())
+            if _is_identity(form):
+                return dict(form)
+            reason = "it is of another format"
+        except ValueError as error:
+            reason = str(error)
+        raise NodeFailure(
+            f"{path} cannot be used: {reason}. Restore the file, or delete it if this is the data "
+            f"directory of node {self._node!r}: its copies then count as old"
+        )
+
+    def _check_voters(self, voters: list[NodeId]) -> None:
+        path = self._data / VOTERS_NAME
+        if not path.exists():
+            replace_durably(path, "".join(f"{name}\n" for name in voters).encode())
+            return
+        known = path.read_text("utf-8", errors="replace").split("\n")[:-1]
+        if known != voters:
+            raise ForeignDirectory(
+                "peers",
+                f"the nodes of this cluster are {', '.join(known)}, as {path} says, and not "
+                f"{', '.join(voters)}: two groups of nodes that count differently would become two "
+                "clusters. To change them stop every node, change `peers` in every file, delete "
+                f"the file `{VOTERS_NAME}` in every data directory, and start them all",
+            )
+
+
+def _is_identity(form: object) -> bool:
+    if not isinstance(form, dict) or form.get("format") != _FORMAT:
+        return False
+    raft, starts = form.get("raft"), form.get("starts")
+    return (
+        isinstance(form.get("node"), str)
+        and isinstance(form.get("directory"), str)
+        and isinstance(raft, list)
+        and len(raft) == 2
+        and all(type(number) is int for number in raft)
+        and isinstance(starts, list)
+        and all(map(_is_start, starts))
+    )
+
+
+def _is_start(item: object) -> bool:
+    return (
+        isinstance(item, list)
+        and len(item) == 2
+        and type(item[0]) is int
+        and isinstance(item[1], str)
+        and _START.fullmatch(item[1]) is not None
+    )
+
+
+def _counted(journal: Path) -> int | None:
+    """The number of the last start; None if there was none, or it cannot be read."""
+    path = journal / COUNTER_NAME
+    text = path.read_text("ascii", errors="replace").strip() if path.exists() else ""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None

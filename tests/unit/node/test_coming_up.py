@@ -1,0 +1,128 @@
+"""How a process asks to be let in, and when it ends because it must not be."""
+
+from fedq.core.ids import Incarnation, NodeId
+from fedq.journal.recovery import recover
+from fedq.node.node import Node
+from fedq.node.settings import NodeSettings
+from fedq.wiring.operations import MemberDown, MemberUp, Operation, decode_command, encode_command
+
+ME, OTHER = NodeId("n1"), NodeId("n2")
+
+
+class Lone:
+    """One node of three, a log that is written by hand, and nobody else."""
+
+    def __init__(self, number: int, start: str, past: tuple[tuple[int, str], ...] = ()) -> None:
+        self.now_ms = 1_000
+        self.commands = 0
+        #: The commands of the last tick.
+        self.asked_in: list[bytes] = []
+        self.node = Node(
+            NodeSettings(
+                node=ME,
+                incarnation=Incarnation(number),
+                peers={NodeId(f"n{i}"): f"n{i}:7000" for i in range(1, 4)},
+                amqp_address="n1:5672",
+                start=start,
+                past=past,
+            ),
+            recover(()),
+        )
+
+    def commit(self, *operations: Operation) -> None:
+        self.commands += 1
+        self.commit_command(encode_command(f"r{self.commands}", operations))
+
+    def commit_command(self, command: bytes) -> None:
+        self.node.begin_turn(self.now_ms)
+        self.node.on_committed(command)
+        self.node.end_turn()
+
+    def lead(self, leader: NodeId) -> None:
+        self.node.begin_turn(self.now_ms)
+        self.node.on_leader(leader)
+        self.node.end_turn()
+
+    def pass_ms(self, duration_ms: int) -> list[Operation]:
+        """Time goes by; what the node asks of the map meanwhile."""
+        asked: list[Operation] = []
+        for _ in range(0, duration_ms, 50):
+            self.now_ms += 50
+            self.node.begin_turn(self.now_ms)
+            self.node.on_tick()
+            self.node.end_turn()
+            self.asked_in = self.node.out.proposals
+            for command in self.asked_in:
+                asked += decode_command(command).operations
+            self.node.out.proposals = []
+        return asked
+
+    @property
+    def fatal(self) -> str:
+        return self.node.out.fatal or ""
+
+
+def known(number: int, start: str) -> MemberUp:
+    return MemberUp(ME, Incarnation(number), "n1:7000", "n1:5672", "", start, 1, 0, "")
+
+
+def test_a_directory_that_has_seen_the_last_process_takes_its_place() -> None:
+    lone = Lone(8, "mine", past=((6, "x"), (7, "seven")))
+    lone.commit(known(7, "seven"))
+    lone.lead(OTHER)
+    down, up = lone.pass_ms(50)
+    assert down == MemberDown(ME, Incarnation(7)), "of one directory there is one process"
+    assert isinstance(up, MemberUp)
+    assert (up.known, up.known_start, up.behind) == (7, "seven", False)
+    lone.commit_command(lone.asked_in[0])
+    assert not any(isinstance(each, MemberUp) for each in lone.pass_ms(2_000))
+    assert not lone.fatal
+
+
+def test_an_older_directory_comes_up_behind_when_the_other_process_is_down() -> None:
+    lone = Lone(9, "mine", past=((6, "x"),))
+    lone.commit(known(7, "seven"))
+    lone.commit(MemberDown(ME, Incarnation(7)))
+    lone.lead(OTHER)
+    (up,) = lone.pass_ms(50)
+    assert isinstance(up, MemberUp)
+    assert up.behind
+    lone.commit_command(lone.asked_in[0])
+    assert any("copies count as old" in line for line in lone.node.out.story)
+
+
+def test_a_process_whose_name_is_taken_by_one_that_lives_ends_and_says_so() -> None:
+    lone = Lone(9_000, "mine")
+    lone.commit(known(7, "seven"))
+    lone.lead(OTHER)
+    (asked,) = lone.pass_ms(50)
+    assert isinstance(asked, MemberUp), "it does not call the other one down"
+    lone.commit_command(lone.asked_in[0])
+    assert any("not let in yet: process 7" in line for line in lone.node.out.story)
+    lone.pass_ms(6_000)
+    assert "another process of node 'n1' is up in this cluster (number 7" in lone.fatal
+    assert lone.node.overtaken_by is None
+
+
+def test_a_process_with_a_number_that_was_given_away_ends_before_it_says_anything() -> None:
+    for number in (7, 6):
+        lone = Lone(number, "mine", past=((5, "five"),))
+        lone.lead(OTHER)
+        lone.commit(known(7, "seven"))
+        assert "its data directory is from an older copy, or its clock is behind" in lone.fatal
+        assert lone.node.overtaken_by == 7
+        assert lone.node.out.peers == {}
+
+
+def test_a_process_that_was_replaced_ends() -> None:
+    lone = Lone(7, "seven")
+    lone.commit(known(7, "seven"))
+    lone.lead(OTHER)
+    lone.pass_ms(100)
+    lone.commit(
+        MemberDown(ME, Incarnation(7)),
+        MemberUp(ME, Incarnation(9), "elsewhere:1", "", "", "nine", 1, 7, "seven", True),
+    )
+    assert "process 9 of node 'n1', reached at elsewhere:1, has taken this one's place" in (
+        lone.fatal
+    )

@@ -1,0 +1,100 @@
+"""A data directory knows whose it is, for which voters, and which starts it has seen."""
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import NodeId
+from fedq.core.limits import starts_remembered_max
+from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark
+
+VOTERS = [NodeId("n1"), NodeId("n2"), NodeId("n3")]
+
+
+def begin(data: Path, node: str = "n1", voters: list[NodeId] = VOTERS) -> Identity:
+    (data / "journal").mkdir(parents=True, exist_ok=True)
+    return IdentityFile(data, NodeId(node), voters).begin()
+
+
+def test_each_start_is_new_and_knows_those_before_it(tmp_path: Path) -> None:
+    first, second, third = (begin(tmp_path) for _ in range(3))
+    assert first.incarnation < second.incarnation < third.incarnation
+    assert len({first.start, second.start, third.start}) == 3
+    assert first.past == ()
+    assert third.past == tuple((each.incarnation, each.start) for each in (first, second))
+    assert first.directory == second.directory == third.directory
+    assert abs(third.started_ms - time.time() * 1_000) < 60_000
+
+
+def test_an_older_copy_of_a_directory_has_not_seen_the_last_start(tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    begin(data)
+    shutil.copytree(data, copy)
+    last = begin(data)
+    restored = begin(copy)
+    assert (last.incarnation, last.start) not in restored.past
+    assert restored.start != last.start
+
+
+def test_another_node_s_directory_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path, "n1")
+    with pytest.raises(ForeignDirectory, match="is the data directory of node 'n1', not of 'n2'"):
+        begin(tmp_path, "n2")
+
+
+def test_other_voters_than_the_directory_was_made_for_are_refused(tmp_path: Path) -> None:
+    begin(tmp_path, voters=VOTERS)
+    more = [*VOTERS, NodeId("n4"), NodeId("n5")]
+    with pytest.raises(ForeignDirectory, match="nodes of this cluster are n1, n2, n3") as caught:
+        begin(tmp_path, voters=more)
+    assert caught.value.key == "peers"
+    assert "delete the file `voters`" in str(caught.value)
+    (tmp_path / "voters").unlink()
+    begin(tmp_path, voters=more)
+    begin(tmp_path, voters=more[::-1])
+
+
+def test_a_directory_of_an_earlier_release_goes_on(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    (journal / "incarnation").write_text("41\n")
+    found = begin(tmp_path)
+    assert found.past == ((41, ""),)
+    assert found.incarnation > 41
+    assert found.raft == RaftMark(0, 0)
+
+
+def test_the_number_is_raised_when_the_cluster_knows_a_higher_one(tmp_path: Path) -> None:
+    ahead = int(time.time()) + 1_000_000
+    begin(tmp_path)
+    IdentityFile(tmp_path, NodeId("n1"), VOTERS).raise_number(ahead)
+    found = begin(tmp_path)
+    assert found.incarnation == ahead + 1
+
+
+def test_so_many_starts_are_remembered(tmp_path: Path) -> None:
+    for _ in range(starts_remembered_max + 3):
+        last = begin(tmp_path)
+    assert len(last.past) == starts_remembered_max
+
+
+def test_the_raft_mark_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "journal").mkdir()
+    file = IdentityFile(tmp_path, NodeId("n1"), VOTERS)
+    file.begin()
+    file.mark_raft(RaftMark(3, 17))
+    assert begin(tmp_path).raft == RaftMark(3, 17)
+    assert begin(tmp_path).raft == RaftMark(3, 17)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b'{"format":2}', b'{"format":1,"node":"n1","directory":"d"}']
+)
+def test_a_damaged_file_says_what_to_do(tmp_path: Path, content: bytes) -> None:
+    begin(tmp_path)
+    (tmp_path / "identity.json").write_bytes(content)
+    with pytest.raises(NodeFailure, match=r"identity\.json cannot be used: .* Restore the file"):
+        begin(tmp_path)
