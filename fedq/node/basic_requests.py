@@ -101,7 +101,7 @@ class BasicRequests:
             self.answers.refuse(channel, _in_exclusive_use(found), request)
         elif found not in self.state.private:
             self._ask_admission(consumer, request)
-        elif hub.consumers and (request.exclusive or hub.alone):
+        elif hub.size and (request.exclusive or hub.alone):
             self.answers.refuse(channel, _in_exclusive_use(found), request)
         else:
             hub.alone = request.exclusive
@@ -124,7 +124,7 @@ class BasicRequests:
         def on_totals(totals: Totals) -> None:
             hub.asked -= 1
             if totals.ready or channel.closed or queue not in self.state.map.queues:
-                hub.alone = hub.alone and bool(hub.consumers)
+                hub.alone = hub.alone and hub.size > 0
                 self.consuming.tell_consumers(queue)
                 if totals.ready:
                     self.answers.refuse(channel, _in_exclusive_use(queue), request)
@@ -170,7 +170,7 @@ class BasicRequests:
                 self.answers.finish(channel, None)
 
         hub = self.state.hubs.get(consumer.queue)
-        if hub is not None and hub.sources and not hub.consumers:
+        if hub is not None and hub.sources and not hub.size:
             self.answers.wait(channel)
             fragments = list(hub.sources)
             self._when_quiet(fragments, lambda: self.when_left(channel, queues, answer_now))
@@ -210,17 +210,15 @@ class BasicRequests:
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer ends; an auto-delete queue of this node goes with its last one."""
         hub = self.state.hubs.get(consumer.queue)
-        was_ranked = hub is not None and hub.ranked
         self.consuming.remove(consumer)
         if hub is not None and hub.sources:
             # Others here are not the next in turn for what is on its way to this one.
-            outranks = was_ranked and any(c.priority < consumer.priority for c in hub.consumers)
-            if hub.single or outranks:
+            if hub.single or hub.outranks(consumer.priority):
                 self._hand_over(hub, consumer.queue)
         if consumer.queue == consumer.channel.reply_queue:
             consumer.channel.reply_queue = None
         private = self.state.private.get(consumer.queue)
-        if private is not None and private.auto_delete and not private.hub.consumers:
+        if private is not None and private.auto_delete and not private.hub.size:
             self.queues.drop_private([private])
 
     def _hand_over(self, hub: Hub[Consumer], queue: QueueKey) -> None:

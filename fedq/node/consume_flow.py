@@ -191,7 +191,7 @@ class ConsumeFlow:
         if not hub.on_deliver(
             message.fragment, message.reign, message.positions, message.redelivered,
             message.messages,
-        ) or not hub.consumers:  # fmt: skip
+        ) or not hub.size:  # fmt: skip
             hub.drop_parked(message.fragment)
             self.return_unseen(message.fragment, message.positions)
         self.state.dirty_queues[info.queue] = None

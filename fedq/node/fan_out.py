@@ -167,9 +167,9 @@ def look_at_private(state: NodeState, private: PrivateQueue) -> None:
         state.holding[private.key] = private
         return
     state.holding.pop(private.key, None)
-    consumers = private.hub.consumers
-    if len(consumers) == 1 and private.is_plain and consumers[0].no_ack:
-        private.taker = consumers[0]
+    only = private.hub.only
+    if only is not None and private.is_plain and only.no_ack:
+        private.taker = only
 
 
 def weight_of(numbers: Sequence[int], message: bytes) -> int:

@@ -138,7 +138,7 @@ class NodeView:
     def local_consumers(self, key: QueueKey) -> int:
         """How many consumers of the queue belong to clients of this node."""
         hub = self._state.hubs.get(key)
-        return len(hub.consumers) if hub is not None else 0
+        return hub.size if hub is not None else 0
 
     def connections(self, limit: int) -> Sequence[ConnectionOverview]:
         """The first `limit` client connections, oldest first."""

@@ -240,7 +240,7 @@ class QueueRequests:
         private = self.state.private.get(key)
         if private is not None:
             private.used_ms = self.state.now_ms
-            on_totals(Totals(private.fragment.ready_count, len(private.hub.consumers)))
+            on_totals(Totals(private.fragment.ready_count, private.hub.size))
         elif request.no_wait:
             on_totals(Totals(0, 0))
         else:
@@ -403,7 +403,7 @@ class QueueRequests:
     def _delete_private(
         self, channel: Channel, request: QueueDelete, private: PrivateQueue
     ) -> None:
-        totals = Totals(private.fragment.ready_count, len(private.hub.consumers))
+        totals = Totals(private.fragment.ready_count, private.hub.size)
         refused = _in_use(private.key, request, totals)
         if refused is not None:
             self.answers.refuse(channel, refused, request)

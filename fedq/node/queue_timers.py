@@ -113,7 +113,7 @@ class QueueTimers:
         for key in state.expiring:
             private = state.private[key]
             expires = private.policy.expires_ms
-            if private.hub.consumers:
+            if private.hub.size:
                 private.used_ms = state.now_ms
             elif expires is not None and state.now_ms - private.used_ms >= expires:
                 unused.append(private)

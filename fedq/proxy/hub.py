@@ -100,15 +100,18 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
     __slots__ = (
-        "_parked", "_turns", "alone", "asked", "changing", "consumers", "one_place", "ranked",
-        "single", "sources",
+        "_only", "_parked", "_ranked", "_turns", "alone", "asked", "changing", "one_place",
+        "single", "size", "sources",
     )  # fmt: skip
 
     def __init__(self, single: bool = False) -> None:
         """`single`: of all consumers of the queue only one may be active."""
         self.single = single
-        #: In the order in which they came.
-        self.consumers: list[C] = []
+        #: How many consumers are here, and how many of them have another priority than 0.
+        self.size = 0
+        self._ranked = 0
+        #: The one that is here, if it is one; several are in `_turns`.
+        self._only: C | None = None
         self.sources: dict[FragmentId, Source] = {}
         #: Consumers that the queue's first fragment has been asked to admit.
         self.asked = 0
@@ -118,8 +121,6 @@ class Hub(Generic[C]):
         self.alone = False
         #: Whether all of the queue is in one fragment of another node.
         self.one_place = False
-        #: Whether some consumer here has another priority than 0.
-        self.ranked = False
         # Most hubs have one consumer and no other fragments: they need neither.
         self._parked: deque[Parked] | None = None
         self._turns: Turns[C] | None = None
@@ -130,49 +131,72 @@ class Hub(Generic[C]):
         return self._parked or ()
 
     @property
+    def consumers(self) -> list[C]:
+        """Those that are here, in the order in which they came; a walk over all of them."""
+        if self._turns is not None:
+            return self._turns.consumers
+        return [self._only] if self._only is not None else []
+
+    @property
     def count(self) -> int:
         """Consumers for the fragments to count: those here, and those being admitted."""
-        return len(self.consumers) + self.asked
+        return self.size + self.asked
+
+    @property
+    def ranked(self) -> bool:
+        """Whether some consumer here has another priority than 0."""
+        return self._ranked > 0
 
     @property
     def ticket(self) -> int:
         """The lowest ticket of the consumers here; 0 without any."""
         if self._turns is not None:
             return self._turns.first.ticket
-        return self.consumers[0].ticket if self.consumers else 0
+        return self._only.ticket if self._only is not None else 0
+
+    def outranks(self, priority: int) -> bool:
+        """Whether a consumer of this priority comes before one that is here."""
+        if self._turns is not None:
+            return self._turns.lowest < priority
+        return self._only is not None and self._only.priority < priority
 
     def add(self, consumer: C) -> None:
         """A consumer joins the turn; all credit is void (the node says so to the sources)."""
-        self.consumers.append(consumer)
+        self.size += 1
+        self._ranked += consumer.priority != 0
         if self._turns is not None:
             self._turns.add(consumer)
-        elif len(self.consumers) == 2:
+        elif self._only is None:
+            self._only = consumer
+        else:
             self._turns = Turns()
-            for each in self.consumers:
-                self._turns.add(each)
-        self.ranked = self.ranked or consumer.priority != 0
+            self._turns.add(self._only)
+            self._turns.add(consumer)
+            self._only = None
         self.void_credit()
 
     def remove(self, consumer: C) -> None:
         """A consumer leaves; all credit is void (the node says so to the sources)."""
-        self.consumers.remove(consumer)
+        self.size -= 1
+        self._ranked -= consumer.priority != 0
         if self._turns is not None:
             self._turns.remove(consumer)
-            if len(self.consumers) == 1:
-                self._turns = None
-        if self.ranked:
-            self.ranked = any(other.priority for other in self.consumers)
+            if self.size == 1:
+                self._only, self._turns = self._turns.first, None
+        else:
+            assert self._only is consumer, "the consumer is one of this hub's"
+            self._only = None
         self.void_credit()
-        if not self.consumers:
+        if not self.size:
             self.alone = self.alone and self.asked > 0
 
     def clear(self) -> list[C]:
         """All consumers leave, at once: the queue is gone. Returns them."""
-        gone, self.consumers = self.consumers, []
+        gone = self.consumers
         for consumer in gone:
             consumer.awake = False
-        self._turns = None
-        self.ranked = False
+        self._turns = self._only = None
+        self.size = self._ranked = 0
         self.void_credit()
         self.alone = self.alone and self.asked > 0
         return gone
@@ -206,7 +230,7 @@ class Hub(Generic[C]):
     @property
     def only(self) -> C | None:
         """The one consumer that may be dealt to, as long as there are no turns to keep."""
-        return self.consumers[0] if len(self.consumers) == 1 and not self.changing else None
+        return None if self.changing else self._only
 
     def ready(self, most: int | None = None) -> list[C]:
         """Consumers with appetite, in turn; of several priorities only the highest.
@@ -217,14 +241,11 @@ class Hub(Generic[C]):
 
     def _willing(self, most: int | None = None) -> list[C]:
         """Those that are ready, or will be once the fragments elsewhere have heard."""
-        consumers = self.consumers
-        if not consumers:
-            return []
         turns = self._turns
-        if turns is None or self.single:
-            consumer = consumers[0] if turns is None else turns.first
-            return [consumer] if consumer.free() > 0 else []
-        return turns.next(most)
+        if turns is not None and not self.single:
+            return turns.next(most)
+        consumer = self._only if turns is None else turns.first
+        return [consumer] if consumer is not None and consumer.free() > 0 else []
 
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""
@@ -252,7 +273,7 @@ class Hub(Generic[C]):
 
     def orders(self) -> list[CreditOrder]:
         """Credit to give now."""
-        if not self.sources or not self.consumers:
+        if not self.sources or not self.size:
             return []
         appetite = self.appetite()
         if self.ranked or self.one_place:
@@ -285,7 +306,7 @@ class Hub(Generic[C]):
     def _exact_orders(self, appetite: int) -> list[CreditOrder]:
         """All of the appetite of the best consumers, to every source, whenever it has changed."""
         willing = self._willing()
-        level = willing[0].priority if willing else min(c.priority for c in self.consumers)
+        level = willing[0].priority if willing else self._lowest()
         orders: list[CreditOrder] = []
         for fragment, source in self.sources.items():
             amount = max(0, min(appetite, credit_window_max) - source.granted)
@@ -299,6 +320,12 @@ class Hub(Generic[C]):
             source.offered = False
             orders.append(source.order(fragment))
         return orders
+
+    def _lowest(self) -> int:
+        """The lowest priority here; 0 without anybody."""
+        if self._turns is not None:
+            return self._turns.lowest
+        return self._only.priority if self._only is not None else 0
 
     def on_offer(self, fragment: FragmentId, reign: int) -> bool:
         """A remote fragment has messages; false if the offer is stale."""

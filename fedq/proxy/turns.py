@@ -3,19 +3,23 @@
 Inputs: consumers that come and go, and word that one may take more than before. Output: those that
 are next. Who has no appetite costs nothing: consumers stand in *rings*, one for each priority, in
 turn; one that is found without appetite leaves its ring, and is back when it is woken. So to find
-the next ones costs what is dealt to them, however many consumers there are.
+the next ones costs what is dealt to them, however many consumers there are. One that leaves costs
+no look at the others: it stays in its ring, asleep, until it is met there or those are the most.
 
 Invariant: a consumer that is not in its ring had no appetite when it was last looked at, and
 whoever gives it some must wake it.
 """
 
 import heapq
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 #: Tickets that are kept in vain, besides as many as there are consumers.
 _TICKETS_SLACK: Final = 32
+#: A ring that is no longer than this keeps none that left.
+_SWEPT_AT_ONCE: Final = 32
 
 
 class Taker(Protocol):
@@ -40,20 +44,52 @@ class Taker(Protocol):
 C = TypeVar("C", bound=Taker)
 
 
+class _Ring(Generic[C]):
+    """Consumers of one priority that may have appetite, in turn."""
+
+    __slots__ = ("gone", "line")
+
+    def __init__(self, first: C) -> None:
+        self.line: deque[C] = deque((first,))
+        #: How many of them have left.
+        self.gone = 0
+
+
 class Turns(Generic[C]):
     """See the module's docstring."""
 
-    __slots__ = ("_came", "_numbers", "_present", "_rings", "_tickets")
+    __slots__ = ("_awake", "_came", "_numbers", "_present", "_ranks", "_rings", "_tickets")
 
     def __init__(self) -> None:
         #: How many have come, and the numbers of those that are here, both ways.
         self._came = 0
         self._numbers: dict[C, int] = {}
         self._present: dict[int, C] = {}
-        #: By priority, the highest first: consumers that may have appetite, in turn.
-        self._rings: dict[int, deque[C]] = {}
+        #: By priority; there are as many as clients like. Those in use, ascending.
+        self._rings: dict[int, _Ring[C]] = {}
+        self._awake: list[int] = []
+        #: The priority of each consumer that is here, ascending.
+        self._ranks: list[int] = []
         #: A heap of tickets with consumers' numbers, those that left among them.
         self._tickets: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def consumers(self) -> list[C]:
+        """All that are here, in the order in which they came."""
+        return list(self._numbers)
+
+    @property
+    def lowest(self) -> int:
+        """The lowest priority of those that are here; there must be one."""
+        return self._ranks[0]
+
+    @property
+    def highest(self) -> int:
+        """The highest one."""
+        return self._ranks[-1]
 
     def add(self, consumer: C) -> None:
         """A consumer comes; its ticket and priority stay as they are."""
@@ -61,23 +97,31 @@ class Turns(Generic[C]):
         self._numbers[consumer] = self._came
         self._present[self._came] = consumer
         heapq.heappush(self._tickets, (consumer.ticket, self._came))
+        insort(self._ranks, consumer.priority)
         consumer.awake = False
         self.wake(consumer)
 
     def remove(self, consumer: C) -> None:
-        """A consumer leaves."""
+        """A consumer leaves, for good."""
         del self._present[self._numbers.pop(consumer)]
+        del self._ranks[bisect_left(self._ranks, consumer.priority)]
         ring = self._rings.get(consumer.priority)
         if consumer.awake and ring is not None:
             consumer.awake = False
-            ring.remove(consumer)
-        if ring is not None and not ring:
-            # There are as many priorities as clients like: only those in use have a ring.
-            del self._rings[consumer.priority]
+            ring.gone += 1
+            if len(ring.line) <= _SWEPT_AT_ONCE or 2 * ring.gone > len(ring.line):
+                ring.line = deque(each for each in ring.line if each.awake)
+                ring.gone = 0
+            if not ring.line:
+                self._drop_ring(consumer.priority)
         if len(self._tickets) > 2 * len(self._present) + _TICKETS_SLACK:
             # Those of consumers that left lie behind one that stays.
             present = self._present.items()
             self._tickets = sorted((each.ticket, number) for number, each in present)
+
+    def _drop_ring(self, priority: int) -> None:
+        del self._rings[priority]
+        del self._awake[bisect_left(self._awake, priority)]
 
     def wake(self, consumer: C) -> None:
         """The consumer may have appetite again: it stands in its ring, as the last one in turn."""
@@ -86,10 +130,10 @@ class Turns(Generic[C]):
         consumer.awake = True
         ring = self._rings.get(consumer.priority)
         if ring is None:
-            self._rings[consumer.priority] = deque((consumer,))
-            self._rings = dict(sorted(self._rings.items(), reverse=True))
+            self._rings[consumer.priority] = _Ring(consumer)
+            insort(self._awake, consumer.priority)
         else:
-            ring.append(consumer)
+            ring.line.append(consumer)
 
     @property
     def first(self) -> C:
@@ -104,10 +148,13 @@ class Turns(Generic[C]):
 
         Of each group so many that each can have one; `most`: no more than so many are wanted.
         """
-        for ring in self._rings.values():
-            hungry = _hungry(ring, len(ring) if most is None else most)
-            if hungry:
+        while self._awake:
+            priority = self._awake[-1]
+            ring = self._rings[priority]
+            hungry = _hungry(ring, len(ring.line) if most is None else most)
+            if hungry or ring.line:
                 return hungry
+            self._drop_ring(priority)
         return []
 
     def deal(self, priority: int, consumers: int, amount: int) -> None:
@@ -116,8 +163,9 @@ class Turns(Generic[C]):
         Who got none, or one less than others, is the next one in turn.
         """
         ring = self._rings.get(priority)
-        if ring:
-            ring.rotate(-min(amount, consumers) if consumers < len(ring) else -amount)
+        if ring is not None:
+            are_some = consumers < len(ring.line) - ring.gone
+            ring.line.rotate(-min(amount, consumers) if are_some else -(amount % consumers))
 
 
 def room(consumers: Sequence[C], most: int) -> int:
@@ -148,7 +196,7 @@ def even_share(consumers: Sequence[C]) -> int:
     return max(1, min(each.free() // groups.get(each.group, 1) for each in consumers))
 
 
-def _hungry(ring: deque[C], most: int) -> list[C]:
+def _hungry(ring: _Ring[C], most: int) -> list[C]:
     """The first ones in the ring that have appetite; those without leave it.
 
     Of a group only so many that what they may have together is one for each.
@@ -156,8 +204,12 @@ def _hungry(ring: deque[C], most: int) -> list[C]:
     found: list[C] = []
     passed: list[C] = []
     groups: dict[object, int] = {}
-    while ring and len(found) < most:
-        consumer = ring.popleft()
+    line = ring.line
+    while line and len(found) < most:
+        consumer = line.popleft()
+        if not consumer.awake:
+            ring.gone -= 1
+            continue
         free = consumer.free()
         if free <= 0:
             consumer.awake = False
@@ -170,5 +222,5 @@ def _hungry(ring: deque[C], most: int) -> list[C]:
                 continue
             groups[group] = others + 1
         found.append(consumer)
-    ring.extendleft(reversed(passed))
+    line.extendleft(reversed(passed))
     return found
