@@ -121,11 +121,10 @@ unread_bytes_max: Final = 256 * KIB
 unread_stall_ms: Final = 5_000
 #: What one turn writes to one connection in deliveries; the rest waits for the next turn.
 delivery_bytes_per_turn_max: Final = MIB
-#: Deliveries that the publishes of one turn may come to in private queues (one of a long message
-#: counts for more): a turn of some milliseconds. Those beyond wait for the next turn, but what was
-#: begun is done: a message goes to all of its queues.
-fan_out_per_turn_max: Final = 10_000
-#: For how many bytes of a message it counts as one more.
+#: What a node does in one turn, in units of about a microsecond of compiled code (`core.work`); the
+#: rest waits for the next turn.
+work_per_turn: Final = 20_000
+#: A delivery to a private queue is one unit, and one more for so many bytes of its message.
 fan_out_bytes_per_delivery: Final = KIB
 copy_chunk_bytes_max: Final = 256 * KIB
 copy_chunks_in_flight_max: Final = 4

@@ -21,6 +21,13 @@ def to_ranges(positions: Iterable[int]) -> list[Range]:
     return ranges
 
 
+def ranges_of(positions: Sequence[int]) -> list[Range]:
+    """The same for ascending positions that may be a range already."""
+    if isinstance(positions, range) and positions.step == 1:
+        return [(positions[0], positions[-1])] if positions else []
+    return to_ranges(positions)
+
+
 def join_ranges(ranges: list[Range]) -> list[Range]:
     """The same positions in ascending ranges that do not touch; none may be in two of them."""
     if len(ranges) < 2:

@@ -28,7 +28,7 @@ from typing import Final
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
 from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN
 from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
-from fedq.core.ranges import Range, count, from_ranges, join_ranges, to_ranges
+from fedq.core.ranges import Range, count, from_ranges, join_ranges, ranges_of, to_ranges
 from fedq.core.weights import weigh
 from fedq.fragments.holders import DEAD
 from fedq.fragments.holdings import Holdings
@@ -49,7 +49,8 @@ class Fragment:
 
     __slots__ = (
         "_fresh", "_held", "bytes_held", "dropped", "fragment_id", "handed_out", "last", "origins",
-        "out", "policy", "recorder", "refuses", "reign", "seen_through", "singles", "singly",
+        "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut", "singles",
+        "singly",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,8 @@ class Fragment:
         self.bytes_held = self.handed_out = 0
         #: How many messages the policy dropped that had no dead-letter exchange to go to.
         self.dropped = 0
+        #: How many jobs go on piece by piece; nothing is handed out before they are done (P4).
+        self.shut = 0
         self.out = FragmentOut()
         self.recorder = Recorder(fragment_id, reign, self.out, active=recording, durable=durable)
         if messages:
@@ -293,7 +296,7 @@ class Fragment:
     def settle_pieces(self, taker: NodeId, pieces: Iterable[Sequence[int]]) -> None:
         """The same for many runs of positions (ranges, at best), as one event."""
         going = Going()
-        named = join_ranges([each for piece in pieces for each in _ranges_of(piece)])
+        named = join_ranges([each for piece in pieces for each in ranges_of(piece)])
         gone: list[bytes] = []
         if self._held is not None and self._held.count:
             ranges: list[Range] = []
@@ -492,9 +495,3 @@ class Fragment:
             self._held.check()
         if self.singles is not None:
             self.singles.check()
-
-
-def _ranges_of(positions: Sequence[int]) -> list[Range]:
-    if isinstance(positions, range) and positions.step == 1:
-        return [(positions[0], positions[-1])] if positions else []
-    return to_ranges(positions)

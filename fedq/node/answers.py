@@ -36,6 +36,14 @@ class Answers:
         channel.waiting = True
         self.state.waiting[channel] = self.state.now_ms
 
+    def wait_for_turns(self, channel: Channel) -> None:
+        """The channel's next requests wait for what only this node is busy with.
+
+        It ends for sure, so nothing is ever given up.
+        """
+        channel.waiting = True
+        self.state.waiting.pop(channel, None)
+
     def finish(self, channel: Channel, method: Method | None) -> None:
         """The request that made the channel wait is answered (None: the client wants no answer)."""
         if channel.closed:

@@ -1,6 +1,7 @@
 """basic.consume, cancel, get, qos, recover, and the modes of a channel (AMQP 0-9-1 1.8)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.method_types import (
@@ -39,6 +40,7 @@ from fedq.node.direct_reply import DirectReply, refuse_reused
 from fedq.node.getting import Getting
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.state import NodeState
+from fedq.node.waking import wake_consumers
 from fedq.proxy.calls import Totals
 from fedq.proxy.hub import Hub
 from fedq.sessions.confirms import ConfirmWindow
@@ -73,9 +75,7 @@ class BasicRequests:
             )
         if request.global_:
             channel.prefetch_global = request.prefetch_count
-            for consumer in channel.consumers.values():
-                self.state.wake(consumer)
-                self.consuming.grant_anew(consumer.queue)
+            wake_consumers(self.state, channel, self.consuming.grant_anew)
         else:
             channel.prefetch = request.prefetch_count
         self.answers.reply(channel, BasicQosOk())
@@ -160,7 +160,7 @@ class BasicRequests:
             if answer is not None:
                 self.answers.reply(channel, answer)
             return
-        self.remove_consumer(consumer)
+        self.remove_consumers([consumer])
         queues = {consumer.queue: None}
 
         def answer_now() -> None:
@@ -202,24 +202,26 @@ class BasicRequests:
         """
 
         def came_back(_: Totals) -> None:
-            self.consuming.flush_settlements()
+            self.consuming.settling.flush_settlements()
             self.asking.ask(CALL_COUNT, fragments, lambda _: action())
 
         self.asking.ask(CALL_COUNT, fragments, came_back)
 
-    def remove_consumer(self, consumer: Consumer) -> None:
-        """A consumer ends; an auto-delete queue of this node goes with its last one."""
-        hub = self.state.hubs.get(consumer.queue)
-        self.consuming.remove(consumer)
-        if hub is not None and hub.sources:
-            # Others here are not the next in turn for what is on its way to this one.
-            if hub.single or hub.outranks(consumer.priority):
-                self._hand_over(hub, consumer.queue)
-        if consumer.queue == consumer.channel.reply_queue:
-            consumer.channel.reply_queue = None
-        private = self.state.private.get(consumer.queue)
-        if private is not None and private.auto_delete and not private.hub.size:
-            self.queues.drop_private([private])
+    def remove_consumers(self, consumers: Iterable[Consumer]) -> int:
+        """Consumers end; an auto-delete queue of this node goes with its last one.
+
+        Returns of how many queues.
+        """
+        queues = self.consuming.remove(consumers)
+        for queue, highest in queues.items():
+            hub = self.state.hubs.get(queue)
+            # Others here are not the next in turn for what is on its way to one that left.
+            if hub is not None and hub.sources and (hub.single or hub.outranks(highest)):
+                self._hand_over(hub, queue)
+            private = self.state.private.get(queue)
+            if private is not None and private.auto_delete and not private.hub.size:
+                self.queues.drop_private([private])
+        return len(queues)
 
     def _hand_over(self, hub: Hub[Consumer], queue: QueueKey) -> None:
         """Once the fragments elsewhere answer, what they had sent to the one that left has come."""
@@ -251,15 +253,21 @@ class BasicRequests:
             raise ConnectionViolation(
                 NOT_IMPLEMENTED, "basic.recover without requeue: nack instead", BASIC, RECOVER
             )
-        self.consuming.requeue_all(channel)
-        if isinstance(request, BasicRecover):
-            self.answers.reply(channel, BasicRecoverOk())
+        answer = BasicRecoverOk() if isinstance(request, BasicRecover) else None
+        done = partial(self._recovered, channel, answer)
+        if not self.consuming.settling.return_all(channel, done):
+            self.answers.wait_for_turns(channel)
+
+    def _recovered(self, channel: Channel, answer: BasicRecoverOk | None) -> None:
+        if channel.waiting:
+            self.answers.finish(channel, answer)
+        elif answer is not None:
+            self.answers.reply(channel, answer)
 
     def flow(self, channel: Channel, request: ChannelFlow) -> None:
         """channel.flow: the client stops or restarts its deliveries (1.5.2.3)."""
         channel.flow = request.active
-        for consumer in channel.consumers.values():
-            self.state.wake(consumer)
+        wake_consumers(self.state, channel)
         self.answers.reply(channel, ChannelFlowOk(request.active))
 
     def confirm_select(self, channel: Channel, request: ConfirmSelect) -> None:

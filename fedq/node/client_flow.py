@@ -8,7 +8,7 @@ Changes `clients` and their channels.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from fedq.amqp import method_types as m
 from fedq.amqp.commands import (
@@ -31,22 +31,25 @@ from fedq.core.errors import (
     ConnectionViolation,
 )
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import fan_out_per_turn_max, handshake_frame_bytes_max
+from fedq.core.limits import handshake_frame_bytes_max
 from fedq.node.access import Access
 from fedq.node.answers import Answers, capability
 from fedq.node.backlog import backlog_of, needs_no_map
 from fedq.node.basic_requests import BasicRequests
+from fedq.node.channel_ends import ChannelEnds
 from fedq.node.client_state import Channel, Client
-from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.draining import drain_clients
 from fedq.node.exchange_requests import ExchangeRequests
+from fedq.node.next_turn import NextTurn
 from fedq.node.permissions import Permissions
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.readers import Readers
+from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState
 from fedq.node.transactions import Transactions
 from fedq.node.wakes import Wakes
+from fedq.node.waking import wake_client
 
 #: Commands that may wait behind a request before the connection is not read any more.
 BACKLOG_MAX = 64
@@ -54,6 +57,9 @@ BACKLOG_MAX = 64
 JOINING = "joining"
 #: Why clients that have not logged in are not read: others are being verified.
 LOGINS = "logins"
+
+#: What a request costs, at least, and what publishes and settlements that name one message do.
+REQUEST_WORK: Final = 5
 
 NO_ANSWER = "the cluster has not answered in time; the request may still take effect: ask again"
 #: Requests that mean nothing once the channel's client has left it.
@@ -66,14 +72,14 @@ class ClientFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_blocked", "_fanning", "_fenced", "_handlers", "_late", "_wakes", "access", "answers",
-        "basic", "consuming", "fan_out_max", "permissions", "publishing", "queues", "readers",
-        "settings", "state",
+        "_blocked", "_fenced", "_handlers", "_late", "_next_turn", "_wakes", "access",
+        "answers", "ends", "permissions", "publishing", "queues", "readers", "settings",
+        "settling", "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, settings: ConnectionSettings, answers: Answers,
-        publishing: PublishFlow, consuming: ConsumeFlow, queues: QueueRequests,
+        publishing: PublishFlow, settling: SettleFlow, queues: QueueRequests,
         exchanges: ExchangeRequests, basic: BasicRequests, transactions: Transactions,
         permissions: Permissions, access: Access,
     ) -> None:  # fmt: skip
@@ -82,9 +88,9 @@ class ClientFlow:
         self.settings = settings
         self.answers = answers
         self.publishing = publishing
-        self.consuming = consuming
+        self.settling = settling
         self.queues = queues
-        self.basic = basic
+        self.ends = ChannelEnds(state, answers, settling, basic)
         self.permissions = permissions
         self.access = access
         #: Clients whose login has to wait, in order.
@@ -93,10 +99,7 @@ class ClientFlow:
         self._wakes = Wakes()
         #: Channels whose requests wait until this node serves.
         self._fenced: dict[Channel, None] = {}
-        #: Deliveries to private queues in one turn.
-        self.fan_out_max = fan_out_per_turn_max
-        #: Channels whose publishes fan out so widely that they go on in the next turn, in order.
-        self._fanning: dict[Channel, None] = {}
+        self._next_turn = NextTurn(state.work)
         #: What new connections hear at once: why this node is blocked.
         self._blocked: dict[str, str] = {}
         self._handlers: dict[type, Handler] = {
@@ -116,7 +119,7 @@ class ClientFlow:
             m.BasicRecover: basic.recover,
             m.BasicRecoverAsync: basic.recover,
             m.ChannelFlow: basic.flow,
-            m.ChannelClose: self._on_close,
+            m.ChannelClose: self.ends.close,
             m.ConfirmSelect: basic.confirm_select,
             m.TxSelect: transactions.select,
             m.TxCommit: transactions.commit,
@@ -181,10 +184,19 @@ class ClientFlow:
 
     def _read(self, client: Client, data: bytes) -> None:
         self.state.dirty_clients[client] = None
+        self._begin_share(client)
         for command in client.machine.receive(data, self.state.now_ms):
             if client.gone:
-                return
+                break
             self._on_command(client, command)
+        client.used += self.state.work.end_share()
+
+    def _begin_share(self, client: Client) -> None:
+        """What follows is work for this client."""
+        work = self.state.work
+        if client.turn != work.turn:
+            client.turn, client.used = work.turn, 0
+        work.begin_share(client.used)
 
     def on_joined(self) -> None:
         """The node's map is current: clients that came early are served."""
@@ -200,9 +212,7 @@ class ClientFlow:
         client.writable = writable
         self.readers.on_writable(client, writable)
         if writable:
-            for channel in client.channels.values():
-                for consumer in channel.consumers.values():
-                    self.state.wake(consumer)
+            wake_client(self.state, client)
 
     def on_disconnected(self, connection: ConnectionId) -> None:
         """The socket is gone."""
@@ -211,7 +221,9 @@ class ClientFlow:
             self._late.pop(client, None)
             self.readers.forget(client)
             self._wakes.remove(connection, client.wake_ms)
+            self._begin_share(client)
             self._end(client)
+            client.used += self.state.work.end_share()
 
     # --- commands ----------------------------------------------------------------------------
 
@@ -223,7 +235,10 @@ class ClientFlow:
                 if channel is None:
                     return
                 if not channel.waiting:
-                    self._perform(channel, command)
+                    if self.state.work.is_spent:
+                        self._go_on_later(channel, command)
+                    else:
+                        self._perform(channel, command)
                     return
                 backlog = backlog_of(channel)
                 backlog.append(command)
@@ -244,7 +259,7 @@ class ClientFlow:
             case ChannelClosed():
                 channel = client.channels.get(command.channel)
                 if channel is not None:
-                    self._leave(channel)
+                    self.ends.leave(channel)
 
     def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
         """The one place where violations are caught."""
@@ -262,8 +277,11 @@ class ClientFlow:
                 if left:
                     self._go_on_later(channel, Publishes(command.channel, left))
             elif isinstance(command, Settles):
-                self.consuming.on_settles(channel, command.batch)
+                unsettled = self.settling.on_settles(channel, command.batch)
+                if unsettled:
+                    self._go_on_later(channel, Settles(command.channel, unsettled))
             else:
+                self.state.work.spend(REQUEST_WORK)
                 self._on_request(channel, command.method)
         except ChannelViolation as violation:
             self.fail(channel, violation)
@@ -285,31 +303,27 @@ class ClientFlow:
         self.permissions.check(channel, method)
         handler(channel, method)
 
-    def _go_on_later(self, channel: Channel, left: Publishes) -> None:
-        """The turn has had enough of fan-out: the channel's other publishes come in the next one.
+    def _go_on_later(self, channel: Channel, left: Publishes | Settles | Request) -> None:
+        """The turn has done enough: this, and what comes behind it, is for the next one.
 
         Nobody waits for an answer of the cluster, so nothing is ever given up.
         """
-        channel.waiting = True
         self.state.waiting.pop(channel, None)
         backlog_of(channel).appendleft(left)
-        self._fanning[channel] = None
+        self._wait_for_turn(channel)
+
+    def _wait_for_turn(self, channel: Channel) -> None:
+        """The channel goes on when a turn has room for it."""
+        channel.waiting = True
+        self._next_turn.add(channel)
         self.state.hold_reading(channel.client, "backlog")
 
     def begin_turn(self) -> None:
-        """Publishes that the last turn left over come before all that is new."""
-        self.state.fan_out_room = self.fan_out_max
-        if not self._fanning:
-            return
-        fanning, self._fanning = self._fanning, {}
-        passed: dict[Channel, None] = {}
-        for channel in fanning:
-            if self.state.fan_out_room <= 0:
-                passed[channel] = None
-            elif not channel.closed:
-                self._resume(channel)
-        # Who got nothing of this turn comes first in the next one.
-        self._fanning = passed | self._fanning
+        """What the last turn left over comes before all that is new."""
+        if self._next_turn:
+            for channel in self._next_turn.take():
+                if not channel.closed:
+                    self._resume(channel)
 
     def on_serving(self) -> None:
         """The map is current again: requests that waited for it are answered."""
@@ -330,38 +344,19 @@ class ClientFlow:
 
     def _resume(self, channel: Channel) -> None:
         channel.waiting = False
+        client, work = channel.client, self.state.work
+        self._begin_share(client)
         while channel.backlog and not channel.waiting and not channel.closed:
-            self._perform(channel, channel.backlog.popleft())
+            if work.is_spent:
+                self._wait_for_turn(channel)
+            else:
+                self._perform(channel, channel.backlog.popleft())
+        client.used += work.end_share()
         if not channel.backlog:
             channel.backlog = None
             self.state.release_reading(channel.client, "backlog")
             if channel.leaving and not channel.waiting:
-                self._drop_channel(channel)
-
-    def _leave(self, channel: Channel) -> None:
-        """The client is done with the channel; what it sent before still takes effect."""
-        if not channel.waiting:
-            self._drop_channel(channel)
-            return
-        channel.leaving = True
-        self.state.leaving[channel] = None
-        self._forget_number(channel)
-        self._remove_consumers(channel)
-
-    def _on_close(self, channel: Channel, request: m.ChannelClose) -> None:
-        """channel.close: close-ok when its auto-delete queues are gone, too (as in RabbitMQ)."""
-        queues = {consumer.queue: None for consumer in channel.consumers.values()}
-        self.answers.flush_confirms(channel)
-        self.consuming.requeue_all(channel)
-        self._remove_consumers(channel)
-
-        def agree() -> None:
-            if not channel.closed:
-                channel.client.machine.agree_to_close(channel.number)
-                self.state.dirty_clients[channel.client] = None
-                self._drop_channel(channel)
-
-        self.basic.when_left(channel, queues, agree)
+                self.ends.drop(channel)
 
     def fail(self, channel: Channel, violation: ChannelViolation) -> None:
         """Closes a channel for what its client did."""
@@ -371,7 +366,7 @@ class ClientFlow:
             self.answers.flush_confirms(channel)
             channel.client.machine.close_channel(channel.number, violation)
             self.state.dirty_clients[channel.client] = None
-        self._drop_channel(channel)
+        self.ends.drop(channel)
 
     def _close(self, client: Client, violation: ConnectionViolation) -> None:
         for channel in client.channels.values():
@@ -380,29 +375,8 @@ class ClientFlow:
         self._arm(client)
         self.state.dirty_clients[client] = None
         for channel in list(client.channels.values()):
-            self._drop_channel(channel)
+            self.ends.drop(channel)
         self._end(client)
-
-    def _drop_channel(self, channel: Channel) -> None:
-        """The channel's consumers end, and what they held returns to its queues."""
-        channel.closed = True
-        self.state.leaving.pop(channel, None)
-        self._forget_number(channel)
-        self.consuming.requeue_all(channel)
-        self._remove_consumers(channel)
-        channel.backlog = None
-        # It refers to the channel: the two would keep each other alive.
-        channel.confirms = None
-        self.state.release_reading(channel.client, "backlog")
-
-    def _forget_number(self, channel: Channel) -> None:
-        """The number is free for another channel."""
-        if channel.client.channels.get(channel.number) is channel:
-            del channel.client.channels[channel.number]
-
-    def _remove_consumers(self, channel: Channel) -> None:
-        for consumer in list(channel.consumers.values()):
-            self.basic.remove_consumer(consumer)
 
     def _end(self, client: Client) -> None:
         """All state of a connection goes; its machine may still have bytes to write."""
@@ -410,7 +384,7 @@ class ClientFlow:
             return
         client.gone = True
         for channel in list(client.channels.values()):
-            self._leave(channel)
+            self.ends.leave(channel)
         self.queues.drop_private([self.state.private[key] for key in client.private])
 
     def _cut_off(self, client: Client, text: str) -> None:
@@ -491,5 +465,11 @@ class ClientFlow:
     def drain(self) -> bool:
         """Every connection's bytes of this turn go into their lanes; true if more is to come."""
         drain_clients(self.state)
-        again = bool(self.state.sated) and self.state.wake_sated()
-        return again or bool(self._fanning) or self.readers.is_waited_for
+        return self._feed_sated() or bool(self._next_turn) or self.readers.is_waited_for
+
+    def _feed_sated(self) -> bool:
+        """Who took as much as one turn gives takes more; false if there is nobody."""
+        sated, self.state.sated = self.state.sated, {}
+        for client in sated:
+            wake_client(self.state, client)
+        return bool(sated)

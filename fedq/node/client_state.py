@@ -4,6 +4,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
@@ -11,9 +12,10 @@ from fedq.amqp.connection import Connection
 from fedq.amqp.method_types import Method
 from fedq.core.ids import ConnectionId, FragmentId, MapVersion, QueueKey
 from fedq.core.limits import delivery_bytes_per_turn_max
+from fedq.fragments.fragment import Fragment
 from fedq.proxy.hub import Hub
 from fedq.sessions.confirms import ConfirmWindow
-from fedq.sessions.unacked import Delivery, UnackedWindow
+from fedq.sessions.unacked import Part, UnackedWindow
 from fedq.wiring.routes import Route
 
 NO_LIMIT: Final = 1 << 40
@@ -88,8 +90,8 @@ class Channel:
 
     __slots__ = (
         "backlog", "client", "closed", "confirms", "consumers", "flow", "got", "last_queue",
-        "leaving", "notices", "number", "prefetch", "prefetch_global", "reply_queue", "sticky",
-        "tags_made", "transaction", "unacked", "waiting",
+        "leaving", "notices", "number", "prefetch", "prefetch_global", "reply_queue", "shut",
+        "sticky", "tags_made", "transaction", "unacked", "waiting", "wanted",
     )  # fmt: skip
 
     def __init__(self, client: "Client", number: int) -> None:
@@ -122,32 +124,49 @@ class Channel:
         #: A request waits for the cluster; what comes after it waits in `backlog`.
         self.waiting = False
         self.backlog: deque[Publishes | Settles | Request] | None = None
+        #: Fragments that hand out nothing while what it had returns to them, piece by piece.
+        self.shut: dict[FragmentId, Fragment] | None = None
+        #: Its consumers, which are many, are being woken.
+        self.wanted: Wanted | None = None
 
     @property
     def held(self) -> int:
         """Deliveries that count against a global prefetch: not those of basic.get, and those that
         a transaction settles until its commit."""
         held = len(self.unacked) - self.got
-        return held + len(self.transaction.settles) if self.transaction is not None else held
+        return held + self.transaction.settled if self.transaction is not None else held
 
-    def deliveries(self) -> list[Delivery["Consumer | None"]]:
-        """Those that it has, also the ones that are settled only if its transaction commits."""
-        found = self.unacked.deliveries()
+    def parts(self) -> list[Part["Consumer | None"]]:
+        """What it has, also what is settled only if its transaction commits."""
+        found = self.unacked.parts()
         if self.transaction is not None:
-            found += [delivery for _, delivery, _ in self.transaction.settles]
+            found += [part for part, _ in self.transaction.settles]
         return found
+
+
+class Wanted:
+    """What is to be done with all consumers of a channel (`fedq.node.waking`)."""
+
+    __slots__ = ("again", "grant_anew")
+
+    def __init__(self, grant_anew: Callable[[QueueKey], None] | None) -> None:
+        #: From the first one on.
+        self.again = True
+        #: Makes the credit void that fragments elsewhere have for a queue's consumers.
+        self.grant_anew = grant_anew
 
 
 class Transaction:
     """What a channel has done since tx.select, or the last commit or rollback."""
 
-    __slots__ = ("publishes", "settles", "size")
+    __slots__ = ("publishes", "settled", "settles", "size")
 
     def __init__(self) -> None:
         #: Messages with where they go, in order.
         self.publishes: list[tuple[bytes, Route, bool]] = []
-        #: Deliveries by tag, with what is to become of them: one of `fedq.node.settling`.
-        self.settles: list[tuple[int, Delivery[Consumer | None], int]] = []
+        #: Deliveries, with what is to become of them (one of `fedq.node.settling`), and how many.
+        self.settles: list[tuple[Part[Consumer | None], int]] = []
+        self.settled = 0
         self.size = 0
 
 
@@ -156,8 +175,8 @@ class Client:
 
     __slots__ = (
         "address", "channels", "connection", "delivered_bytes", "early", "gone", "held", "line",
-        "machine", "permitted", "place", "private", "publishes", "user", "vhost", "wake_ms",
-        "writable",
+        "machine", "permitted", "place", "private", "publishes", "transaction_bytes", "turn",
+        "used", "user", "vhost", "wake_ms", "writable",
     )  # fmt: skip
 
     def __init__(
@@ -191,3 +210,8 @@ class Client:
         self.wake_ms = 0
         #: Whether it has ever published.
         self.publishes = False
+        #: What the transactions of its channels hold.
+        self.transaction_bytes = 0
+        #: What it had done of the work of this turn, the last in which it had something to do.
+        self.used = 0
+        self.turn = 0

@@ -1,65 +1,49 @@
-"""From queues to consumers, and back with what became of the deliveries.
+"""From queues to consumers.
 
     local fragment --take--> hub deals --> channel's tags --> frames
     remote fragment --Deliver--> hub parks, deals --> the same
-    basic.ack/nack/reject --> deliveries by tag --> local fragment | Settle to the primary
-                                                --> the channel's transaction
 
-Changes hubs, channels' unacked windows, `settlements`; sends credit and watches to peers.
+What becomes of the deliveries is told by `fedq.node.settle_flow`.
+
+Changes hubs, channels' unacked windows; sends credit and watches to peers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TypeAlias
 
 from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.method_types import BasicCancel
-from fedq.amqp.settlements import Settle as Settled
-from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max
-from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Settle, Watch
-from fedq.core.ranges import to_ranges
+from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
+from fedq.core.ranges import Range, join_ranges, ranges_of
 from fedq.fragments.fragment import Fragment
 from fedq.node.answers import capability
-from fedq.node.client_state import Channel, Consumer, Transaction
+from fedq.node.client_state import Consumer
 from fedq.node.fan_out import look_at_private
 from fedq.node.getting import Getting
 from fedq.node.queue_timers import QueueTimers
-from fedq.node.settling import (
-    ACKNOWLEDGED,
-    REJECTED,
-    REQUEUED,
-    Settlements,
-    one_by_one,
-    positions_of,
-    settle_in,
-)
+from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState, Primary
-from fedq.node.transaction_limits import check_room
 from fedq.proxy.hub import Hub, Parked
 from fedq.proxy.turns import room
-from fedq.sessions.unacked import Part
-
-#: Deliveries of one consumer, or of basic.get.
-Held: TypeAlias = Part[Consumer | None]
-BASIC = 60
-#: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.settlements`).
-SETTLING_METHODS = (80, 120, 90)
 
 
 class ConsumeFlow:
     """See the module's docstring."""
 
-    __slots__ = ("_held_now", "getting", "serve_takers", "state", "timers")
+    __slots__ = ("_held_now", "getting", "serve_takers", "settling", "state", "timers")
 
-    def __init__(self, state: NodeState, getting: Getting, timers: QueueTimers) -> None:
+    def __init__(
+        self, state: NodeState, settling: SettleFlow, getting: Getting, timers: QueueTimers
+    ) -> None:
         self.state = state
+        self.settling = settling
         self.getting = getting
         self.timers = timers
         #: Hands messages to other nodes whose consumers are above a priority.
         self.serve_takers: Callable[[Primary, int], None] = _unset
-        self._held_now: dict[FragmentId, list[int]] | None = None
+        self._held_now: dict[FragmentId, list[Range]] | None = None
 
     # --- consumers come and go ---------------------------------------------------------------
 
@@ -87,19 +71,34 @@ class ConsumeFlow:
         self.tell_consumers(consumer.queue)
         self.state.dirty_queues[consumer.queue] = None
 
-    def remove(self, consumer: Consumer) -> None:
-        """A consumer ends; its unacknowledged deliveries stay with the channel (0-9-1)."""
-        del consumer.channel.consumers[consumer.tag]
-        hub = self.hub_of(consumer.queue)
-        hub.remove(consumer)
-        consumer.hub = None
-        self.give_back_surplus(hub)
-        private = self.state.private.get(consumer.queue)
+    def remove(self, consumers: Iterable[Consumer]) -> dict[QueueKey, int]:
+        """Consumers end; their unacknowledged deliveries stay with the channel (0-9-1).
+
+        Returns their queues, each with the highest priority of those that left it.
+        """
+        queues: dict[QueueKey, int] = {}
+        for consumer in consumers:
+            channel, queue, hub = consumer.channel, consumer.queue, consumer.hub
+            del channel.consumers[consumer.tag]
+            if queue == channel.reply_queue:
+                channel.reply_queue = None
+            if hub is None:
+                continue
+            hub.remove(consumer)
+            consumer.hub = None
+            queues[queue] = max(consumer.priority, queues.get(queue, consumer.priority))
+        for queue in queues:
+            self._note_removal(queue)
+        return queues
+
+    def _note_removal(self, queue: QueueKey) -> None:
+        self.give_back_surplus(self.hub_of(queue))
+        private = self.state.private.get(queue)
         if private is not None:
             private.used_ms = self.state.now_ms
             private.taker = None
-        self.tell_consumers(consumer.queue)
-        self.state.dirty_queues[consumer.queue] = None
+        self.tell_consumers(queue)
+        self.state.dirty_queues[queue] = None
 
     def grant_anew(self, queue: QueueKey) -> None:
         """Consumers take more or less than before: credit given to fragments elsewhere is void."""
@@ -112,7 +111,7 @@ class ConsumeFlow:
     def give_back_surplus(self, hub: Hub[Consumer]) -> None:
         """What no consumer here takes soon goes back to its fragments."""
         for parked in hub.surplus():
-            self.return_unseen(parked.fragment, [parked.position])
+            self.settling.return_unseen(parked.fragment, [parked.position])
 
     def tell_consumers(self, queue: QueueKey) -> None:
         state = self.state
@@ -154,7 +153,7 @@ class ConsumeFlow:
         count, alone, ticket = 0, False, 0
         if hub is not None:
             count, alone, ticket = hub.count, hub.alone, hub.ticket
-        held = to_ranges(self._held().get(fragment, ()))
+        held = self._held().get(fragment, [])
         primary = state.primaries.get(fragment)
         if primary is not None:
             primary.fragment.attach(state.me, (p for r in held for p in range(r[0], r[1] + 1)))
@@ -168,16 +167,15 @@ class ConsumeFlow:
         """What consumers hold has to be looked up anew, once for all that changes now."""
         self._held_now = None
 
-    def _held(self) -> dict[FragmentId, list[int]]:
+    def _held(self) -> dict[FragmentId, list[Range]]:
         """What this node's consumers hold, per fragment, ascending. One walk per map change."""
         if self._held_now is None:
-            self._held_now = {}
+            found: dict[FragmentId, list[Range]] = {}
             present = [c for each in self.state.clients.values() for c in each.channels.values()]
-            for channel in (*present, *self.state.leaving):
-                for delivery in channel.deliveries():
-                    self._held_now.setdefault(delivery.fragment, []).append(delivery.position)
-            for positions in self._held_now.values():
-                positions.sort()
+            for channel in dict.fromkeys((*present, *self.state.leaving)):
+                for part in channel.parts():
+                    found.setdefault(part.fragment, []).extend(ranges_of(part.positions))
+            self._held_now = {fragment: join_ranges(held) for fragment, held in found.items()}
         return self._held_now
 
     # --- deliveries --------------------------------------------------------------------------
@@ -193,7 +191,7 @@ class ConsumeFlow:
             message.messages,
         ) or not hub.size:  # fmt: skip
             hub.drop_parked(message.fragment)
-            self.return_unseen(message.fragment, message.positions)
+            self.settling.return_unseen(message.fragment, message.positions)
         self.state.dirty_queues[info.queue] = None
 
     def on_offer(self, sender: NodeId, message: Offer) -> None:
@@ -215,7 +213,7 @@ class ConsumeFlow:
         state = self.state
         private = state.private.get(queue)
         if private is not None:
-            if self.timers.before(private.fragment):
+            if not private.fragment.shut and self.timers.before(private.fragment):
                 self._deal_from(private.hub, private.fragment)
             self.timers.after_private(private)
             look_at_private(state, private)
@@ -236,7 +234,7 @@ class ConsumeFlow:
 
     def _deal_from_primary(self, hub: Hub[Consumer], primary: Primary) -> None:
         """From a shared fragment here, unless consumers elsewhere come first."""
-        if not self.timers.before(primary.fragment):
+        if primary.fragment.shut or not self.timers.before(primary.fragment):
             return
         takers = primary.takers
         if not primary.fragment.ready_count or not takers.may_take(self.state.me):
@@ -319,7 +317,7 @@ class ConsumeFlow:
                     messages = [parked.message for parked in run]
                     self._deliver(consumer, fragment, (positions,), messages, again)
                     if consumer.no_ack:
-                        self.acknowledge(fragment, positions)
+                        self.settling.acknowledge(fragment, positions)
 
     def _deliver(
         self, consumer: Consumer, fragment: FragmentId, pieces: Sequence[Sequence[int]],
@@ -351,124 +349,7 @@ class ConsumeFlow:
             self.state.sated[client] = None
         self.state.dirty_clients[client] = None
 
-    # --- settlements -------------------------------------------------------------------------
-
-    def on_settles(self, channel: Channel, batch: list[Settled]) -> None:
-        """A run of basic.ack, nack and reject; raises 406 for an unknown tag."""
-        if channel.transaction is not None:
-            self._settle_later(channel, channel.transaction, batch)
-            return
-        lanes: dict[FragmentId, Settlements] = {}
-        window = channel.unacked
-        unknown: int | None = None
-        kind = 0
-        for kind, first, last, multiple, requeue in batch:
-            if multiple:
-                named = window.settle_through(last)
-                found = named or []
-                unknown = last if named is None else None
-            else:
-                found, unknown = window.settle(first, last)
-            outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
-            for part in found:
-                self._note(channel, lanes, part, outcome)
-            if unknown is not None:
-                break
-        self.wake(channel)
-        for fragment, settlements in lanes.items():
-            self.settle(fragment, settlements)
-        if unknown is not None:
-            raise _unknown_tag(kind, unknown)
-
-    def _note(
-        self, channel: Channel, lanes: dict[FragmentId, Settlements], part: Held, outcome: int
-    ) -> None:
-        """Deliveries that are done with: their consumer takes others, their fragment is to know."""
-        holder, fragment, positions = part
-        settlements = lanes.get(fragment)
-        if settlements is None:
-            settlements = lanes[fragment] = Settlements.none()
-        settlements[outcome].append(positions)
-        if holder is not None:
-            holder.unacked -= len(positions)
-            if not channel.prefetch_global:
-                self.state.wake(holder)
-        else:
-            channel.got -= len(positions)
-
-    def _settle_later(
-        self, channel: Channel, transaction: Transaction, batch: list[Settled]
-    ) -> None:
-        """In a transaction, deliveries are settled by its commit."""
-        for kind, tag, multiple, requeue in one_by_one(batch):
-            tags = channel.unacked.named(tag, multiple)
-            if not tags and not (multiple and tag == 0):
-                raise _unknown_tag(kind, tag)
-            outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
-            for each in tags:
-                found = channel.unacked.resolve(each, False)
-                if found is not None:
-                    transaction.settles.append((each, found[0], outcome))
-            check_room(channel, transaction, BASIC, SETTLING_METHODS[kind])
-
-    def wake(self, channel: Channel) -> None:
-        """A global prefetch concerns every consumer, and each time another one comes first."""
-        if channel.prefetch_global and channel.consumers:
-            tag = next(iter(channel.consumers))
-            channel.consumers[tag] = channel.consumers.pop(tag)
-            for consumer in channel.consumers.values():
-                self.state.wake(consumer)
-
-    def acknowledge(self, fragment: FragmentId, positions: list[int]) -> None:
-        """Deliveries that are done with."""
-        self.settle(fragment, Settlements([positions], [], [], []))
-
-    def return_unseen(self, fragment: FragmentId, positions: list[int]) -> None:
-        """Messages of a fragment elsewhere that no consumer here has seen go back to it."""
-        self.settle(fragment, Settlements([], [], [], [positions]))
-
-    def settle(self, fragment: FragmentId, settlements: Settlements) -> None:
-        """What became of deliveries; of remote ones it gathers until the end of the turn."""
-        state = self.state
-        private = state.private_by_id.get(fragment)
-        primary = state.primaries.get(fragment)
-        if private is not None:
-            private.taker = None
-            settle_in(private.fragment, state.me, settlements)
-            state.dirty_queues[private.key] = None
-        elif primary is not None:
-            settle_in(primary.fragment, state.me, settlements)
-            state.dirty_primaries[fragment] = None
-            state.dirty_queues[primary.queue] = None
-        elif fragment in state.map.fragments:
-            gathered = state.settlements.setdefault(fragment, Settlements.none())
-            for lane, positions in zip(gathered, settlements, strict=True):
-                lane.extend(positions)
-
-    def flush_settlements(self) -> None:
-        """One message per remote fragment."""
-        state = self.state
-        settlements, state.settlements = state.settlements, {}
-        for fragment, lanes in settlements.items():
-            info = state.map.fragments.get(fragment)
-            if info is not None and info.primary != state.me:
-                state.send(info.primary, Settle(fragment, info.reign, *map(positions_of, lanes)))
-
-    def requeue_all(self, channel: Channel) -> None:
-        """The channel ends (or recovers): what its consumers had returns to its queues."""
-        transaction = channel.transaction
-        if transaction is not None:
-            channel.unacked.restore((tag, delivery) for tag, delivery, _ in transaction.settles)
-            transaction.settles = []
-        back: dict[FragmentId, list[Sequence[int]]] = {}
-        for part in channel.unacked.take_all():
-            back.setdefault(part.fragment, []).append(part.positions)
-        for fragment, runs in back.items():
-            self.settle(fragment, Settlements([], runs, [], []))
-        channel.got = 0
-        for consumer in channel.consumers.values():
-            consumer.unacked = 0
-            self.state.wake(consumer)
+    # --- the end of a queue ------------------------------------------------------------------
 
     def cancel_all(self, hub: Hub[Consumer]) -> None:
         """The queue is gone: its consumers here end, and are told if they can hear it."""
@@ -486,12 +367,6 @@ class ConsumeFlow:
             else:
                 channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
                 self.state.dirty_clients[channel.client] = None
-
-
-def _unknown_tag(kind: int, tag: int) -> ChannelViolation:
-    return ChannelViolation(
-        PRECONDITION_FAILED, f"unknown delivery tag {tag}", BASIC, SETTLING_METHODS[kind]
-    )
 
 
 def _unset(*_: object) -> None:

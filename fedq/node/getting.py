@@ -93,7 +93,9 @@ class Getting:
 
     def _serves(self, fragment: FragmentId) -> bool:
         primary = self.state.primaries.get(fragment)
-        return primary is not None and self.state.serving and not primary.attaching
+        if primary is None or not self.state.serving:
+            return False
+        return not primary.attaching and not primary.fragment.shut
 
     def _ask_next(self, get: Get) -> None:
         while get.to_ask:

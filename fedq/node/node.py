@@ -52,6 +52,7 @@ from fedq.node.registrations import Registrations
 from fedq.node.relay_flow import RelayFlow
 from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.settings import NodeSettings
+from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState, Primary
 from fedq.node.transactions import Transactions
 from fedq.wiring.operations import AddFragment, Operation
@@ -74,8 +75,7 @@ class Node:
         admission = Admission(state)
         self.relays = RelayFlow(state, admission)
         self.outlets = Outlets(state, admission, self.relays, self._propose_fragment)
-        letters = DeadLetters(state, self.outlets)
-        self.timers = QueueTimers(state, letters)
+        self.timers = QueueTimers(state, DeadLetters(state, self.outlets))
         abandoned = Abandoned(state, self.proposals)
         self.fragments = FragmentFlow(state, admission, self.timers, abandoned)
         self.replicas = ReplicaFlow(state)
@@ -83,9 +83,10 @@ class Node:
         self.private = PrivateFlow(state, self.registrations)
         self.asking = Asking(state, self.fragments)
         self.getting = Getting(state, self.timers)
-        self.consuming = ConsumeFlow(state, self.getting, self.timers)
+        self.settling = SettleFlow(state)
+        self.consuming = ConsumeFlow(state, self.settling, self.getting, self.timers)
         self.consuming.serve_takers = self.fragments.serve_above
-        self.getting.settle = self.consuming.settle
+        self.getting.settle = self.settling.settle
         admission.dispatch = self._dispatch
         self.permissions = Permissions(state)
         self.publishing = PublishFlow(state, self.outlets, self.permissions.may_publish)
@@ -99,7 +100,7 @@ class Node:
         basic = BasicRequests(
             state, self.answers, queues, self.consuming, self.getting, self.asking, replies
         )
-        transactions = Transactions(state, self.answers, self.consuming, self.outlets)
+        transactions = Transactions(state, self.answers, self.settling, self.outlets)
         access = self.access = Access(state, self.proposals)
         connections = ConnectionSettings(
             node=settings.node,
@@ -108,7 +109,7 @@ class Node:
             may_open=access.may_open,
         )
         self.clients = ClientFlow(
-            state, connections, self.answers, self.publishing, self.consuming, queues,
+            state, connections, self.answers, self.publishing, self.settling, queues,
             ExchangeRequests(state, self.answers, self.proposals), basic, transactions,
             self.permissions, access,
         )  # fmt: skip
@@ -172,6 +173,7 @@ class Node:
         """A turn begins at this monotonic time; it never goes back."""
         assert now_ms >= self.state.now_ms, "the clock went back"
         self.state.now_ms = now_ms
+        self.state.work.begin_turn()
         if self._started_ms is None:
             self._started_ms = now_ms
         self.clients.begin_turn()
@@ -191,6 +193,7 @@ class Node:
             self.clients.on_joined()
         self.evictions.work_off()
         self.clients.readers.resume()
+        state.chores.work_off()
         passes = 0
         while passes < TURN_PASSES_MAX and self._work_off():
             passes += 1
@@ -214,7 +217,8 @@ class Node:
                 state.out.linger = True
         self.cluster.beat_due = False
         state.out.valid_until_ms = self.cluster.valid_until_ms
-        state.out.again = self.clients.drain() or self.relays.has_more or passes == TURN_PASSES_MAX
+        goes_on = self.clients.drain() or self.relays.has_more or state.chores.has_more
+        state.out.again = goes_on or passes == TURN_PASSES_MAX
 
     def _work_off(self) -> bool:
         """One pass over what is marked; false when there was nothing."""
@@ -232,7 +236,7 @@ class Node:
         if dealt:
             self._deal()
         if state.settlements:
-            self.consuming.flush_settlements()
+            self.settling.flush_settlements()
         touched = bool(state.dirty_primaries or state.dirty_commits)
         if touched:
             self._work_off_fragments()

@@ -86,7 +86,7 @@ class Outlets:
             self._add(publisher, stored, group, channel)
         private = reach.private
         if private:
-            self.state.fan_out_room -= sum(weight_of(private, message) for message in stored)
+            self.state.work.spend(sum(weight_of(private, message) for message in stored))
         if private and channel is not None:
             private = self.fan_out.deliver(private, stored, channel.client)
         for number in private:

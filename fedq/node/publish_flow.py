@@ -36,11 +36,13 @@ from fedq.node.outlets import Outlets, delayed
 from fedq.node.piles import Piles
 from fedq.node.relay_flow import give_back, properties_of
 from fedq.node.state import NodeState
-from fedq.node.transaction_limits import check_room
+from fedq.node.transaction_limits import check_room, grow
 from fedq.wiring.routes import Route
 
 MANDATORY, IMMEDIATE = 1, 2
 BASIC, PUBLISH = 60, 40
+#: A message more for a queue, in a run, is this part of a unit of work.
+_PILED_SHIFT: Final = 2
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 
@@ -65,7 +67,7 @@ class PublishFlow:
     def on_publishes(self, channel: Channel, batch: Batch) -> Batch:
         """A run of publishes of one channel, handed over; raises for those that are refused.
 
-        Returns what is left for the next turn: so much goes to private queues already.
+        Returns what is left for the next turn: this one has done so much already.
         """
         client, state = channel.client, self.state
         client.publishes = True
@@ -84,13 +86,16 @@ class PublishFlow:
         all piles.
         """
         piles, place, ahead = self.piles, 0, None
+        work = self.state.work
         while place < len(batch):
-            if self.state.fan_out_room <= 0:
+            if place and not self._may_go_on():
                 return batch[place:]
             route, bits, messages = batch[place]
             if not bits & ~MANDATORY:
                 targets = self._route(channel, messages[0], route, ahead)
                 if self._may_pile(channel, targets, route, bits, messages):
+                    count, queues = len(messages), len(targets.queues)
+                    work.spend(1 + queues + (count * queues >> _PILED_SHIFT))
                     piles.add(messages, targets.queues)
                     place, ahead = place + 1, None
                     continue
@@ -107,6 +112,14 @@ class PublishFlow:
             place += len(run)
             self._publish_run(channel, run, targets, bits & MANDATORY != 0)
         return []
+
+    def _may_go_on(self) -> bool:
+        """Whether this turn does more; what routing has cost is charged first."""
+        work, router = self.state.work, self.state.router
+        if router.walked:
+            work.spend(router.walked)
+            router.walked = 0
+        return not work.is_spent
 
     def _may_pile(
         self, channel: Channel, targets: Route, route: bytes, bits: int, messages: list[bytes]
@@ -155,7 +168,7 @@ class PublishFlow:
         is_mandatory = bits & MANDATORY != 0
         start, end = 0, len(messages)
         while start < end:
-            if state.fan_out_room <= 0:
+            if start and not self._may_go_on():
                 return messages[start:]
             message = messages[start]
             if bits & ~MANDATORY:
@@ -175,7 +188,7 @@ class PublishFlow:
             # may be for its headers: all such answers are one.)
             run = messages[start:] if start else messages
             if targets.private:
-                run = run[: run_max(targets.private, message, state.fan_out_room)]
+                run = run[: run_max(targets.private, message, state.work.room)]
             self._publish_run(channel, run, targets, is_mandatory)
             start += len(run)
         return []
@@ -236,6 +249,7 @@ class PublishFlow:
         if keys is None:
             text = "the headers CC and BCC must be arrays of routing keys"
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, PUBLISH)
+        self.state.work.spend(len(keys))
         targets = self.state.router.route_keys(vhost, exchange, keys, properties_of(message))
         if targets is None:
             raise _no_exchange(vhost, exchange)
@@ -251,10 +265,12 @@ class PublishFlow:
         transaction = channel.transaction
         if transaction is not None:
             transaction.publishes += [(message, targets, mandatory) for message in messages]
-            transaction.size += sum(map(len, messages))
+            grow(channel, transaction, sum(map(len, messages)))
             check_room(channel, transaction, BASIC, PUBLISH)
             return
         vhost = channel.client.vhost
+        queues, nodes = len(targets.queues), len(targets.nodes)
+        self.state.work.spend(1 + queues + nodes + (len(messages) * queues >> _PILED_SHIFT))
         reach = self.outlets.reach(targets, channel.sticky, channel.client.connection)
         group = None
         if channel.confirms is not None:

@@ -15,7 +15,6 @@ from fedq.amqp.rare_contents import return_frames
 from fedq.amqp.rewriting import as_stored, has_cycled, routing_keys
 from fedq.core.errors import NO_ROUTE
 from fedq.core.ids import Incarnation, NodeId
-from fedq.core.limits import fan_out_per_turn_max
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split, split_route
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.admission import Admission
@@ -47,14 +46,14 @@ class _Coming:
 class RelayFlow:
     """See the module's docstring."""
 
-    __slots__ = ("_coming", "_room", "admission", "fan_out", "fan_out_max", "state")
+    __slots__ = ("_coming", "_used", "admission", "fan_out", "state")
 
     def __init__(self, state: NodeState, admission: Admission) -> None:
         self.state = state
         self.admission = admission
         self.fan_out = FanOut(state)
-        #: Deliveries of relays to private queues in one turn, and how many are left of them.
-        self.fan_out_max = self._room = fan_out_per_turn_max
+        #: What relays have done of this turn's work: all of them have the share of a client.
+        self._used = 0
         self._coming: deque[_Coming] = deque()
 
     # --- to other nodes ----------------------------------------------------------------------
@@ -120,7 +119,7 @@ class RelayFlow:
 
     def begin_turn(self) -> None:
         """Relays that the last turn left over come before all that is new."""
-        self._room = self.fan_out_max
+        self._used = 0
         if self._coming:
             self._expand()
 
@@ -131,7 +130,9 @@ class RelayFlow:
 
     def _expand(self) -> None:
         """Relays reach the private queues, in order, as far as the turn has room for that."""
-        while self._coming and self._room > 0:
+        work = self.state.work
+        work.begin_share(self._used)
+        while self._coming and not work.is_spent:
             coming = self._coming[0]
             if not coming.is_begun:
                 self._begin(coming)
@@ -139,6 +140,7 @@ class RelayFlow:
             if coming.at == len(coming.message.messages):
                 self._coming.popleft()
                 self._answer(coming)
+        self._used += work.end_share()
 
     def _begin(self, coming: "_Coming") -> None:
         """Numbers that came before, with a session that ended, are left out."""
@@ -153,7 +155,8 @@ class RelayFlow:
         publish, queues = self.admission.publish_private, self.state.private_by_id
         route_private = self.state.router.route_private
         vhost, messages = coming.message.vhost, coming.message.messages
-        while coming.at < len(messages) and self._room > 0:
+        work = self.state.work
+        while coming.at < len(messages) and not work.is_spent:
             body, number = messages[coming.at], coming.message.first + coming.at
             coming.at += 1
             if body[0] & _UNUSUAL:
@@ -161,7 +164,9 @@ class RelayFlow:
                 body = as_stored(body)
             else:
                 private = route_private(vhost, route_of(body), properties_of(body))
-            self._room -= weight_of(private, body)
+            router = self.state.router
+            work.spend(1 + weight_of(private, body) + router.walked)
+            router.walked = 0
             if not private:
                 coming.unmatched.append(number)
             turned_away = False

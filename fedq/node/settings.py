@@ -46,6 +46,8 @@ class NodeSettings:
     fragment_threshold: int = 1_000
     #: Messages in memory, primaries, copies and private queues together.
     memory_bytes_max: int = limits.node_memory_bytes_max
+    #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
+    work_per_turn: int = limits.work_per_turn
     #: A segment of the journal ends when it is longer than this.
     segment_bytes_max: int = limits.segment_bytes_max
     #: Asked for again while not committed.

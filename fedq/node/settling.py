@@ -1,10 +1,9 @@
 """What became of deliveries, and what that does to a fragment of this node."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from fedq.amqp.settlements import Settle
 from fedq.core.ids import NodeId
 from fedq.fragments.fragment import Fragment
 
@@ -43,10 +42,3 @@ def settle_in(fragment: Fragment, taker: NodeId, settlements: Settlements) -> No
         fragment.reject(taker, positions_of(settlements.rejected))
     if settlements.unseen:
         fragment.take_back(taker, positions_of(settlements.unseen))
-
-
-def one_by_one(batch: list[Settle]) -> Iterator[tuple[int, int, bool, bool]]:
-    """(kind, tag, multiple, requeue) of each settlement."""
-    for kind, first, last, multiple, requeue in batch:
-        for tag in range(first, last + 1):
-            yield kind, tag, multiple, requeue

@@ -15,16 +15,17 @@ from fedq.core.ids import (
     Origin,
     QueueKey,
 )
-from fedq.core.limits import fan_out_per_turn_max
 from fedq.core.peer_messages import PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Rng, derive
+from fedq.core.work import Work
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.pace import Pace
 from fedq.fragments.replica import Replica
 from fedq.fragments.takers import Takers
 from fedq.journal.recovery import Recovered
 from fedq.journal.segments import SegmentPlan
+from fedq.node.chores import Chores
 from fedq.node.client_state import Channel, Client, Committer, Consumer, Owner
 from fedq.node.outbox import NodeOut
 from fedq.node.settings import NodeSettings
@@ -187,6 +188,8 @@ class NodeState:
         self.origin = Origin(settings.node, settings.incarnation)
         self.rng: Rng = derive(settings.seed, f"{settings.node}/{settings.incarnation}")
         self.now_ms = 0
+        self.work = Work(settings.work_per_turn)
+        self.chores = Chores(self.work)
         self.out = NodeOut()
         self.map = ClusterMap()
         self.router = Router(settings.node)
@@ -244,8 +247,6 @@ class NodeState:
         self.dirty_clients: dict[Client, None] = {}
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
-        #: How many more deliveries this turn's publishes may come to (`fan_out_per_turn_max`).
-        self.fan_out_room = fan_out_per_turn_max
         #: Memory holds more than it should: nothing is taken in.
         self.memory_full = False
         #: Answers to relays that wait until it does not any more.
@@ -303,14 +304,15 @@ class NodeState:
             consumer.hub.wake(consumer)
         self.dirty_queues[consumer.queue] = None
 
-    def wake_sated(self) -> bool:
-        """A turn has ended: who took as much as it gives takes more; false if there is nobody."""
-        sated, self.sated = self.sated, {}
-        for client in sated:
-            for channel in client.channels.values():
-                for consumer in channel.consumers.values():
-                    self.wake(consumer)
-        return bool(sated)
+    def mark_fragment(self, fragment: FragmentId) -> None:
+        """The fragment, if it is on this node, is looked at: what it may hand out has changed."""
+        private = self.private_by_id.get(fragment)
+        primary = self.primaries.get(fragment)
+        if private is not None:
+            self.dirty_queues[private.key] = None
+        elif primary is not None:
+            self.dirty_primaries[fragment] = None
+            self.dirty_queues[primary.queue] = None
 
     def hold_reading(self, client: Client, reason: str) -> None:
         """Back-pressure: the client's socket is not read while there is a reason."""

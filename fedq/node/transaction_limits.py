@@ -10,11 +10,22 @@ from fedq.core.limits import transaction_bytes_max, transaction_steps_max
 from fedq.node.client_state import Channel, Transaction
 
 
+def grow(channel: Channel, transaction: Transaction, size: int) -> None:
+    """The transaction holds so many bytes more."""
+    transaction.size += size
+    channel.client.transaction_bytes += size
+
+
+def forget(channel: Channel, transaction: Transaction) -> None:
+    """The transaction ends: what it held counts no more."""
+    channel.client.transaction_bytes -= transaction.size
+    transaction.size = 0
+
+
 def check_room(channel: Channel, transaction: Transaction, class_id: int, method_id: int) -> None:
     """Raises `ChannelViolation` 406, in the method's name, if the transaction is too large."""
-    steps = len(transaction.publishes) + len(transaction.settles)
-    others = [each.transaction for each in channel.client.channels.values()]
-    size = sum(each.size for each in others if each is not None)
+    steps = len(transaction.publishes) + transaction.settled
+    size = channel.client.transaction_bytes
     if size > transaction_bytes_max or steps > transaction_steps_max:
         text = (
             f"a transaction holds at most {transaction_steps_max} steps, and all of one connection "

@@ -22,11 +22,13 @@ from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId
 from fedq.node.answers import Answers
 from fedq.node.client_state import Channel, Owner, Transaction
-from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.outlets import Outlets, Reach
 from fedq.node.relay_flow import give_back
+from fedq.node.settle_flow import SettleFlow
 from fedq.node.settling import Settlements, positions_of
 from fedq.node.state import NodeState
+from fedq.node.transaction_limits import forget
+from fedq.node.waking import wake_consumers
 from fedq.proxy.publisher import Settled
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
@@ -49,14 +51,14 @@ class Committing:
 class Transactions:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "consuming", "outlets", "state")
+    __slots__ = ("answers", "outlets", "settling", "state")
 
     def __init__(
-        self, state: NodeState, answers: Answers, consuming: ConsumeFlow, outlets: Outlets
+        self, state: NodeState, answers: Answers, settling: SettleFlow, outlets: Outlets
     ) -> None:
         self.state = state
         self.answers = answers
-        self.consuming = consuming
+        self.settling = settling
         self.outlets = outlets
 
     def select(self, channel: Channel, request: TxSelect) -> None:
@@ -70,8 +72,9 @@ class Transactions:
     def rollback(self, channel: Channel, request: TxRollback) -> None:
         """tx.rollback: the publishes are forgotten, the deliveries wait again."""
         transaction = self._transaction(channel, request)
+        forget(channel, transaction)
         channel.transaction = Transaction()
-        channel.unacked.restore((tag, delivery) for tag, delivery, _ in transaction.settles)
+        self.settling.restore(channel, transaction)
         self.answers.reply(channel, TxRollbackOk())
 
     def commit(self, channel: Channel, request: TxCommit) -> None:
@@ -81,8 +84,9 @@ class Transactions:
         try:
             fragment = self._only_fragment(transaction, reaches, request)
         except ChannelViolation:
-            channel.unacked.restore((tag, delivery) for tag, delivery, _ in transaction.settles)
+            self.settling.restore(channel, transaction)
             raise
+        forget(channel, transaction)
         channel.transaction = Transaction()
         settlements = self._settle_private(channel, transaction, fragment)
         messages = self._publish_private(channel, transaction, reaches)
@@ -123,9 +127,9 @@ class Transactions:
         fragments: dict[FragmentId, None] = {}
         for reach in reaches:
             fragments.update((publisher.fragment_id, None) for publisher in reach.publishers)
-        for _, delivery, _ in transaction.settles:
-            if delivery.fragment in self.state.map.fragments:
-                fragments[delivery.fragment] = None
+        for part, _ in transaction.settles:
+            if part.fragment in self.state.map.fragments:
+                fragments[part.fragment] = None
         elsewhere = any(reach.nodes for reach in reaches)
         if len(fragments) > 1 or elsewhere:
             queues = {self.state.map.fragments[f].queue.name: None for f in fragments}
@@ -142,19 +146,13 @@ class Transactions:
     ) -> Settlements:
         """Deliveries of queues of this node alone are settled; returns what concerns `fragment`."""
         lanes: dict[FragmentId, Settlements] = {}
-        for _, delivery, outcome in transaction.settles:
-            settlements = lanes.setdefault(delivery.fragment, Settlements.none())
-            settlements[outcome].append((delivery.position,))
-            if delivery.holder is not None:
-                delivery.holder.unacked -= 1
-                if not channel.prefetch_global:
-                    self.state.wake(delivery.holder)
-            else:
-                channel.got -= 1
-        self.consuming.wake(channel)
+        for part, outcome in transaction.settles:
+            self.settling.note(channel, lanes, part, outcome)
+        if channel.prefetch_global:
+            wake_consumers(self.state, channel)
         for place, settlements in lanes.items():
             if place != fragment:
-                self.consuming.settle(place, settlements)
+                self.settling.settle(place, settlements)
         return (
             lanes.get(fragment, Settlements.none()) if fragment is not None else Settlements.none()
         )

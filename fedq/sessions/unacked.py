@@ -25,20 +25,16 @@ SPAN_MAX: Final = 1_024
 _SWEEP_FROM: Final = 32
 
 
-class Delivery(NamedTuple, Generic[Holder]):
-    """One message that is with a consumer: `holder` is the consumer, or None after `basic.get`."""
-
-    holder: Holder
-    fragment: FragmentId
-    position: int
-
-
 class Part(NamedTuple, Generic[Holder]):
-    """Deliveries with consecutive tags that have all but the position in common."""
+    """Deliveries with consecutive tags, from `first` on, that have all but the position in common.
+
+    `holder` is their consumer, or None after `basic.get`.
+    """
 
     holder: Holder
     fragment: FragmentId
     positions: Sequence[int]
+    first: int
 
 
 class _Span(Generic[Holder]):
@@ -80,6 +76,20 @@ class _Span(Generic[Holder]):
         for index, position in enumerate(self.positions):
             if self.gone is None or not self.gone[index]:
                 yield self.first + index, position
+
+    def parts(self) -> Iterator[Part[Holder]]:
+        """What is not settled, in pieces without a gap."""
+        start, stop = 0, len(self.positions)
+        while start < stop:
+            count = self.stretch(start, stop)
+            if count:
+                yield self.part(start, count)
+            start += count + 1
+
+    def part(self, start: int, count: int) -> Part[Holder]:
+        """So many deliveries from this index on, of which none is settled."""
+        positions = self.positions[start : start + count]
+        return Part(self.holder, self.fragment, positions, self.first + start)
 
     def stretch(self, start: int, stop: int) -> int:
         """How many deliveries in a row, from this index on, are not settled."""
@@ -177,54 +187,43 @@ class UnackedWindow(Generic[Holder]):
         self._sweep()
         return parts, None
 
-    def settle_through(self, tag: int) -> list[Part[Holder]] | None:
-        """Removes all deliveries up to a tag, or all (0); None if the tag is unknown (406)."""
+    def settle_through(self, tag: int, most: int = 1 << 62) -> list[Part[Holder]] | None:
+        """Removes all deliveries up to a tag, or all (0); None if the tag is unknown (406).
+
+        `most`: of very many only the first so many; `has_through` says whether there are more.
+        """
         if tag > self.last_tag:
             return None
         parts: list[Part[Holder]] = []
         spans = self._spans
-        while self._head < len(spans):
+        while self._head < len(spans) and most:
             span = spans[self._head]
             size = len(span.positions)
             stop = size if tag == 0 else min(size, tag + 1 - span.first)
             if stop <= 0:
                 break
             start = 0
-            while start < stop:
-                count = span.stretch(start, stop)
+            while start < stop and most:
+                row = span.stretch(start, stop)
+                count = min(row, most)
                 if count:
-                    positions = span.positions[start : start + count]
-                    parts.append(Part(span.holder, span.fragment, positions))
+                    parts.append(span.part(start, count))
                     span.left -= count
                     self._count -= count
-                start += count + 1
+                    most -= count
+                start += count
+                if count == row:
+                    start += 1
             if span.left:
-                span.drop(stop)
+                span.drop(min(start, stop))
                 break
             self._forget(self._head)
         self._sweep()
         return parts if parts or tag == 0 else None
 
-    def resolve(self, tag: int, multiple: bool) -> list[Delivery[Holder]] | None:
-        """Removes what the acknowledgement names; None if the tag is unknown (406)."""
-        if multiple:
-            parts = self.settle_through(tag)
-            return None if parts is None else _deliveries(parts)
-        found, unknown = self.settle(tag, tag)
-        return _deliveries(found) if unknown is None else None
-
-    def named(self, tag: int, multiple: bool) -> list[int]:
-        """The tags that an acknowledgement names, in order; none if it is unknown."""
-        if not multiple:
-            index = self._find(tag)
-            if index < 0:
-                return []
-            span = self._spans[index]
-            start = tag - span.first
-            return [tag] if span.stretch(start, start + 1) else []
-        if tag > self.last_tag:
-            return []
-        return [known for known, _ in self._items() if tag == 0 or known <= tag]
+    def has_through(self, tag: int) -> bool:
+        """Whether there is any delivery with this tag or a lower one."""
+        return self._head < len(self._spans) and self._spans[self._head].first <= tag
 
     def _find(self, tag: int) -> int:
         """The span that a tag is in; -1 if there is none."""
@@ -239,7 +238,7 @@ class UnackedWindow(Generic[Holder]):
     def _take(self, index: int, start: int, count: int) -> Part[Holder]:
         """Some deliveries of a span, none of which is settled, leave."""
         span = self._spans[index]
-        part = Part(span.holder, span.fragment, span.positions[start : start + count])
+        part = span.part(start, count)
         self._count -= count
         if count < span.left:
             span.settle(start, count)
@@ -271,46 +270,32 @@ class UnackedWindow(Generic[Holder]):
 
     # --- all of it ---------------------------------------------------------------------------
 
-    def restore(self, deliveries: Iterable[tuple[int, Delivery[Holder]]]) -> None:
-        """Deliveries that were resolved wait for an acknowledgement again, under their tags."""
-        merged = dict(self._items())
-        merged.update(deliveries)
-        self._clear()
-        for tag, (holder, fragment, position) in sorted(merged.items(), key=_tag_of):
-            self._append(tag, holder, fragment, range(position, position + 1))
+    @property
+    def spans(self) -> int:
+        """How many spans there are: what `restore` looks at."""
+        return len(self._spans) - self._head
 
-    def take_all(self) -> list[Part[Holder]]:
-        """Everything, in tag order; the window is empty afterwards (close, recover)."""
-        parts = self.settle_through(0) or []
+    def restore(self, parts: Iterable[Part[Holder]]) -> None:
+        """Deliveries that were settled wait for an acknowledgement again, under their tags."""
+        merged = self.parts()
+        merged += parts
+        merged.sort(key=_first_tag_of)
         self._clear()
-        return parts
+        for holder, fragment, positions, first in merged:
+            self._append(first, holder, fragment, positions)
+
+    def parts(self) -> list[Part[Holder]]:
+        """All of them, in tag order."""
+        return [part for span in self._spans[self._head :] if span.left for part in span.parts()]
 
     def _clear(self) -> None:
         self._spans = []
         self._count = self._head = self._empty = 0
-
-    def deliveries(self) -> list[Delivery[Holder]]:
-        """All of them, in tag order."""
-        return [delivery for _, delivery in self._items()]
-
-    def _items(self) -> Iterator[tuple[int, Delivery[Holder]]]:
-        for span in self._spans[self._head :]:
-            if span.left:
-                for tag, position in span.items():
-                    yield tag, Delivery(span.holder, span.fragment, position)
 
 
 def _first_of(span: _Span[Holder]) -> int:
     return span.first
 
 
-def _tag_of(entry: tuple[int, Delivery[Holder]]) -> int:
-    return entry[0]
-
-
-def _deliveries(parts: list[Part[Holder]]) -> list[Delivery[Holder]]:
-    return [
-        Delivery(part.holder, part.fragment, position)
-        for part in parts
-        for position in part.positions
-    ]
+def _first_tag_of(part: Part[Holder]) -> int:
+    return part.first

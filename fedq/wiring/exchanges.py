@@ -7,7 +7,7 @@ count as two.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from fedq.core.ids import NodeId, QueueKey
 from fedq.wiring.headers import HeaderIndex, HeaderPattern
@@ -47,8 +47,11 @@ class Table(Protocol):
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
         """Removes a binding that is there."""
 
-    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
-        """Adds the destinations of a publish to `found`; it may have several routing keys."""
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
+        """Adds the destinations of a publish to `found`; it may have several routing keys.
+
+        Returns what that cost, in units of work (`fedq.core.work`), beyond the look at one key.
+        """
 
     def destinations(self) -> Iterator[Destination]:
         """All destinations; one with several bindings may come several times."""
@@ -74,11 +77,14 @@ class DirectTable:
         if not counts:
             del self._by_key[key]
 
-    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
+        looked = 0
         for key in keys:
             counts = self._by_key.get(key)
             if counts is not None:
                 found.update(counts)
+                looked += len(counts)
+        return len(keys) - 1 + looked // _COPIED_PER_UNIT
 
     def destinations(self) -> Iterator[Destination]:
         for counts in self._by_key.values():
@@ -101,8 +107,9 @@ class FanoutTable:
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
         _discount(self._counts, destination)
 
-    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
         found.update(self._counts)
+        return len(self._counts) // _COPIED_PER_UNIT
 
     def destinations(self) -> Iterator[Destination]:
         yield from self._counts
@@ -154,10 +161,22 @@ class TopicTable:
             self.others -= not isinstance(destination, QueueKey)
             self._free.append(number)
 
-    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+    @property
+    def walked(self) -> int:
+        """What all matches so far have cost, in units of work."""
+        return self._trie.walked // _WALKED_PER_UNIT
+
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
+        before, looked, numbers = self._trie.walked, 0, dict[int, None]()
         for key in keys:
-            for number in self._trie.match(_bytes_of(key)):
-                found[self._names[number]] = 1
+            matched = self._trie.match(_bytes_of(key))
+            numbers.update(dict.fromkeys(matched))
+            looked += len(matched)
+            if len(numbers) == len(self._numbers):
+                break
+        found.update(dict.fromkeys(self.named(tuple(numbers)), 1))
+        walked = (self._trie.walked - before) // _WALKED_PER_UNIT
+        return len(keys) - 1 + walked + looked // _COPIED_PER_UNIT
 
     def named(self, numbers: tuple[int, ...]) -> list[Destination]:
         """The destinations that these numbers stand for."""
@@ -185,17 +204,22 @@ class HeadersTable:
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
         self._patterns.remove((destination, key, arguments_text(arguments)))
 
-    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
         if not self._patterns:
-            return
-        table = properties().get("headers", {})
+            return 0
+        table, before = properties().get("headers", {}), self._patterns.looked
         for destination, _, _ in self._patterns.match(table):
             found[destination] = 1
+        return len(table) + self._patterns.looked - before
 
     def destinations(self) -> Iterator[Destination]:
         for destination, _, _ in self._patterns:
             yield destination
 
+
+#: How many destinations are copied, or branches of a trie looked at, in a unit of work.
+_COPIED_PER_UNIT: Final = 16
+_WALKED_PER_UNIT: Final = 32
 
 #: The types whose tables need no arguments; `fedq.wiring.exchange_types` knows them all.
 TABLES: Mapping[str, Callable[[], Table]] = {

@@ -101,16 +101,22 @@ class HashTable:
 
     # --- publishes ---
 
-    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> None:
+    def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
         """Adds one destination; none only if nothing is bound."""
-        buckets = self._buckets if self._buckets is not None else self._build()
+        cost = len(keys) - 1
+        buckets = self._buckets
+        if buckets is None:
+            buckets = self._build()
+            cost += len(buckets) + len(self._private)
         if not buckets:
-            return
+            return cost
         value = self._value(keys, properties)
         destination = self._chosen.get(value)
         if destination is None:
             destination = self._draw(buckets, value)
+            cost += len(buckets) + len(self._private)
         found[destination] = 1
+        return cost
 
     def _draw(self, buckets: list[_Bucket], value: str) -> Destination:
         drawn = _seed(value)

@@ -77,10 +77,12 @@ def _same(wanted: object, given: object) -> bool:
 class HeaderIndex(Generic[Name]):
     """Patterns by name."""
 
-    __slots__ = ("_added", "_hooked", "_patterns")
+    __slots__ = ("_added", "_hooked", "_patterns", "looked")
 
     def __init__(self) -> None:
         self._added = 0
+        #: How many patterns were looked at so far, by all matches.
+        self.looked = 0
         #: By name: the pattern, when it came, and what it hangs on.
         self._patterns: dict[Name, tuple[HeaderPattern, int, list[Hook]]] = {}
         self._hooked: dict[Hook, dict[Name, None]] = {}
@@ -109,7 +111,11 @@ class HeaderIndex(Generic[Name]):
         hooked, patterns = self._hooked, self._patterns
         found: dict[Name, int] = {}
         for hook in _hooks_of(headers):
-            for name in hooked.get(hook, ()):
+            hanging = hooked.get(hook)
+            if hanging is None:
+                continue
+            self.looked += len(hanging)
+            for name in hanging:
                 if name not in found:
                     pattern, number, _ = patterns[name]
                     if pattern.matches(headers):

@@ -77,7 +77,7 @@ class Router:
 
     __slots__ = (
         "_alternates", "_bound", "_cache", "_cache_bytes", "_cache_bytes_max", "_delaying",
-        "_everything", "_internal", "_me", "_named", "_stand_ins", "_tables", "_topics",
+        "_everything", "_internal", "_me", "_named", "_stand_ins", "_tables", "_topics", "walked",
     )  # fmt: skip
 
     def __init__(self, me: NodeId, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
@@ -99,6 +99,8 @@ class Router:
         #: By virtual host, then by route; and what all of it takes.
         self._cache: dict[str, dict[bytes, Route]] = {}
         self._cache_bytes = 0
+        #: What answers have cost that nobody has charged yet, in units of work (`core.work`).
+        self.walked = 0
         #: Topic exchanges by virtual host and the part of a route that names them, as met.
         self._topics: dict[tuple[str, bytes], _Topics] = {}
 
@@ -244,6 +246,7 @@ class Router:
         topics = self._topics.get((vhost, route[: 1 + route[0]]))
         if topics is not None:
             known = topics.route(route[2 + route[0] :])
+            self.walked += topics.take_walked()
             if known is not None:
                 return self._keep(vhost, route, known)
         exchange, key = split_route(route)
@@ -275,6 +278,7 @@ class Router:
         if exchange:
             return self._walk(source, keys, properties)[0] if source in self._tables else None
         found: Found = {}
+        self.walked += len(keys)
         for key in keys:
             found.update(self._by_name(QueueKey(vhost, key)))
         return _sorted_out(found)
@@ -323,7 +327,7 @@ class Router:
             may_keep = may_keep and table.by_key_alone
             delayed = delayed or exchange in self._delaying
             matched: Found = {}
-            table.match(keys, properties, matched)
+            self.walked += 1 + table.match(keys, properties, matched)
             following = [each.key for each in matched if isinstance(each, ToExchange)]
             if not matched and exchange in self._alternates:
                 following = [self._alternates[exchange]]
@@ -390,7 +394,7 @@ class _Topics:
     """
 
     __slots__ = ("_delays", "_everything", "_has_alternate", "_known", "_match", "_table",
-                 "_weight")  # fmt: skip
+                 "_walked", "_weight")  # fmt: skip
 
     def __init__(
         self, table: TopicTable, everything: tuple[NodeId, ...], delays: bool, has_alternate: bool
@@ -402,12 +406,18 @@ class _Topics:
         self._has_alternate = has_alternate
         self._known: dict[tuple[int, ...], Route] = {}
         self._weight = 0
+        self._walked = table.walked
 
     def route(self, key: bytes) -> Route | None:
         """The answer for a routing key; None if other exchanges have a say in it."""
         numbers = self._match(key)
         known = self._known.get(numbers)
         return known if known is not None else self._find(numbers)
+
+    def take_walked(self) -> int:
+        """What the matches since the last question have cost, in units of work."""
+        before, self._walked = self._walked, self._table.walked
+        return self._walked - before
 
     def _find(self, numbers: tuple[int, ...]) -> Route | None:
         table = self._table

@@ -67,9 +67,11 @@ class _Branch:
 class TopicTrie:
     """Patterns and targets; a target added n times under a pattern leaves when removed n times."""
 
-    __slots__ = ("_root", "_uses")
+    __slots__ = ("_root", "_uses", "walked")
 
     def __init__(self) -> None:
+        #: How many branches were looked at so far, by all matches.
+        self.walked = 0
         self._root = _Branch()
         #: Of how many patterns each target is one.
         self._uses: dict[int, int] = {}
@@ -122,6 +124,7 @@ class TopicTrie:
         active = [root]
         for word in _split(key):
             following: list[_Branch] = []
+            self.walked += len(staying) + len(active)
             for branch in staying + active:
                 if branch.words is not None and word in branch.words:
                     child = branch.words[word]

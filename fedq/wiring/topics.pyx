@@ -95,6 +95,8 @@ cdef class TopicTrie:
     cdef list _free_branches, _free_words, _words
     #: Targets with their counts, where there is more than one target once.
     cdef dict _several
+    #: How many branches were looked at so far, by all matches.
+    cdef readonly uint64_t walked
 
     def __cinit__(self):
         self._free_branches, self._free_words = [], []
@@ -329,6 +331,7 @@ cdef class TopicTrie:
             word = self._word(at, dot - at)
             at = dot + 1
             self._followers, staying_count = 0, self._stayers
+            self.walked += staying_count + active_count
             for index in range(staying_count):
                 self._enter_children(self._staying[index], word, last)
             for index in range(active_count):

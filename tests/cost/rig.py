@@ -127,6 +127,12 @@ class Rig:
         host = self.hosts[NodeId(node)]
         host.inbox.append((host.node.on_bytes, connection, data))
 
+    def hang_up(self, connection: ConnectionId, node: str = "n1") -> None:
+        """The client's socket closes without a word, in a node's next turn."""
+        self.kept.pop(connection, None)
+        host = self.hosts[NodeId(node)]
+        host.inbox.append((host.node.on_disconnected, connection))
+
     def heard(self, connection: ConnectionId) -> bytes:
         """What was written to a kept connection since the last call."""
         data = bytes(self.kept[connection])

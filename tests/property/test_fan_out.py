@@ -33,7 +33,7 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.amqp.values import FieldTable
-from fedq.core.limits import delivery_bytes_per_turn_max, fan_out_per_turn_max
+from fedq.core.limits import delivery_bytes_per_turn_max, work_per_turn
 from fedq.node.fan_out import FanOut
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Cluster, Said
@@ -127,11 +127,11 @@ class Side:
     """One of the two nodes, with its clients."""
 
     def __init__(self, room: int | None) -> None:
-        """`room`: for fan-out in one turn; None: nothing goes the short way."""
+        """`room`: the budget of a turn; None: nothing goes the short way."""
         self.cluster = Cluster()
         node = self.cluster.node("n1")
         if room is not None:
-            node.clients.fan_out_max = room
+            node.state.work.per_turn = room
         else:
             node.outlets.fan_out = node.relays.fan_out = FanOut(node.state, run_bytes_max=0)
         self.clients = [self.cluster.client(channels=CHANNELS) for _ in range(CLIENTS)]
@@ -228,7 +228,7 @@ def compare(script: Iterable[Step], room: int) -> None:
 
 @given(st.lists(steps, max_size=12))
 def test_nobody_hears_which_way_a_message_went(script: list[Step]) -> None:
-    compare(script, fan_out_per_turn_max)
+    compare(script, work_per_turn)
 
 
 @given(st.lists(steps, max_size=12), st.sampled_from([1, 3, 10]))
@@ -246,7 +246,7 @@ def words_of(step: Step) -> list[Step]:
 
 def test_the_short_way_is_taken() -> None:
     """Otherwise the comparison would compare nothing."""
-    side = Side(fan_out_per_turn_max)
+    side = Side(work_per_turn)
     node = side.cluster.node("n1")
     before = [private.fragment.last for private in node.state.private.values()]
     side.step(0, 2, [Publish(FAN, "", PROPERTIES[0], 5, 3, False)])

@@ -1,15 +1,37 @@
 """A channel's two windows against plain lists: unacknowledged deliveries, unconfirmed publishes."""
 
+from typing import NamedTuple
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.sessions.confirms import ConfirmGroup, ConfirmWindow
-from fedq.sessions.unacked import Delivery, UnackedWindow
+from fedq.sessions.unacked import Part, UnackedWindow
 
 HOLDERS = ["printer", "mailer", None]
 QUEUES = [QueueKey("/", name) for name in ("orders", "bills", "letters")]
+
+
+class Delivery(NamedTuple):
+    """One message that is with a consumer."""
+
+    holder: str | None
+    fragment: FragmentId
+    position: int
+
+
+Parts = list[Part[str | None]]
+
+
+def tagged(parts: Parts) -> list[tuple[int, Delivery]]:
+    """The deliveries of the parts, with their tags."""
+    return [
+        (tag, Delivery(part.holder, part.fragment, position))
+        for part in parts
+        for tag, position in enumerate(part.positions, part.first)
+    ]
 
 
 class UnackedMachine(RuleBasedStateMachine):
@@ -18,7 +40,7 @@ class UnackedMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.window: UnackedWindow[str | None] = UnackedWindow()
-        self.out: list[tuple[int, Delivery[str | None]]] = []
+        self.out: list[tuple[int, Delivery]] = []
         self.last_tag = 0
 
     @rule(
@@ -43,9 +65,9 @@ class UnackedMachine(RuleBasedStateMachine):
     def settle_one(self, data: st.DataObject) -> None:
         """Any tag: out, settled, not given yet, or 0; all but the first are unknown."""
         tag = data.draw(st.integers(0, self.last_tag + 2))
-        found = self.window.resolve(tag, False)
-        wanted = [delivery for known, delivery in self.out if known == tag]
-        assert found == (wanted or None)
+        parts, unknown = self.window.settle(tag, tag)
+        assert tagged(parts) == [each for each in self.out if each[0] == tag]
+        assert unknown == (None if parts else tag)
         self.out = [each for each in self.out if each[0] != tag]
 
     @rule(data=st.data(), count=st.sampled_from([2, 3, 50]))
@@ -57,25 +79,23 @@ class UnackedMachine(RuleBasedStateMachine):
         wanted = []
         tag = first
         while tag in known and tag < first + count:
-            wanted.append(known[tag])
+            wanted.append((tag, known[tag]))
             tag += 1
         assert unknown == (tag if tag < first + count else None)
-        found = [Delivery(p.holder, p.fragment, each) for p in parts for each in p.positions]
-        assert found == wanted
+        assert tagged(parts) == wanted
         self.out = [each for each in self.out if not first <= each[0] < tag]
 
-    @rule(data=st.data())
-    def roll_back(self, data: st.DataObject) -> None:
-        """What a transaction resolved is there again, under its tags."""
+    @rule(data=st.data(), many=st.booleans())
+    def roll_back(self, data: st.DataObject, many: bool) -> None:
+        """What a transaction settled is there again, under its tags."""
         tags = data.draw(st.lists(st.sampled_from([0, *dict(self.out)]), unique=True, max_size=5))
-        resolved: list[tuple[int, Delivery[str | None]]] = []
+        settled: Parts = []
         for tag in tags:
-            assert self.window.named(tag, False) == ([tag] if tag else [])
-            resolved += [(tag, delivery) for delivery in self.window.resolve(tag, False) or []]
-        assert len(self.window) == len(self.out) - len(resolved)
-        self.window.restore(resolved)
-        tag = data.draw(st.integers(0, self.last_tag))
-        assert self.window.named(tag, True) == [t for t, _ in self.out if not tag or t <= tag]
+            settled += self.window.settle(tag, tag)[0]
+        if many:
+            settled += self.window.settle_through(data.draw(st.integers(0, self.last_tag))) or []
+        assert len(self.window) == len(self.out) - len(tagged(settled))
+        self.window.restore(settled)
 
     @precondition(lambda self: len(self.out) > 1_000)
     @rule(data=st.data())
@@ -83,37 +103,31 @@ class UnackedMachine(RuleBasedStateMachine):
         """Many settled out of turn, while the oldest stays: the window must not grow with them."""
         keep = data.draw(st.integers(1, 3))
         for tag, delivery in reversed(self.out[keep:]):
-            assert self.window.resolve(tag, False) == [delivery]
+            assert tagged(self.window.settle(tag, tag)[0]) == [(tag, delivery)]
         self.out = self.out[:keep]
         assert len(self.window._spans) <= 2 * keep + 32
 
-    @rule(data=st.data())
-    def settle_many(self, data: st.DataObject) -> None:
-        """All up to a tag; 0 means all. Naming nothing is an error, but for 0."""
+    @rule(data=st.data(), most=st.sampled_from([1, 2, 7, 1_100, 1 << 62]))
+    def settle_many(self, data: st.DataObject, most: int) -> None:
+        """All up to a tag; 0 means all. Naming nothing is an error, but for 0.
+
+        However many are taken at a time, together they are the same.
+        """
         tag = data.draw(st.integers(0, self.last_tag + 2))
-        found = self.window.resolve(tag, True)
-        wanted = [delivery for known, delivery in self.out if tag == 0 or known <= tag]
+        found = self.window.settle_through(tag, most)
+        wanted = [each for each in self.out if tag == 0 or each[0] <= tag]
         if tag > self.last_tag or (tag and not wanted):
             assert found is None
             return
-        assert found == wanted
-        self.out = [each for each in self.out if tag and each[0] > tag]
-
-    @rule()
-    def recover(self) -> None:
-        found = [
-            Delivery(part.holder, part.fragment, position)
-            for part in self.window.take_all()
-            for position in part.positions
-        ]
-        assert found == [delivery for _, delivery in self.out]
-        self.out = []
+        assert found is not None
+        assert tagged(found) == wanted[:most]
+        self.out = self.out[len(wanted[:most]) :]
+        assert self.window.has_through(tag or self.last_tag) == (len(wanted) > most)
 
     @invariant()
     def agree(self) -> None:
-        deliveries = [delivery for _, delivery in self.out]
-        assert len(self.window) == len(deliveries)
-        assert self.window.deliveries() == deliveries
+        assert len(self.window) == len(self.out)
+        assert tagged(self.window.parts()) == self.out
         assert self.window.last_tag == self.last_tag
 
 

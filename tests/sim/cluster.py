@@ -63,6 +63,7 @@ class Cluster:
                 replace_backup_ms=self.plan.replace_backup_ms,
                 fragment_threshold=self.plan.fragment_threshold,
                 segment_bytes_max=self.plan.segment_bytes,
+                work_per_turn=self.plan.work_per_turn,
             ),
             recovered,
         )

@@ -6,6 +6,7 @@ absent from most runs, and the dice that decide come first.
 
 from dataclasses import dataclass, replace
 
+from fedq.core import limits
 from fedq.core.seeds import Rng, derive
 from tests.sim.clients import ConsumerPlan, GetterPlan, PublisherPlan
 from tests.sim.disk import DiskOptions
@@ -62,6 +63,8 @@ class Plan:
     fragment_threshold: int
     replace_backup_ms: int
     segment_bytes: int
+    #: What a turn of a node may do: in some runs so little that jobs are cut wherever they can be.
+    work_per_turn: int
     net: NetOptions
     disk: DiskOptions
     raft: RaftOptions
@@ -81,7 +84,7 @@ class Plan:
         return "\n".join(
             (
                 f"nodes {self.nodes}, zones {self.zones}, safety {self.safety_us // MS} ms, "
-                f"fragment threshold {self.fragment_threshold}",
+                f"fragment threshold {self.fragment_threshold}, work per turn {self.work_per_turn}",
                 f"{self.faults}", f"{self.net}", f"{self.disk}", f"{self.raft}",
                 *map(str, self.queues), *map(str, self.exchanges), *map(str, self.publishers),
                 *map(str, self.consumers), *map(str, self.getters), *map(str, self.subscribers),
@@ -129,6 +132,7 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
         safety_us=safety_us,
         fragment_threshold=generator.choice((5, 20, 1_000, 1_000)),
         replace_backup_ms=generator.choice((500, 2_000, 5_000)),
+        work_per_turn=derive(seed, "work").choice((1, 5, 30, 200, *[limits.work_per_turn] * 4)),
         segment_bytes=generator.choice((2_000, 20_000, 64 * 1024 * 1024)),
         net=_draw_net(generator, lite),
         disk=_draw_disk(generator, faults, lite),

@@ -14,41 +14,46 @@ def window(count: int) -> UnackedWindow[str]:
 
 
 def positions(window: UnackedWindow[str]) -> list[int]:
-    return [delivery.position for delivery in window.deliveries()]
+    return [position for part in window.parts() for position in part.positions]
+
+
+def is_known(window: UnackedWindow[str], tag: int) -> bool:
+    """Whether the tag was out; it is settled now."""
+    return window.settle(tag, tag)[1] is None
 
 
 def test_tags_go_on_over_deliveries_that_need_no_acknowledgement() -> None:
     made = window(2)
     assert made.skip(3) == 3
     assert made.add("consumer", ONE, [13]) == 6
-    assert made.resolve(4, False) is None
-    assert len(made.resolve(6, True) or []) == 3
+    assert not is_known(made, 4)
+    assert len(made.settle_through(6) or []) == 2
 
 
 def test_a_tag_is_known_once() -> None:
     made = window(2)
-    assert made.resolve(1, False) is not None
-    assert made.resolve(1, False) is None
-    assert made.resolve(1, True) is None
+    assert is_known(made, 1)
+    assert not is_known(made, 1)
+    assert made.settle_through(1) is None
 
 
 def test_tag_zero_with_multiple_means_all_and_alone_means_nothing() -> None:
     made = window(3)
-    assert made.resolve(0, False) is None
-    assert len(made.resolve(0, True) or []) == 3
-    assert made.resolve(0, True) == [], "nothing is out: that is no error"
+    assert not is_known(made, 0)
+    assert len(made.settle_through(0) or []) == 1
+    assert made.settle_through(0) == [], "nothing is out: that is no error"
 
 
 def test_a_tag_that_was_never_given_is_unknown() -> None:
     made = window(3)
-    assert made.resolve(4, True) is None
+    assert made.settle_through(4) is None
     assert positions(made) == [11, 12, 13]
 
 
 def test_one_old_delivery_does_not_keep_the_memory_of_the_rest() -> None:
     made = window(5_000)
     for tag in range(2, 5_001):
-        made.resolve(tag, False)
+        made.settle(tag, tag)
     assert positions(made) == [11]
     assert len(made._spans) < 32, "what is left behind is swept"
     assert len(made._spans[0].positions) <= SPAN_MAX

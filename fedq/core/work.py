@@ -1,0 +1,69 @@
+"""How much a node may still do in a turn, in units of about a microsecond of compiled code.
+
+Inputs: the beginning of each turn; what was done, as its doer knows it. Output: whether something
+may still begin. What cannot be cut may overdraw; then nothing else begins (docs/adr/0033).
+
+Within a turn each client has a share, so that one that asks for much leaves room for the others.
+"""
+
+
+class Work:
+    """The budget of a turn."""
+
+    __slots__ = ("_before", "_floor", "left", "per_turn", "turn")
+
+    def __init__(self, per_turn: int) -> None:
+        """`per_turn`: what a turn may do."""
+        self.per_turn = per_turn
+        #: What this turn may still do; negative when it is overdrawn.
+        self.left = per_turn
+        #: Counts the turns.
+        self.turn = 0
+        #: What the share at hand must leave, and what was left when it began.
+        self._floor = 0
+        self._before = per_turn
+
+    @property
+    def share(self) -> int:
+        """What one client may do in a turn."""
+        return max(1, self.per_turn // 2)
+
+    @property
+    def done(self) -> int:
+        """What was done since the share at hand began."""
+        return self._before - self.left
+
+    @property
+    def room(self) -> int:
+        """What may still be done of the share at hand, or of the turn."""
+        return self.left - self._floor
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing else may begin."""
+        return self.left <= self._floor
+
+    def begin_turn(self) -> None:
+        """A turn begins, with all of its budget."""
+        self.turn += 1
+        self.left = self.per_turn
+        self._floor = 0
+
+    def spend(self, amount: int) -> None:
+        """So much was done, or is begun and will be."""
+        self.left -= amount
+
+    def begin_share(self, used: int) -> None:
+        """What follows is one client's, who has used so much of its share in this turn."""
+        self._before = self.left
+        self._floor = max(0, self.left - max(0, self.share - used))
+
+    def begin_slice(self) -> None:
+        """What follows is a piece of a long job: an eighth of a turn, even of an overdrawn one."""
+        self._before = self.left
+        self._floor = self.left - max(1, self.per_turn // 8)
+
+    def end_share(self) -> int:
+        """Back to the turn; returns what was done since the share, or the slice, began."""
+        self._floor = 0
+        return self._before - self.left

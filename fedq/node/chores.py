@@ -1,0 +1,63 @@
+"""Long jobs that are done piece by piece, in the rest that commands leave of each turn's work.
+
+Inputs: chores, each with whose it is. Within a turn each owner's next chore does a slice, then it
+is another owner's turn; those of one owner are done one after the other (docs/adr/0033).
+
+A chore leaves what it works on in a state that everybody else can live with whenever it stops.
+"""
+
+from collections import deque
+from typing import Protocol
+
+from fedq.core.work import Work
+
+
+class Chore(Protocol):
+    """A job that can stop anywhere between two steps."""
+
+    def go_on(self) -> bool:
+        """Does at least one step, and more until the budget is spent; true when it is done."""
+
+
+class Chores:
+    """All that is under way; see the module's docstring."""
+
+    __slots__ = ("_waiting", "_work")
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        #: By owner, in turn. (An owner is only told apart from others.)
+        self._waiting: dict[object, deque[Chore]] = {}
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something waits for the next turn."""
+        return bool(self._waiting)
+
+    def begin(self, owner: object, chore: Chore) -> bool:
+        """Does the chore at once as far as the budget goes; the rest later, behind its owner's.
+
+        True if it is done.
+        """
+        waiting = self._waiting.get(owner)
+        if waiting is None and not self._work.is_spent and chore.go_on():
+            return True
+        self._waiting.setdefault(owner, deque()).append(chore)
+        return False
+
+    def work_off(self) -> None:
+        """At the end of a turn's commands: one slice at least, others as long as work is left."""
+        work = self._work
+        is_first = True
+        while self._waiting and (is_first or work.left > 0):
+            is_first = False
+            owner = next(iter(self._waiting))
+            waiting = self._waiting.pop(owner)
+            work.begin_slice()
+            if waiting[0].go_on():
+                waiting.popleft()
+            work.end_share()
+            if waiting:
+                # A chore may have begun another one of its owner.
+                waiting.extend(self._waiting.pop(owner, ()))
+                self._waiting[owner] = waiting

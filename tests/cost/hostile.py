@@ -1,0 +1,184 @@
+"""What a client can send to keep a node busy, and how long the longest turn of it is.
+
+Each script is built once (queues, bindings, consumers, messages), without being counted; then its
+attack is handed in as one read, or as the end of a connection, and every turn until the node is at
+rest is counted: in instructions of the interpreter, which are the same on every machine. The node
+has a small budget of work (`WORK_PER_TURN`); so a walk over everything shows with thousands of
+things instead of hundreds of thousands.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, final
+
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicQos,
+    ChannelFlow,
+    QueueDeclare,
+    TxSelect,
+    encode_method,
+)
+from fedq.core.ids import ConnectionId
+from tests.cost.meters import Instructions
+from tests.cost.rig import Rig
+from tests.unit.amqp.wire import publish
+
+#: The budget of a turn, in units of work, and the instructions that a unit may come to.
+WORK_PER_TURN: Final = 2_000
+INSTRUCTIONS_PER_UNIT: Final = 150
+QUEUE: Final = "orders"
+
+
+@final
+class Turns:
+    """Counts the instructions of each turn, and keeps those of the longest."""
+
+    def __init__(self) -> None:
+        self._now = Instructions()
+        self.longest: dict[str, int] = {}
+        self.turns = 0
+
+    def run(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Calls one of the node's methods; `begin_turn` begins the next turn."""
+        if function.__name__ == "begin_turn":
+            self.end()
+            self.turns += 1
+        self._now.run(function, *arguments)
+
+    def end(self) -> None:
+        """The turn at hand is over."""
+        counts = self._now.by_function()
+        if sum(counts.values()) > sum(self.longest.values()):
+            self.longest = counts
+        self._now = Instructions()
+
+
+class Scene(NamedTuple):
+    """Nodes that are ready for an attack, and what it is."""
+
+    rig: Rig
+    attack: Callable[[], None]
+
+
+class Script(NamedTuple):
+    """A hostile script; `uncut`: what its largest step may come to that cannot be cut, in units."""
+
+    name: str
+    build: Callable[[], Scene]
+    uncut: int = 0
+
+    @property
+    def instructions_max(self) -> int:
+        """What its longest turn may come to."""
+        return (WORK_PER_TURN + WORK_PER_TURN // 8 + self.uncut) * INSTRUCTIONS_PER_UNIT
+
+
+def count(script: Script) -> Turns:
+    """Runs a script, counted."""
+    scene = script.build()
+    turns = scene.rig.meter = Turns()
+    scene.attack()
+    scene.rig.settle()
+    turns.end()
+    return turns
+
+
+# --- scenes --------------------------------------------------------------------------------------
+
+
+def _rig() -> Rig:
+    return Rig(work_per_turn=WORK_PER_TURN)
+
+
+def _filled(rig: Rig, messages: int, *declarations: QueueDeclare) -> ConnectionId:
+    """A publisher that has filled the queue."""
+    publisher = rig.client(*(declarations or (QueueDeclare(QUEUE),)))
+    for start in range(0, messages, 500):
+        body = publish(1, "", QUEUE, b"x")
+        rig.say(publisher, body * min(500, messages - start))
+    return publisher
+
+
+def _holding(rig: Rig, messages: int, *methods: TxSelect) -> ConnectionId:
+    """A consumer without a limit that holds so many messages."""
+    _filled(rig, messages)
+    return rig.client(*methods, BasicConsume(QUEUE, "c"))
+
+
+def _consumers(rig: Rig, count: int, *, channels: int = 1, priority: int = 0) -> ConnectionId:
+    """A client with so many consumers of the queue on each channel, the last with a priority."""
+    client = rig.client(QueueDeclare(QUEUE), channels=channels)
+    for channel in range(1, channels + 1):
+        for number in range(count):
+            rank = priority if number == count - 1 else 0
+            consume = BasicConsume(QUEUE, f"{channel}.{number}", arguments={"x-priority": rank})
+            rig.put(client, encode_method(channel, consume))
+        rig.settle()
+    return client
+
+
+def _say(rig: Rig, client: ConnectionId, data: bytes) -> Scene:
+    return Scene(rig, lambda: rig.put(client, data))
+
+
+def _leave(rig: Rig, client: ConnectionId) -> Scene:
+    return Scene(rig, lambda: rig.hang_up(client))
+
+
+def _acks_in_a_transaction() -> Scene:
+    rig = _rig()
+    client = _holding(rig, 10_000, TxSelect())
+    tags = range(1, 401)
+    return _say(rig, client, b"".join(encode_method(1, BasicAck(tag, True)) for tag in tags))
+
+
+def _consumers_of_ranks_leave() -> Scene:
+    rig = _rig()
+    return _leave(rig, _consumers(rig, 2_000, channels=2, priority=1))
+
+
+def _consumers_leave() -> Scene:
+    rig = _rig()
+    return _leave(rig, _consumers(rig, 4_000))
+
+
+def _prefetch_again_and_again() -> Scene:
+    rig = _rig()
+    client = _consumers(rig, 2_000)
+    limits = range(1, 301)
+    frames = [encode_method(1, BasicQos(0, limit, True)) for limit in limits]
+    return _say(rig, client, b"".join(frames))
+
+
+def _flow_again_and_again() -> Scene:
+    rig = _rig()
+    client = _consumers(rig, 2_000)
+    return _say(rig, client, b"".join(encode_method(1, ChannelFlow(n % 2 > 0)) for n in range(200)))
+
+
+def _acks_of_a_shared_allowance() -> Scene:
+    rig = _rig()
+    client = _consumers(rig, 1_000, channels=2)
+    for channel in (1, 2):
+        rig.say(client, encode_method(channel, BasicQos(0, 1, True)))
+    _filled(rig, 300)
+    pair = b"".join(encode_method(channel, BasicAck(0, True)) for channel in (1, 2))
+    return _say(rig, client, pair * 300)
+
+
+def _a_consumer_is_lost() -> Scene:
+    rig = _rig()
+    return _leave(rig, _holding(rig, 20_000))
+
+
+SCRIPTS: Final = (
+    Script("acks in a transaction", _acks_in_a_transaction),
+    Script("consumers of ranks leave", _consumers_of_ranks_leave),
+    Script("consumers leave", _consumers_leave),
+    Script("global prefetch again and again", _prefetch_again_and_again),
+    Script("channel.flow again and again", _flow_again_and_again),
+    # Reading 600 frames, each for another channel than the last one, is not charged.
+    Script("acks of a shared allowance", _acks_of_a_shared_allowance, 2_000),
+    Script("a consumer is lost", _a_consumer_is_lost),
+)
