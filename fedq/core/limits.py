@@ -38,6 +38,15 @@ turn_bytes_max: Final = MIB
 # --- descriptors -----------------------------------------------------------------------------
 #: Kept back for files that have to be opened when clients and strangers hold all others.
 spare_descriptors: Final = 8
+#: Connections at a time on the peers' port and on the admin port, whoever makes them, and how long
+#: one may take to prove who it is.
+peer_connections_max: Final = 128
+admin_connections_max: Final = 64
+rpc_handshake_ms: Final = 3_000
+#: What is not for clients: those connections, this node's own to its peers, files.
+reserved_descriptors: Final = 256
+#: Calls of people and tools are small; peers' frames are not.
+admin_request_bytes_max: Final = MIB
 
 # --- the journal -----------------------------------------------------------------------------
 segment_bytes_max: Final = 64 * MIB
@@ -139,4 +148,5 @@ assert read_bytes_per_turn_max <= turn_bytes_max
 assert body_bytes_max < record_bytes_max
 assert transaction_bytes_max < record_bytes_max // 2
 assert 2 * (map_bytes_max + map_reserve_bytes + requests_remembered_bytes_max) < snapshot_bytes_max
+assert peer_connections_max + admin_connections_max + spare_descriptors < reserved_descriptors - 48
 assert copy_chunk_bytes_max < peer_frame_bytes_max <= peer_window_bytes_max

@@ -30,6 +30,7 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation
 from fedq.journal.recovery import Recovered, recover
 from fedq.journal.segments import Chunk
+from fedq.shell.descriptors import SPARES
 from fedq.shell.group_commit import GroupCommit, sync_file
 
 #: What may wait for the writer thread. A disk that far behind is as good as lost.
@@ -225,7 +226,7 @@ class JournalFiles:
             self._fd = None
         self._segment = segment
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._fd = os.open(self._path(segment), flags, 0o600)
+        self._fd = SPARES.open_file(self._path(segment), flags)
         os.fsync(self._directory_fd)
 
     def _fail(self, reason: str) -> None:

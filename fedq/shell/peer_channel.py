@@ -11,6 +11,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
+from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.shell import certificates
 from fedq.shell.node_config import CertificateFiles
@@ -54,13 +55,29 @@ CHANNEL_OPTIONS: Options = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
-SERVER_OPTIONS: Options = [
-    *_SIZES,
+_SERVER: Options = [
     *_KEEPALIVE,
+    # A stranger's connection has so long to become a peer's; those beyond the number are closed.
+    ("grpc.server_handshake_timeout_ms", limits.rpc_handshake_ms),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
     # Otherwise a second process could take the same port unnoticed.
     ("grpc.so_reuseport", 0),
+]
+
+PEER_SERVER_OPTIONS: Options = [
+    *_SIZES,
+    *_SERVER,
+    ("grpc.max_allowed_incoming_connections", limits.peer_connections_max),
+]
+
+ADMIN_SERVER_OPTIONS: Options = [
+    *_SERVER,
+    ("grpc.max_receive_message_length", limits.admin_request_bytes_max),
+    ("grpc.max_send_message_length", frame_bytes_max),
+    ("grpc.max_allowed_incoming_connections", limits.admin_connections_max),
+    # Who asks nothing makes room for who does.
+    ("grpc.max_connection_idle_ms", 60_000),
 ]
 
 

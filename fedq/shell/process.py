@@ -10,16 +10,23 @@ looks counts as living as long as the process: it is still freed when nobody ref
 but never looked through again. Then no look concerns more than 60,000 objects.
 """
 
+import asyncio
 import gc
+import logging
 import resource
 from typing import Final
 
-#: Descriptors kept for files, peers and the admin port.
-_RESERVED: Final = 256
+from fedq.core.limits import reserved_descriptors
+from fedq.shell.descriptors import SPARES
+
 _CLIENTS_MIN: Final = 16
+#: How often spare descriptors are looked at.
+_SPARES_S: Final = 1.0
 #: New objects until the young ones are looked through, and how often that happens until those that
 #: survived are looked through once more; then they are frozen.
 _COLLECTOR_THRESHOLDS: Final = (20_000, 1, 10)
+
+logger = logging.getLogger(__name__)
 
 
 def clients_max() -> int:
@@ -28,7 +35,32 @@ def clients_max() -> int:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return max(soft - _RESERVED, _CLIENTS_MIN)
+    return max(soft - reserved_descriptors, _CLIENTS_MIN)
+
+
+class SpareKeeper:
+    """Keeps descriptors back for files, and takes back those that were used, until `stop`."""
+
+    __slots__ = ("_are_there", "_loop", "_next")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._are_there = True
+        self._next: asyncio.Handle = loop.call_soon(self._look)
+
+    def stop(self) -> None:
+        """Looks no more; what is kept stays kept."""
+        self._next.cancel()
+
+    def _look(self) -> None:
+        are_there = SPARES.refill()
+        if self._are_there and not are_there:
+            logger.warning(
+                "no descriptors are left to keep for files: raise the limit of open files of this "
+                "process (ulimit -n, LimitNOFILE) or of the system"
+            )
+        self._are_there = are_there
+        self._next = self._loop.call_later(_SPARES_S, self._look)
 
 
 def settle_collector() -> None:

@@ -31,7 +31,7 @@ from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
 from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
 from fedq.shell.peer_server import PeerServer, PeerSink
-from fedq.shell.process import clients_max
+from fedq.shell.process import SpareKeeper, clients_max
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.services import GrpcServers, Service
@@ -86,6 +86,7 @@ class NodeRunner:
         self._failure: str | None = None
         self._identity_file: IdentityFile | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._spares: SpareKeeper | None = None
         #: Set once clients can connect.
         self.started = asyncio.Event()
 
@@ -109,6 +110,7 @@ class NodeRunner:
         """
         assert self._parts is None, "a runner runs once"
         self._check_certificates()
+        self._spares = SpareKeeper(asyncio.get_running_loop())
         journal = None
         try:
             self._bind_clients()
@@ -401,6 +403,8 @@ class NodeRunner:
         await parts.grpc.stop()
 
     def _close_sockets(self) -> None:
+        if self._spares is not None:
+            self._spares.stop()
         for _, sockets, _ in self._bound:
             while sockets:
                 sockets.pop().close()

@@ -17,7 +17,12 @@ from grpc_reflection.v1alpha import reflection
 
 from fedq.shell import listeners
 from fedq.shell.node_config import Listener, NodeConfig, is_loopback, join_address
-from fedq.shell.peer_channel import SERVER_OPTIONS, server_credentials
+from fedq.shell.peer_channel import (
+    ADMIN_SERVER_OPTIONS,
+    PEER_SERVER_OPTIONS,
+    Options,
+    server_credentials,
+)
 
 #: Calls at a time on one server; two streams of each peer are among them.
 _CALLS_MAX: Final = 256
@@ -65,7 +70,7 @@ class GrpcServers:
         listener = self._config.peer_listener
         if listener is None:
             return
-        self._peer = _server()
+        self._peer = _server(PEER_SERVER_OPTIONS)
         service.add_to(self._peer)
         for further in self._services.values():
             further.add_to(self._peer)
@@ -79,7 +84,7 @@ class GrpcServers:
         listener = self._config.admin
         if listener is None:
             return
-        self._admin = _server()
+        self._admin = _server(ADMIN_SERVER_OPTIONS)
         for further in self._services.values():
             further.add_to(self._admin)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._admin)
@@ -122,5 +127,5 @@ def _peer_key(config: NodeConfig) -> str:
     return f"peers.{config.node}" if config.peer is None else "peer"
 
 
-def _server() -> grpc.aio.Server:
-    return grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=_CALLS_MAX)
+def _server(options: Options) -> grpc.aio.Server:
+    return grpc.aio.server(options=options, maximum_concurrent_rpcs=_CALLS_MAX)

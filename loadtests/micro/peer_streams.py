@@ -19,7 +19,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from fedq.shell.peer_channel import CHANNEL_OPTIONS, SERVER_OPTIONS
+from fedq.shell.peer_channel import CHANNEL_OPTIONS, PEER_SERVER_OPTIONS
 
 RATE: Final = 1_000
 SECONDS: Final = 2.0
@@ -54,7 +54,7 @@ async def answer(frames: int) -> None:
         say((time.process_time() - before_s) / frames * 1e6)
         ended.set()
 
-    server = grpc.aio.server(options=SERVER_OPTIONS)
+    server = grpc.aio.server(options=PEER_SERVER_OPTIONS)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "Link": grpc.stream_stream_rpc_method_handler(link)
     }

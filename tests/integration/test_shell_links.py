@@ -75,7 +75,7 @@ class End:
 
     async def accept(self, port: int, peers: tuple[NodeId, ...] = (N1, N2)) -> None:
         sink = PeerSink(self.node, feed, self.raft.receive)
-        server = grpc.aio.server(options=peer_channel.SERVER_OPTIONS)
+        server = grpc.aio.server(options=peer_channel.PEER_SERVER_OPTIONS)
         PeerServer(self.name, peers, sink, is_secure=self.files is not None).add_to(server)
         place = f"{HOST}:{port}"
         if self.files is None:
@@ -222,7 +222,7 @@ def test_a_peer_that_does_not_read_gets_a_new_link(monkeypatch: pytest.MonkeyPat
     async def scenario() -> None:
         one = End(N1, None)
         (port,) = free_ports(1)
-        server = grpc.aio.server(options=peer_channel.SERVER_OPTIONS)
+        server = grpc.aio.server(options=peer_channel.PEER_SERVER_OPTIONS)
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             "Link": grpc.stream_stream_rpc_method_handler(deaf)
         }
