@@ -42,7 +42,8 @@ def _of_the_node(node: NodeOverview) -> Iterable[str]:
 
 def _of_members(node: NodeOverview, members: Sequence[pb.Member]) -> Iterable[str]:
     down = [m.node for m in members if m.state == pb.MEMBER_STATE_DOWN]
-    absent = [m.node for m in members if m.state == pb.MEMBER_STATE_ABSENT]
+    # The one that answers is up, whatever its copy of the map says yet.
+    absent = [m.node for m in members if m.state == pb.MEMBER_STATE_ABSENT and m.node != node.node]
     up = [m for m in members if m.state == pb.MEMBER_STATE_UP]
     silent = [m.node for m in up if not m.HasField("figures")]
     fenced = [

@@ -7,6 +7,7 @@ reached, 2 when it calls the question wrong, 1 when it refused.
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import grpc
@@ -48,7 +49,7 @@ class Asker:
 def asking(endpoint: Endpoint) -> Iterator[Asker]:
     """Connects for the time of the block."""
     credentials = endpoint.credentials()
-    _probe(endpoint)
+    endpoint = _reached(endpoint)
     if credentials is None:
         channel = grpc.insecure_channel(endpoint.address, _OPTIONS)
     else:
@@ -57,15 +58,21 @@ def asking(endpoint: Endpoint) -> Iterator[Asker]:
         yield Asker(endpoint, channel)
 
 
-def _probe(endpoint: Endpoint) -> None:
-    """Finds out with the system's own words why an address cannot be reached, before gRPC."""
-    try:
-        socket.create_connection(endpoint.host_and_port, endpoint.timeout_s).close()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise CommandError(
-            f"no node reached at {endpoint.address} ({reason}); {_HINT}", UNREACHABLE
-        ) from error
+def _reached(endpoint: Endpoint) -> Endpoint:
+    """The endpoint with the first address where somebody listens.
+
+    Finds out with the system's own words why one cannot be reached, before gRPC.
+    """
+    failures: list[str] = []
+    for address in (endpoint.address, *endpoint.others):
+        one = replace(endpoint, address=address)
+        try:
+            socket.create_connection(one.host_and_port, one.timeout_s).close()
+        except OSError as error:
+            failures.append(f"{address} ({error.strerror or error})")
+        else:
+            return one
+    raise CommandError(f"no node reached at {', '.join(failures)}; {_HINT}", UNREACHABLE)
 
 
 def _explained(endpoint: Endpoint, error: grpc.RpcError) -> CommandError:

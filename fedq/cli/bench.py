@@ -49,6 +49,8 @@ from fedq.cli.screen import print_json
 
 #: Descriptors that a process needs besides its connections.
 _DESCRIPTORS_SPARE = 64
+#: Less processor time of a broker than this says nothing about what its messages cost.
+_CPU_SECONDS_MIN = 0.5
 
 
 @reporting
@@ -142,7 +144,8 @@ def _show(result: Result, is_json: bool) -> None:
     """Writes the result; raises the `CommandError` of a bad one."""
     if is_json:
         print_json(result.as_json())
-    else:
+    elif result.error is None or result.published or result.delivered:
+        # What never began has no figures: a table of zeros would look like some.
         show_result(result)
     sys.stdout.flush()
     if result.left_behind is not None:
@@ -153,6 +156,14 @@ def _show(result: Result, is_json: bool) -> None:
             "broker, may be what was measured; give it a core of its own, or more --processes",
             err=True,
         )
+    for broker in result.brokers:
+        if result.error is None and broker.cpu_seconds < _CPU_SECONDS_MIN:
+            typer.echo(
+                f"fedq: the broker {broker.pid} got {broker.cpu_seconds:.2f} s of processor time: "
+                "too little for figures per CPU-second; give more --seconds, or a machine with "
+                "less other work",
+                err=True,
+            )
     if result.error is not None:
         raise CommandError(result.error, FAILED)
     if not result.is_sound:

@@ -1,12 +1,13 @@
 """`fedq cluster`: the cluster at a glance, its members, and who is connected."""
 
-from typing import Annotated
+import time
+from typing import Annotated, Final
 
 import typer
 
 from fedq.cli.asking import asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
-from fedq.cli.failure import reporting
+from fedq.cli.failure import UNREACHABLE, UNWELL, USAGE, CommandError, reporting
 from fedq.cli.forms import Form, connection_form, member_form, status_form
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import Cell, console, duration, print_json, size, table, word
@@ -15,15 +16,71 @@ from fedq.shell.pb import admin_pb2 as pb
 app = typer.Typer(no_args_is_help=True, help="Show the cluster, its members and its clients.")
 
 
+#: How often `--wait` asks.
+_ASK_AGAIN_S: Final = 0.5
+
+
 @app.command("status")
 @reporting
 @asking_a_node
-def show_status(endpoint: Endpoint, json: JsonOption = False) -> None:
-    """Show the members, the leader, and what is wrong, if anything is."""
+def show_status(
+    endpoint: Endpoint,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0.0,
+            help="Wait so long for all to be well, also for the node to answer.",
+            show_default=False,
+        ),
+    ] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option(
+            "--watch",
+            metavar="SECONDS",
+            min=0.1,
+            help="Show it again every so many seconds, until Ctrl-C.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the members, the leader, and what is wrong: exit code 4 if anything is."""
+    if wait is not None and watch is not None:
+        raise CommandError("--wait and --watch exclude each other; give one of them", USAGE)
+    while watch is not None:
+        _show_status(_ask_status(endpoint), json)
+        time.sleep(watch)
+    form = _ask_status(endpoint) if wait is None else _wait_until_well(endpoint, wait)
+    _show_status(form, json)
+    if form["problems"]:
+        raise typer.Exit(UNWELL)
+
+
+def _ask_status(endpoint: Endpoint) -> Form:
     with asking(endpoint) as asker:
-        reply = asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest())
-    form = status_form(reply)
-    if json:
+        return status_form(asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest()))
+
+
+def _wait_until_well(endpoint: Endpoint, seconds: float) -> Form:
+    """The first status without a problem, or the last one when the time is over."""
+    until = time.monotonic() + seconds
+    while True:
+        is_over = time.monotonic() >= until
+        try:
+            form = _ask_status(endpoint)
+            if is_over or not form["problems"]:
+                return form
+        except CommandError as error:
+            if is_over or error.exit_code != UNREACHABLE:
+                raise
+        time.sleep(min(_ASK_AGAIN_S, max(0.0, until - time.monotonic())))
+
+
+def _show_status(form: Form, is_json: bool) -> None:
+    if is_json:
         print_json(form)
         return
     screen = console()

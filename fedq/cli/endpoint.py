@@ -41,6 +41,8 @@ class Endpoint:
     address: str
     timeout_s: float
     tls: TlsFiles | None = None
+    #: Whom to ask instead if nobody is reached there, in order.
+    others: tuple[str, ...] = ()
 
     @property
     def host_and_port(self) -> tuple[str, int]:
@@ -78,12 +80,13 @@ def choose(
         tls = TlsFiles(ca)
     if cert is not None and tls is not None:
         tls = TlsFiles(tls.authority, cert, key)
-    address = node or address
+    addresses = [each.strip() for each in (node or address).split(",")]
     try:
-        split_address(address)
+        for each in addresses:
+            split_address(each)
     except ValueError as error:
         raise CommandError(f"--node: {error}", USAGE) from error
-    return Endpoint(address, timeout, tls)
+    return Endpoint(addresses[0], timeout, tls, tuple(addresses[1:]))
 
 
 def asking_a_node(command: Callable[..., None]) -> Callable[..., None]:

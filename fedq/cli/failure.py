@@ -4,6 +4,7 @@
     1  it was tried and failed
     2  the command line or the configuration is wrong
     3  the node could not be reached, or did not answer in time
+    4  the node answered, and says that something is wrong
 
 Anything else that escapes from a command is a bug of fedq and shows its traceback.
 """
@@ -17,6 +18,7 @@ import typer
 FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
+UNWELL: Final = 4
 
 P = ParamSpec("P")
 

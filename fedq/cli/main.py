@@ -5,20 +5,21 @@ Each command is in a file of its name beside this one. Exit codes: `fedq.cli.fai
 
 import platform
 import sys
+from typing import Annotated
 
 import typer
 
 from fedq import __version__
-from fedq.cli import bench, certs, cluster, node, permission, queue, up, user, vhost
+from fedq.cli import bench, certs, cluster, config, node, permission, queue, up, user, vhost
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
 from fedq.shell.twins import survey
 
 app = typer.Typer(
     name="fedq",
-    help="An AMQP 0-9-1 broker federation: equal nodes, shared queues, nothing confirmed is lost.",
     no_args_is_help=True,
-    add_completion=False,
+    # Commands below take it over.
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -31,6 +32,29 @@ app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(permission.app, name="permission")
 app.add_typer(certs.app, name="certs")
+app.add_typer(config.app, name="config")
+
+
+def _show_version_and_exit(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"fedq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version; `fedq version` tells more.",
+            callback=_show_version_and_exit,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """An AMQP 0-9-1 broker federation: equal nodes, shared queues, nothing confirmed is lost."""
+    del version  # Its callback has done it.
 
 
 @app.command("version")

@@ -3,26 +3,15 @@
 Exit codes: 0 stopped cleanly, 1 it could not go on, 2 its configuration is wrong.
 """
 
-import logging
-import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedq.cli.config import described
 from fedq.cli.endpoint import load_configuration
 from fedq.cli.failure import USAGE, CommandError, reporting
-from fedq.shell.node_config import NodeConfig
-
-
-class LogLevel(StrEnum):
-    """How much a node writes to stderr."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+from fedq.cli.log import LogFormat, LogLevel, set_up_log
 
 
 @reporting
@@ -40,6 +29,12 @@ def run_node(
     log_level: Annotated[
         LogLevel, typer.Option(help="What to write to stderr.", case_sensitive=False)
     ] = LogLevel.INFO,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="How to write it.", case_sensitive=False)
+    ] = LogFormat.TEXT,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the configuration is right.")
+    ] = False,
     stop_with_stdin: Annotated[
         bool,
         typer.Option(
@@ -54,21 +49,11 @@ def run_node(
             "Python runs with -O, which switches safety checks off; leave it out", USAGE
         )
     settings = load_configuration(config)
-    set_up_log(settings, log_level)
+    if check:
+        typer.echo(described(settings))
+        return
+    set_up_log(settings.node, log_level, log_format)
     # The broker itself is read only when one is started: the other commands answer sooner.
     from fedq.cli.node_process import run
 
     raise typer.Exit(run(settings, stop_with_stdin))
-
-
-def set_up_log(config: NodeConfig, level: LogLevel) -> None:
-    """One line on stderr for each event: time, level, node, what happened."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        logging.Formatter(
-            f"%(asctime)s.%(msecs)03d %(levelname)-7s {config.node} %(message)s",
-            "%Y-%m-%d %H:%M:%S",
-        )
-    )
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("fedq").setLevel(level.value.upper())

@@ -31,7 +31,7 @@ from fedq.shell.twins import survey
 from fedq.wiring.operations import Operation
 
 _READ_BYTES: Final = 4_096
-_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(config: NodeConfig, stop_with_stdin: bool) -> int:
@@ -45,6 +45,10 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, runner.request_stop)
+    # A terminal that goes away takes its node with it; what rotates logs does not mean to.
+    is_in_terminal = sys.stdin is not None and sys.stdin.isatty()
+    on_hang_up = runner.request_stop if is_in_terminal else _ignore_hang_up
+    loop.add_signal_handler(signal.SIGHUP, on_hang_up)
     if stop_with_stdin:
         _watch_stdin(loop, runner)
     try:
@@ -57,6 +61,12 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     settle_collector()
     _tell_twins()
     return await runner.wait()
+
+
+def _ignore_hang_up() -> None:
+    logging.getLogger(__name__).info(
+        "SIGHUP changes nothing: the log goes to stderr; SIGTERM stops the node"
+    )
 
 
 def _tell_twins() -> None:

@@ -13,7 +13,8 @@ NodeOption = Annotated[
         "--node",
         metavar="HOST:PORT",
         envvar="FEDQ_NODE",
-        help=f"Admin address of the node to ask. Default: {DEFAULT_NODE}",
+        help="Admin address of the node to ask; of several, separated by commas, the first that "
+        f"answers. Default: {DEFAULT_NODE}",
         show_default=False,
     ),
 ]

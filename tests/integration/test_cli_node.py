@@ -1,5 +1,6 @@
 """`fedq node` as a process: its log, its exit codes, and the ways to stop it."""
 
+import json
 import re
 import signal
 import socket
@@ -63,7 +64,7 @@ def run_to_its_end(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_node_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     amqp, admin = free_ports(2)
     with node(configure(tmp_path, amqp, admin)) as process:
@@ -73,6 +74,21 @@ def test_a_signal_stops_the_node_cleanly(tmp_path: Path, number: signal.Signals)
     lines = (tmp_path / "node.log").read_text().splitlines()
     assert all(LOG_LINE.fullmatch(line) for line in lines), lines
     assert lines[-1].endswith("stopped")
+
+
+def test_what_rotates_logs_does_not_end_the_node(tmp_path: Path) -> None:
+    amqp, admin = free_ports(2)
+    with node(configure(tmp_path, amqp, admin), "--log-format", "json") as process:
+        process.send_signal(signal.SIGHUP)
+        log = tmp_path / "node.log"
+        until("the log says so", lambda: "SIGHUP changes nothing" in log.read_text(), END_S)
+        connect(Address(LOOPBACK, amqp)).close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_S) == 0
+    for line in log.read_text().splitlines():
+        event = json.loads(line)
+        assert (event["node"], event["level"]) in {("alone", "info"), ("alone", "warning")}
+        assert event["message"]
 
 
 def test_the_node_ends_with_its_stdin_only_when_told_to(tmp_path: Path) -> None:

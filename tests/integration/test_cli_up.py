@@ -110,8 +110,10 @@ def fedq_json(*arguments: str, node: str) -> Any:
     """What a command says with --json."""
     done = subprocess.run(
         [sys.executable, "-m", "fedq", *arguments, "--json", "--node", node],
-        env=environment(), capture_output=True, text=True, check=True, timeout=20,
+        env=environment(), capture_output=True, text=True, check=False, timeout=20,
     )  # fmt: skip
+    # 4: the answer says that something is wrong.
+    assert done.returncode in (0, 4), done.stderr
     return json.loads(done.stdout)
 
 

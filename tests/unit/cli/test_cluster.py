@@ -38,7 +38,7 @@ def test_status_names_what_is_wrong() -> None:
     with served(cluster) as servers:
         set_member(cluster, "n3", state=MemberState.DOWN)
         done = fedq("cluster", "status", "--node", servers.address("n1"))
-    assert done.exit_code == 0
+    assert done.exit_code == 4
     assert done.rows("NODE")[1:3] == [
         ["n2", "fenced", "looking", "127.0.0.1:5672"],
         ["n3", "down", "127.0.0.1:5672"],
@@ -66,6 +66,46 @@ def test_a_cluster_without_a_leader_has_null_for_one() -> None:
         at = servers.address("n1")
         assert fedq("cluster", "status", "--json", "--node", at).value["leader"] is None
         assert "leader none" in fedq("cluster", "status", "--node", at).out
+
+
+def test_waiting_for_a_well_cluster_ends_when_it_is_or_the_time_is_over() -> None:
+    cluster = a_cluster()
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        assert fedq("cluster", "status", "--wait", "30", "--node", at).exit_code == 0
+        set_member(cluster, "n3", state=MemberState.DOWN)
+        done = fedq("cluster", "status", "--wait", "0", "--node", at)
+    assert done.exit_code == 4
+    assert "n3 is down" in done.out
+
+
+def test_waiting_ends_when_nobody_answers() -> None:
+    done = fedq("cluster", "status", "--wait", "0", "--node", "127.0.0.1:1")
+    assert done.exit_code == 3
+
+
+def test_of_several_addresses_the_first_that_answers_is_asked() -> None:
+    with served(a_cluster()) as servers:
+        several = f"127.0.0.1:1, {servers.address('n2')},{servers.address('n1')}"
+        assert fedq("cluster", "status", FEDQ_NODE=several).out.startswith("asked n2:")
+        assert fedq("cluster", "status", "--node", several).out.startswith("asked n2:")
+    nobody = fedq("cluster", "status", "--node", "127.0.0.1:1,127.0.0.1:2")
+    assert nobody.exit_code == 3
+    assert "127.0.0.1:1 (" in nobody.sentence
+    assert "127.0.0.1:2 (" in nobody.sentence
+
+
+def test_wait_and_watch_exclude_each_other() -> None:
+    done = fedq("cluster", "status", "--wait", "1", "--watch", "1")
+    assert (done.exit_code, done.out) == (2, "")
+
+
+def test_the_node_that_answers_is_not_said_to_have_never_come_up() -> None:
+    cluster = a_cluster()
+    with served(cluster) as servers:
+        set_member(cluster, "n1", state=MemberState.ABSENT)
+        done = fedq("cluster", "status", "--node", servers.address("n1"))
+    assert "never come up" not in done.out
 
 
 def test_members_shows_unknown_figures_as_question_marks() -> None:

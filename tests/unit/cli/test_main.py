@@ -24,6 +24,14 @@ def test_version_tells_which_hot_modules_are_compiled() -> None:
     assert "fedq.amqp.settlements" in [*told["compiled"], *told["not_compiled"]]
 
 
+def test_short_options_that_everybody_tries() -> None:
+    assert fedq("--version").out == f"fedq {__version__}\n"
+    for command in (["-h"], ["cluster", "-h"], ["cluster", "status", "-h"]):
+        done = fedq(*command)
+        assert done.exit_code == 0
+        assert "Usage:" in done.out
+
+
 def test_without_a_command_the_help_is_shown() -> None:
     done = fedq()
     assert done.exit_code == 2
