@@ -61,6 +61,23 @@ def within(ranges: Iterable[Range], held: Mapping[int, object]) -> list[int]:
     return found
 
 
+def without(ranges: Iterable[Range], positions: Iterable[int]) -> list[Range]:
+    """What of ascending ranges is left without these positions, which ascend, too."""
+    left: list[Range] = []
+    rest = iter(positions)
+    position = next(rest, None)
+    for first, last in ranges:
+        at = first
+        while position is not None and position <= last:
+            if position > at:
+                left.append((at, position - 1))
+            at = max(at, position + 1)
+            position = next(rest, None)
+        if at <= last:
+            left.append((at, last))
+    return left
+
+
 def count(ranges: Sequence[Range]) -> int:
     """How many positions the ranges hold."""
     return sum(last - first + 1 for first, last in ranges)

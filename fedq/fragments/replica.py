@@ -97,7 +97,7 @@ class Replica:
         """
         journal = sync = False
         top = 0
-        for record in outlines(records):
+        for record in outlines(records, self.fragment_id):
             whole = isinstance(record, Group)
             for single in record.records if isinstance(record, Group) else (record,):
                 persistent, last = self._apply(single)

@@ -98,12 +98,17 @@ class Outline(NamedTuple):
         return bytes(map(self.data.__getitem__, starts))
 
 
-def outlines(data: bytes) -> list[Record | Outline]:
-    """Every record of the data, enqueues as outlines; raises `CorruptRecord` if there is damage."""
+def outlines(data: bytes, fragment: FragmentId) -> list[Record | Outline]:
+    """Every record of the data, which are a fragment's, enqueues as outlines.
+
+    Raises `CorruptRecord` if there is damage, or a record of another fragment.
+    """
     found: list[Record | Outline] = []
     offset, end = 0, len(data)
     while offset < end:
         opened = _open(data, offset, end)
+        if opened.fragment != fragment:
+            raise ForeignRecord(offset, f"it is of fragment {opened.fragment}")
         if opened.kind == KIND_ENQUEUE:
             found.append(_checked(_outline, data, offset, opened))
         else:

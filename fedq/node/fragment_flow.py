@@ -37,7 +37,7 @@ from fedq.core.peer_messages import (
     Settle,
     Watch,
 )
-from fedq.core.ranges import from_ranges
+from fedq.core.ranges import within
 from fedq.fragments.enforcement import visible_count
 from fedq.fragments.outbox import Owed
 from fedq.fragments.pace import WINDOW_MS
@@ -117,7 +117,9 @@ class FragmentFlow:
         """What a node's consumers still hold from an earlier reign or session."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            primary.fragment.attach(sender, from_ranges(message.held))
+            # Only those that are here: a range may span any number of others.
+            held = within(message.held, primary.fragment.messages)
+            primary.fragment.attach(sender, held)
             primary.takers.attach(sender, message.consumers, message.exclusive, message.ticket)
             self._touch(primary)
 

@@ -41,7 +41,7 @@ from fedq.node.proposals import Proposals, Result
 from fedq.node.registrations import Registrations
 from fedq.node.state import NodeState, PrivateQueue
 from fedq.node.tables import arguments_text, refuse_arguments
-from fedq.proxy.calls import Finish, Totals
+from fedq.proxy.calls import COUNT_MAX, Finish, Totals
 from fedq.wiring import declarations
 from fedq.wiring.exchange_arguments import refuse_binding
 from fedq.wiring.names import node_of, server_name
@@ -251,7 +251,8 @@ class QueueRequests:
     ) -> None:
         channel.last_queue = key.name
         if not request.no_wait:
-            self.answers.reply(channel, QueueDeclareOk(key.name, totals.ready, totals.consumers))
+            consumers = min(totals.consumers, COUNT_MAX)
+            self.answers.reply(channel, QueueDeclareOk(key.name, totals.ready, consumers))
 
     def _ask(self, channel: Channel, key: QueueKey, verb: int, finish: Finish) -> None:
         """Asks every fragment; the channel waits for the answer."""

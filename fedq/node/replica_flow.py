@@ -11,7 +11,7 @@ from fedq.core.peer_messages import (
     Replicate,
     ReplicaWanted,
 )
-from fedq.journal.decoding import CorruptRecord
+from fedq.journal.decoding import CorruptRecord, outlines
 from fedq.journal.records import encode_keep, encode_note
 from fedq.node.state import Backup, NodeState
 
@@ -43,7 +43,14 @@ class ReplicaFlow:
     def on_copy_start(self, sender: NodeId, message: CopyStart) -> None:
         """The copy begins: what the primary does not have is forgotten, on disk too."""
         backup = self._current(message.fragment, sender)
-        if backup is None or not backup.replication.on_start(message):
+        if backup is None:
+            return
+        try:
+            outlines(message.origins, message.fragment)
+        except CorruptRecord as error:
+            self._doubt(backup, f"a bad record of origins: {error}")
+            return
+        if not backup.replication.on_start(message):
             return
         backup.replica.start_copy(message.dropped, message.origins)
         if backup.replica.durable:
@@ -54,9 +61,10 @@ class ReplicaFlow:
         """Old messages, newest first."""
         backup = self._current(message.fragment, sender)
         if backup is not None and backup.replication.on_chunk(message):
-            self._apply(backup, message.records)
-            if message.done:
+            if self._apply(backup, message.records) and message.done:
                 self._finish_copy(backup)
+        elif backup is not None and backup.replication.astray:
+            self._doubt(backup, f"chunk {message.number} of a copy out of its order")
 
     def _finish_copy(self, backup: Backup) -> None:
         """The copy is complete; notes that the primary does not know are void on disk, too."""
@@ -72,16 +80,24 @@ class ReplicaFlow:
         backup = self._current(message.fragment, sender)
         if backup is not None and backup.replication.on_records(message):
             self._apply(backup, message.records)
+        elif backup is not None and backup.replication.astray:
+            self._doubt(backup, f"records after {message.previous} out of their order")
 
-    def _apply(self, backup: Backup, records: bytes) -> None:
+    def _doubt(self, backup: Backup, why: str) -> None:
+        """Nothing of it counts: the copy is compared with the primary's once more."""
+        fragment = backup.replication.fragment_id
+        if fragment not in self.state.suspect_copies:
+            self.state.out.story.append(f"fragment {fragment}: {why}")
+            self.state.suspect_copies[fragment] = None
+
+    def _apply(self, backup: Backup, records: bytes) -> bool:
+        """Records of the primary; false if they are none, and nothing of them counts."""
         state, replication = self.state, backup.replication
         try:
             applied = backup.replica.apply(records)
         except CorruptRecord as error:
-            # Nothing of it counts: the copy is compared with the primary's once more.
-            state.out.story.append(f"fragment {replication.fragment_id}: bad records: {error}")
-            state.suspect_copies[replication.fragment_id] = None
-            return
+            self._doubt(backup, f"bad records: {error}")
+            return False
         chunk = 0
         if applied.journal:
             number = state.plan.append(
@@ -92,6 +108,7 @@ class ReplicaFlow:
         if chunk:
             self.await_sync(replication.fragment_id, chunk)
         state.dirty_backups[replication.fragment_id] = None
+        return True
 
     def await_sync(self, fragment: FragmentId, chunk: int) -> None:
         """The backup hears when a journal chunk is on disk."""

@@ -6,9 +6,12 @@ purging may be repeated without harm.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
+
+#: What the answers of AMQP can say.
+COUNT_MAX: Final = (1 << 32) - 1
 
 
 class Totals(NamedTuple):
@@ -53,7 +56,7 @@ class Calls:
         if question is None or fragment not in question.open:
             return
         del question.open[fragment]
-        question.ready += ready
+        question.ready = min(question.ready + ready, COUNT_MAX)
         question.consumers = max(question.consumers, consumers)
         if not question.open:
             del self._by_request[request]

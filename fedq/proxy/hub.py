@@ -27,7 +27,7 @@ Meanwhile it goes back to them; credit for those that are here is with them by t
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Generic, NamedTuple
+from typing import Final, Generic, NamedTuple
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import credit_window_max, delivery_batch_max
@@ -35,6 +35,8 @@ from fedq.proxy.turns import C, Turns, even_share, room
 
 #: Appetite per remote fragment from which on credit stands.
 PLENTIFUL = 50
+#: What a fragment sent here is counted so far; more never comes.
+_RECEIVED_MAX: Final = 1 << 62
 
 
 class Parked(NamedTuple):
@@ -65,7 +67,7 @@ class Source:
 
     def use(self, amount: int) -> None:
         """So much credit was used, or came back."""
-        self.received += amount
+        self.received = min(self.received + amount, _RECEIVED_MAX)
         # What was on its way when credit was voided may be more than was granted since.
         self.granted = max(0, self.granted - amount)
         if not self.granted:

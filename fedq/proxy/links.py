@@ -115,6 +115,11 @@ class Link:
         self._unacked: deque[tuple[int, PeerMessage, int]] = deque()
         self.bytes_unacked = 0
 
+    @property
+    def received(self) -> int:
+        """The number of the last message that was taken in this session."""
+        return self._received
+
     def set_session(self, mine_up: int, peer_up: int) -> bool:
         """The map's word on when both came up (0: is down). True when a new session begins."""
         session = (mine_up, peer_up) if mine_up and peer_up else NO_SESSION
@@ -224,6 +229,7 @@ class Link:
         if self.session == NO_SESSION or frame.session != self.session[::-1]:
             return []
         unacked = self._unacked
+        # It cannot have what was never in a frame.
         acknowledged = min(frame.acknowledged, self._framed)
         while unacked and unacked[0][0] <= acknowledged:
             self.bytes_unacked -= unacked.popleft()[2]

@@ -19,8 +19,8 @@ class BackupReplication:
     """What this node has of one fragment, in the reign of one primary."""
 
     __slots__ = (
-        "_pending", "_told", "copied", "copy", "fragment_id", "primary", "received", "reign",
-        "safe_copied", "safe_through", "state",
+        "_pending", "_told", "astray", "copied", "copy", "fragment_id", "primary", "received",
+        "reign", "safe_copied", "safe_through", "state",
     )  # fmt: skip
 
     def __init__(
@@ -41,6 +41,9 @@ class BackupReplication:
         self.safe_copied = 0
         self._pending: deque[tuple[int, int, int]] = deque()
         self._told = (base, 0)
+        #: The primary sent what does not follow on what it had sent: this copy has to be compared
+        #: with it again, and takes nothing more until then.
+        self.astray = False
 
     def on_start(self, message: CopyStart) -> bool:
         """The copy begins; false for a stale message."""
@@ -52,9 +55,11 @@ class BackupReplication:
 
     def on_chunk(self, message: CopyChunk) -> bool:
         """Whether the chunk's records are to be applied."""
-        if message.reign != self.reign or self.state != COPYING:
+        if message.reign != self.reign or self.state != COPYING or self.astray:
             return False
-        assert message.number == self.copied + 1, "a link delivers in order"
+        if message.number != self.copied + 1:
+            self.astray = True
+            return False
         self.copied = message.number
         if message.done:
             self.state = STREAMING
@@ -62,9 +67,11 @@ class BackupReplication:
 
     def on_records(self, message: Replicate) -> bool:
         """Whether the live records are to be applied."""
-        if message.reign != self.reign or self.state == OFFERED:
+        if message.reign != self.reign or self.state == OFFERED or self.astray:
             return False
-        assert message.previous == self.received, "a link delivers in order"
+        if message.previous != self.received:
+            self.astray = True
+            return False
         self.received = message.last
         return True
 

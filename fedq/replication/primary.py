@@ -36,7 +36,7 @@ from fedq.core.limits import (
     copy_chunks_in_flight_max,
 )
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
-from fedq.core.ranges import Range, from_ranges, to_ranges
+from fedq.core.ranges import Range, within, without
 from fedq.journal.records import NOTES_THAT_CHANGE, encode_copy, encode_with_notes
 
 WAITING, COPYING, STREAMING = 0, 1, 2
@@ -186,7 +186,8 @@ class PrimaryReplication:
         """A backup says what it holds: from here on it follows, and gets what it lacks."""
         if node not in self.backups:
             return
-        theirs = dict.fromkeys(from_ranges(held))
+        # Only those that are here are looked at: a range may span any number of others.
+        theirs = dict.fromkeys(within(held, messages))
         progress = Progress(COPYING, last, now_ms)
         changing = [notes.get(what, {}) for what in NOTES_THAT_CHANGE]
         progress.noted = {p: None for table in changing for p in table if p in theirs}
@@ -195,7 +196,7 @@ class PrimaryReplication:
             for position in messages
             if position not in theirs or position in progress.noted
         ]
-        dropped = to_ranges(position for position in theirs if position not in messages)
+        dropped = without(held, theirs)
         self.backups[node] = progress
         self.awaited.pop(node, None)
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)

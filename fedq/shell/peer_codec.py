@@ -7,21 +7,24 @@ fields is put and got. Most have the same name and shape on both sides; the few 
 (ranges, origins, interests) name a converter.
 
 Invariants: `decode_frame(encode_frame(frame)) == frame`; whatever the bytes are, decoding either
-gives a frame whose lists fit together or raises `MalformedFrameError`. Messages and journal records
-stay opaque here: their own decoders judge them.
+gives a frame whose fields are each within what the field may say, and fit together, or raises
+`MalformedFrameError`. Journal records stay opaque here: their own decoder judges them. What only
+the receiver can judge is a `PeerViolation` there.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from fedq.amqp.stored import fault_of
 from fedq.core import limits
-from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
 from fedq.shell.pb import peer_pb2 as pb
+from fedq.wiring.operation_fields import canonical_arguments
 
 #: Raised with every change that an older node would misunderstand.
 PROTOCOL_VERSION: Final = 3
@@ -44,27 +47,77 @@ class _Field(NamedTuple):
     get: Callable[[Any], Any]
 
 
+#: Positions and event numbers: so that those that follow on them fit into 64 bits, too.
+_EVENT_MAX: Final = (1 << 64) - (1 << 40)
+#: What is counted: publishes, tickets, requests.
+_NUMBER_MAX: Final = 1 << 60
+#: How many consumers, or messages, somebody has.
+_COUNT_MAX: Final = (1 << 32) - 1
+#: The priority of a consumer, either way.
+_LEVEL_MAX: Final = (1 << 31) - 1
+
+
 def _scalar(name: str) -> _Field:
+    """A flag, or bytes that others judge."""
     return _Field(
         name, lambda part, value: setattr(part, name, value), lambda part: getattr(part, name)
     )
 
 
+def _number(name: str, least: int, most: int) -> _Field:
+    def get(part: Any) -> int:
+        value: int = getattr(part, name)
+        if not least <= value <= most:
+            raise MalformedFrameError(f"{name}: {value} is not from {least} to {most}")
+        return value
+
+    return _Field(name, lambda part, value: setattr(part, name, value), get)
+
+
+def _event(name: str) -> _Field:
+    return _number(name, 0, _EVENT_MAX)
+
+
+def _counted(name: str) -> _Field:
+    return _number(name, 0, _NUMBER_MAX)
+
+
+def _ordinal(name: str) -> _Field:
+    return _number(name, 1, _NUMBER_MAX)
+
+
+def _count(name: str) -> _Field:
+    return _number(name, 0, _COUNT_MAX)
+
+
+def _level(name: str) -> _Field:
+    return _number(name, -_LEVEL_MAX, _LEVEL_MAX)
+
+
+def _fragment(name: str) -> _Field:
+    return _number(name, 1, _NUMBER_MAX)
+
+
 def _list(name: str) -> _Field:
-    return _Field(
-        name,
-        lambda part, value: getattr(part, name).extend(value),
-        lambda part: list(getattr(part, name)),
-    )
+    """Positions or numbers."""
+
+    def get(part: Any) -> list[int]:
+        numbers: list[int] = list(getattr(part, name))
+        if numbers and max(numbers) > _EVENT_MAX:
+            raise MalformedFrameError(f"{name}: a number is too high")
+        return numbers
+
+    return _Field(name, lambda part, value: getattr(part, name).extend(value), get)
 
 
 def _contents(name: str) -> _Field:
-    """A list of encoded messages; each must at least hold its own head."""
+    """A list of encoded messages."""
 
     def get(part: Any) -> list[bytes]:
         contents: list[bytes] = list(getattr(part, name))
-        if contents and min(map(len, contents)) < message_encoding.HEAD_SIZE:
-            raise MalformedFrameError("a message is shorter than its head")
+        fault = fault_of(contents)
+        if fault is not None:
+            raise MalformedFrameError(fault)
         return contents
 
     return _Field(name, lambda part, value: getattr(part, name).extend(value), get)
@@ -83,6 +136,10 @@ def _ranges(name: str) -> _Field:
         pairs = list(zip(ranges.first, ranges.last, strict=True))
         if any(first > last for first, last in pairs):
             raise MalformedFrameError(f"{name}: a range ends before it begins")
+        if any(one[1] >= other[0] for one, other in pairwise(pairs)):
+            raise MalformedFrameError(f"{name}: the ranges do not ascend")
+        if pairs and pairs[-1][1] > _EVENT_MAX:
+            raise MalformedFrameError(f"{name}: a position is too high")
         return pairs
 
     return _Field(name, put, get)
@@ -95,7 +152,10 @@ def _origin(name: str) -> _Field:
 
     def get(part: Any) -> Origin:
         target = getattr(part, name)
-        return Origin(NodeId(_node_name(target.node)), Incarnation(target.incarnation))
+        node = NodeId(_node_name(target.node))
+        if target.incarnation > _NUMBER_MAX:
+            raise MalformedFrameError(f"{name}: {target.incarnation} is no incarnation")
+        return Origin(node, Incarnation(target.incarnation))
 
     return _Field(name, put, get)
 
@@ -107,7 +167,7 @@ def _keys(name: str) -> _Field:
             target.add(vhost=vhost, name=queue)
 
     def get(part: Any) -> list[QueueKey]:
-        return [QueueKey(key.vhost, key.name) for key in getattr(part, name)]
+        return [_key(key) for key in getattr(part, name)]
 
     return _Field(name, put, get)
 
@@ -124,9 +184,9 @@ def _items(name: str) -> _Field:
     def get(part: Any) -> list[peer.InterestItem]:
         return [
             peer.InterestItem(
-                QueueKey(item.exchange.vhost, item.exchange.name),
-                item.routing_key.decode("utf-8", "surrogateescape"),
-                item.arguments,
+                _key(item.exchange),
+                _short(item.routing_key).decode("utf-8", "surrogateescape"),
+                _arguments(item.arguments),
             )
             for item in getattr(part, name)
         ]
@@ -134,9 +194,40 @@ def _items(name: str) -> _Field:
     return _Field(name, put, get)
 
 
+def _name(name: str) -> _Field:
+    return _Field(
+        name,
+        lambda part, value: setattr(part, name, value),
+        lambda part: _text(getattr(part, name)),
+    )
+
+
+def _key(key: Any) -> QueueKey:
+    return QueueKey(_text(key.vhost), _text(key.name))
+
+
+def _text(text: str) -> str:
+    _short(text.encode())
+    return text
+
+
+def _short(data: bytes) -> bytes:
+    if len(data) > limits.name_bytes_max:
+        raise MalformedFrameError(f"a name is longer than {limits.name_bytes_max} bytes")
+    return data
+
+
+def _arguments(text: str) -> str:
+    """The arguments of a binding: one table, as JSON."""
+    try:
+        return canonical_arguments(text)
+    except ValueError as error:
+        raise MalformedFrameError(f"arguments: {error}") from error
+
+
 def _node_name(name: str) -> str:
-    if not name or len(name) > limits.name_bytes_max:
-        raise MalformedFrameError("a node's name is empty or longer than 255 characters")
+    if not name or len(name.encode()) > limits.name_bytes_max:
+        raise MalformedFrameError("a node's name is empty or longer than 255 bytes")
     return name
 
 
@@ -150,28 +241,33 @@ class _Kind(NamedTuple):
     fields: tuple[_Field, ...]
 
 
-_CONVERTED: dict[str, Callable[[str], _Field]] = {
-    "messages": _contents,
-    "held": _ranges,
-    "dropped": _ranges,
-    "origin": _origin,
-    "added": _items,
-    "removed": _items,
-    "everything": _keys,
-    "selective": _keys,
-    "positions": _list,
-    "redelivered": _list,
-    "acknowledged": _list,
-    "requeued": _list,
-    "rejected": _list,
-    "unseen": _list,
-    "unmatched": _list,
-    "refused": _list,
+#: How each field is put and got, by its name; flags and bytes that others judge are not here.
+_FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
+    "fragment": _fragment, "reign": _counted, "version": _counted,
+    "base": _event, "previous": _event, "last": _event,
+    "first": _ordinal, "through": _event, "number": _counted, "copied": _counted,
+    "copy": _counted, "request": _counted, "ticket": _event, "verb": _count,
+    "consumers": _count, "amount": _counted, "ready": _count, "level": _level,
+    "vhost": _name, "origin": _origin, "messages": _contents,
+    "held": _ranges, "dropped": _ranges,
+    "added": _items, "removed": _items, "everything": _keys, "selective": _keys,
+    "positions": _list, "redelivered": _list, "acknowledged": _list, "requeued": _list,
+    "rejected": _list, "unseen": _list, "unmatched": _list, "refused": _list,
+}  # fmt: skip
+_SPECIAL: Final = {
+    # A ticket, where it answers a consumer's question.
+    (peer.Reply, "consumers"): _event("consumers"),
+    # Of deliveries, not an event.
+    (peer.Credit, "through"): _counted("through"),
 }
+_UNJUDGED: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "records", "origins"))
 
 
 def _kind(make: Any, slot: str) -> _Kind:
-    fields = tuple(_CONVERTED.get(name, _scalar)(name) for name in make._fields)
+    fields = tuple(
+        _scalar(name) if name in _UNJUDGED else _FIELDS[name](name) for name in make._fields
+    )
+    fields = tuple(_SPECIAL.get((make, each.name), each) for each in fields)
     wire = pb.PeerMessage.DESCRIPTOR.fields_by_name[slot].message_type
     assert wire is not None
     names = set(wire.fields_by_name)
@@ -292,6 +388,12 @@ def _decode_message(wire: pb.PeerMessage) -> peer.PeerMessage:
     match message:
         case peer.Deliver() | peer.Got() if len(message.positions) != len(message.messages):
             raise MalformedFrameError("a delivery whose positions and messages differ in number")
+        case peer.Got() if len(message.messages) > 1:
+            raise MalformedFrameError("more than one message for one basic.get")
+        case peer.PublishBatch() | peer.Relay() if not message.messages:
+            raise MalformedFrameError("publishes without a message")
+        case peer.Replicate() if message.last < message.previous:
+            raise MalformedFrameError("records that end before they begin")
     return message
 
 

@@ -1,82 +1,18 @@
 """The peer codec: every message kind survives the wire, and no bytes do harm."""
 
-from typing import get_args
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
-from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.shell import peer_codec
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peer_codec import PROTOCOL_VERSION, MalformedFrameError, decode_frame, encode_frame
+from tests.property.peer_strategies import EVENT_MAX, KINDS, any_message, messages_of
 
 U64 = st.integers(0, 2**64 - 1)
-NUMBERS = st.lists(U64, max_size=5)
-CONTENTS = st.builds(
-    message_encoding.encode,
-    st.integers(0, 1),
-    st.binary(max_size=20),
-    st.binary(max_size=20),
-    st.binary(max_size=50),
-)
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
-KEYS = st.builds(QueueKey, NAMES, NAMES)
-#: Routing keys as the wire gives them: any bytes, the undecodable ones as surrogates.
-ROUTING_KEYS = st.binary(max_size=20).map(lambda key: key.decode("utf-8", "surrogateescape"))
-RANGES = st.lists(st.tuples(U64, U64).map(lambda pair: (min(pair), max(pair))), max_size=5)
-FRAGMENTS = st.integers(-(2**63), 2**63 - 1).map(FragmentId)
-ITEMS = st.lists(st.builds(peer.InterestItem, KEYS, ROUTING_KEYS, st.just("") | NAMES), max_size=3)
-
-BY_FIELD: dict[str, st.SearchStrategy[object]] = {
-    "fragment": FRAGMENTS,
-    "origin": st.builds(Origin, NAMES.map(NodeId), U64.map(Incarnation)),
-    "messages": st.lists(CONTENTS, max_size=4),
-    "resent": st.booleans(),
-    "once": st.booleans(),
-    "exclusive": st.booleans(),
-    "whole": st.booleans(),
-    "done": st.booleans(),
-    "positions": NUMBERS,
-    "redelivered": NUMBERS,
-    "acknowledged": NUMBERS,
-    "requeued": NUMBERS,
-    "rejected": NUMBERS,
-    "unseen": NUMBERS,
-    "unmatched": NUMBERS,
-    "refused": NUMBERS,
-    "level": st.integers(-(1 << 31), (1 << 31) - 1),
-    "held": RANGES,
-    "dropped": RANGES,
-    "records": st.binary(max_size=100),
-    "origins": st.binary(max_size=100),
-    "added": ITEMS,
-    "removed": ITEMS,
-    "everything": st.lists(KEYS, max_size=3),
-    "selective": st.lists(KEYS, max_size=3),
-    "vhost": NAMES,
-    "verb": st.integers(0, 2),
-}
-KINDS = get_args(peer.PeerMessage)
-
-
-def _matched(message: peer.PeerMessage) -> peer.PeerMessage:
-    if isinstance(message, peer.Deliver | peer.Got):
-        size = min(len(message.positions), len(message.messages))
-        return message._replace(
-            positions=message.positions[:size], messages=message.messages[:size]
-        )
-    return message
-
-
-def messages_of(kind: type) -> st.SearchStrategy[peer.PeerMessage]:
-    """Any message of one kind."""
-    fields = [BY_FIELD.get(name, U64) for name in kind._fields]  # type: ignore[attr-defined]
-    return st.tuples(*fields).map(lambda values: _matched(kind(*values)))
-
-
 HEARTBEATS = st.none() | st.builds(peer.Heartbeat, U64, U64, st.booleans())
 
 
@@ -103,7 +39,7 @@ def test_every_kind_survives_the_wire(kind: type) -> None:
 
 @given(
     numbers=st.tuples(U64, U64, U64, U64, U64, U64),
-    mixed=st.lists(st.one_of([messages_of(kind) for kind in KINDS]), max_size=6),
+    mixed=st.lists(any_message, max_size=6),
     heartbeat=HEARTBEATS,
 )
 @settings(max_examples=50, deadline=None)
@@ -138,7 +74,7 @@ def test_random_bytes_are_a_frame_or_refused(data: bytes) -> None:
 
 
 @given(
-    frame=st.lists(st.one_of([messages_of(kind) for kind in KINDS]), max_size=3).map(frame_with),
+    frame=st.lists(any_message, max_size=3).map(frame_with),
     where=st.integers(0, 10_000),
     bit=st.integers(0, 7),
 )
@@ -163,6 +99,27 @@ def _wire(**fields: object) -> bytes:
     return frame.SerializeToString()
 
 
+_PLAIN = message_encoding.encode(0, b"\0\1q", b"\0\0", b"body")
+
+
+def _batch(*messages: bytes, first: int = 1) -> bytes:
+    batch = pb.PublishBatch(
+        fragment=1, first=first, origin=pb.Origin(node="n"), messages=list(messages)
+    )
+    return _wire(publish_batch=batch)
+
+
+def _ranges(*pairs: tuple[int, int]) -> pb.Ranges:
+    return pb.Ranges(first=[pair[0] for pair in pairs], last=[pair[1] for pair in pairs])
+
+
+def _interest(arguments: str = "", routing_key: bytes = b"k") -> bytes:
+    item = pb.InterestItem(
+        exchange=pb.QueueKey(vhost="/", name="x"), routing_key=routing_key, arguments=arguments
+    )
+    return _wire(interest=pb.Interest(added=[item]))
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
@@ -184,15 +141,36 @@ def _wire(**fields: object) -> bytes:
             ).SerializeToString(),
             "without a number",
         ),
-        (_wire(deliver=pb.Deliver(positions=[1])), "differ in number"),
-        (_wire(got=pb.Got(positions=[1])), "differ in number"),
-        (_wire(attach=pb.Attach(held=pb.Ranges(first=[1]))), "ends of some ranges"),
-        (_wire(attach=pb.Attach(held=pb.Ranges(first=[2], last=[1]))), "before it begins"),
-        (_wire(publish_batch=pb.PublishBatch(messages=[b"x"])), "name is empty|its head"),
+        (_wire(deliver=pb.Deliver(fragment=1, positions=[1])), "differ in number"),
+        (_wire(got=pb.Got(fragment=1, positions=[1])), "differ in number"),
+        (_wire(attach=pb.Attach(fragment=1, held=pb.Ranges(first=[1]))), "ends of some ranges"),
         (
-            _wire(publish_batch=pb.PublishBatch(origin=pb.Origin(node="n"), messages=[b"x"])),
-            "shorter than its head",
+            _wire(attach=pb.Attach(fragment=1, held=pb.Ranges(first=[2], last=[1]))),
+            "before it begins",
         ),
+        (_wire(publish_batch=pb.PublishBatch(fragment=1)), "name is empty"),
+        (_batch(b"x"), "shorter than its head"),
+        (_batch(bytes(7)), "not an exchange and a routing key"),
+        (_batch(b"\0\0\2\0\0\0\0\0\0"), "does not hold what its flags announce"),
+        (_batch(b"\0\0\2\0\0\0\2\0\0\x20\0"), "ends too early"),
+        (_batch(b"\0\0\2\0\0\0\4\0\0\0\0"), "shorter than its route and properties"),
+        (_batch(b"\4\0\2\0\0\0\2\0\0\0\0"), "flags do not say what its properties say"),
+        (_batch(_PLAIN, bytes(7)), "not an exchange and a routing key"),
+        (_batch(), "without a message"),
+        (_batch(_PLAIN, first=0), "first: 0 is not from 1"),
+        (_batch(_PLAIN, first=2**64 - 1), "first: 18446744073709551615 is not"),
+        (_wire(watch=pb.Watch(fragment=1, consumers=2**64 - 1)), "consumers"),
+        (_wire(credit=pb.Credit(fragment=1, level=2**62)), "level"),
+        (_wire(attach=pb.Attach(fragment=1, held=_ranges((0, 2**64 - 1)))), "too high"),
+        (_wire(attach=pb.Attach(fragment=1, held=_ranges((1, 5), (5, 6)))), "do not ascend"),
+        (_wire(replicate=pb.Replicate(fragment=1, previous=2, last=1)), "before they begin"),
+        (_wire(replicate=pb.Replicate(fragment=1, last=EVENT_MAX + 1)), "last"),
+        (_wire(settle=pb.Settle(fragment=1, requeued=[2**64 - 1])), "too high"),
+        (_wire(relay=pb.Relay(first=1, vhost="v" * 256, messages=[_PLAIN])), "longer than 255"),
+        (_interest(arguments="{"), "arguments"),
+        (_interest(arguments="[]"), "not a JSON object"),
+        (_interest(arguments='{"a":' * 600 + "1" + "}" * 600), "arguments"),
+        (_interest(routing_key=b"k" * 256), "longer than 255"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_reason(data: bytes, text: str) -> None:
@@ -208,7 +186,7 @@ def test_a_frame_beyond_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPa
 
 def test_the_largest_message_fits_a_frame() -> None:
     body = bytes(1_000_000)
-    content = message_encoding.encode(0, b"\x00\x00", b"", body)
+    content = message_encoding.encode(0, b"\x00\x00", b"\x00\x00", body)
     frame = frame_with([peer.Relay(1, "/", [content] * 3)])
     assert decode_frame(encode_frame(frame)) == frame
 

@@ -1,0 +1,120 @@
+"""Messages of peers, each field drawn from all that the codec lets pass, with its extremes."""
+
+from itertools import pairwise
+from typing import get_args
+
+from hypothesis import strategies as st
+
+from fedq.amqp.content import encode_properties, message_flags
+from fedq.amqp.values import FieldTable
+from fedq.core import peer_messages as peer
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
+from fedq.core.message import encode
+from fedq.core.ranges import Range
+
+EVENT_MAX = 2**64 - 2**40
+NUMBER_MAX = 2**60
+COUNT_MAX = 2**32 - 1
+
+
+def _numbers(least: int, most: int) -> st.SearchStrategy[int]:
+    ends = st.sampled_from([least, least + 1, most - 1, most])
+    return st.integers(least, most) | ends | st.integers(least, least + 20)
+
+
+EVENTS = _numbers(0, EVENT_MAX)
+COUNTED = _numbers(0, NUMBER_MAX)
+COUNTS = _numbers(0, COUNT_MAX)
+LISTS = st.lists(EVENTS, max_size=5, unique=True)
+PROPERTIES: st.SearchStrategy[FieldTable] = st.fixed_dictionaries(
+    {},
+    optional={
+        "headers": st.sampled_from([{}, {"x-death": []}, {"CC": ["k"]}, {"x-delay": 2**62}]),
+        "delivery_mode": st.sampled_from([0, 1, 2, 255]),
+        "priority": st.sampled_from([0, 255]),
+        "expiration": st.sampled_from(["0", "1", "no time", "9" * 20]),
+        "user_id": st.just("guest"),
+    },
+)
+
+
+def _content(properties: FieldTable, route: tuple[str, str], body: bytes) -> bytes:
+    data = encode_properties(properties)
+    parts = b"".join(bytes([len(part.encode())]) + part.encode() for part in route)
+    return encode(message_flags(data), parts, data, body)
+
+
+CONTENTS = st.builds(
+    _content,
+    PROPERTIES,
+    st.tuples(st.sampled_from(["", "x", "e" * 255]), st.sampled_from(["", "q", "k" * 255])),
+    st.binary(max_size=50),
+)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+KEYS = st.builds(QueueKey, NAMES, NAMES)
+#: Routing keys as the wire gives them: any bytes, the undecodable ones as surrogates.
+ROUTING_KEYS = st.binary(max_size=20).map(lambda key: key.decode("utf-8", "surrogateescape"))
+
+
+def _ascending(ends: list[int]) -> list[Range]:
+    ends = sorted(ends)
+    return [(a, b) for place, (a, b) in enumerate(pairwise(ends)) if place % 2 == 0]
+
+
+RANGES = st.lists(EVENTS, max_size=8, unique=True).map(_ascending)
+FRAGMENTS = _numbers(1, NUMBER_MAX).map(FragmentId)
+ARGUMENTS = st.sampled_from(["", '{"a":1}', '{"x-match":"any"}', '{"b":null,"x-match":[1]}'])
+ITEMS = st.lists(st.builds(peer.InterestItem, KEYS, ROUTING_KEYS, ARGUMENTS), max_size=3)
+FLAGS = st.booleans()
+
+BY_FIELD: dict[str, st.SearchStrategy[object]] = {
+    "fragment": FRAGMENTS, "reign": COUNTED, "version": COUNTED,
+    "base": EVENTS, "previous": EVENTS, "last": EVENTS, "through": EVENTS,
+    "first": _numbers(1, NUMBER_MAX), "number": COUNTED, "copied": COUNTED, "copy": COUNTED,
+    "request": COUNTED, "ticket": EVENTS, "verb": COUNTS, "consumers": COUNTS,
+    "amount": COUNTED, "ready": COUNTS, "level": _numbers(-(2**31) + 1, 2**31 - 1),
+    "origin": st.builds(
+        Origin, NAMES.map(NodeId), _numbers(0, NUMBER_MAX).map(Incarnation)
+    ),
+    "messages": st.lists(CONTENTS, max_size=4),
+    "resent": FLAGS, "once": FLAGS, "exclusive": FLAGS, "whole": FLAGS, "done": FLAGS,
+    "positions": LISTS, "redelivered": LISTS, "acknowledged": LISTS, "requeued": LISTS,
+    "rejected": LISTS, "unseen": LISTS, "unmatched": LISTS, "refused": LISTS,
+    "held": RANGES, "dropped": RANGES,
+    "records": st.binary(max_size=100), "origins": st.binary(max_size=100),
+    "added": ITEMS, "removed": ITEMS,
+    "everything": st.lists(KEYS, max_size=3), "selective": st.lists(KEYS, max_size=3),
+    "vhost": NAMES,
+}  # fmt: skip
+KINDS = get_args(peer.PeerMessage)
+_SOME = _content({}, ("", "q"), b"body")
+
+
+def fitting(message: peer.PeerMessage) -> peer.PeerMessage:
+    """The message with fields that fit together, as its decoder asks."""
+    if isinstance(message, peer.Deliver | peer.Got):
+        most = 1 if isinstance(message, peer.Got) else 5
+        size = min(len(message.positions), len(message.messages), most)
+        return message._replace(
+            positions=message.positions[:size], messages=message.messages[:size]
+        )
+    if isinstance(message, peer.PublishBatch | peer.Relay) and not message.messages:
+        return message._replace(messages=[_SOME])
+    if isinstance(message, peer.Replicate):
+        ends = sorted((message.previous, message.last))
+        return message._replace(previous=ends[0], last=ends[1])
+    return message
+
+
+def messages_of(
+    kind: type, **fields: st.SearchStrategy[object]
+) -> st.SearchStrategy[peer.PeerMessage]:
+    """Any message of one kind; `fields` replaces how some are drawn."""
+    drawn = {**BY_FIELD, **fields}
+    if kind is peer.Credit:
+        drawn["through"] = drawn["number"]
+    values = [drawn[name] for name in kind._fields]  # type: ignore[attr-defined]
+    return st.tuples(*values).map(lambda values: fitting(kind(*values)))
+
+
+any_message = st.one_of([messages_of(kind) for kind in KINDS])
