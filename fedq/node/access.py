@@ -16,7 +16,7 @@ from typing import Final
 from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, Refused
-from fedq.core.seeds import derive
+from fedq.core.seeds import Salts
 from fedq.node.proposals import Proposals
 from fedq.node.state import NodeState
 from fedq.wiring.operations_access import FirstUsers
@@ -35,7 +35,7 @@ class Access:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked_ms", "_failed", "_failures", "_failures_of", "_first", "_key", "_known", "_rng",
+        "_asked_ms", "_failed", "_failures", "_failures_of", "_first", "_key", "_known", "_salts",
         "_told_ms", "_verified", "proposals", "state",
     )  # fmt: skip
 
@@ -43,8 +43,8 @@ class Access:
         self.state = state
         self.proposals = proposals
         settings = state.settings
-        self._rng = derive(settings.seed, f"{settings.node}/{settings.incarnation}/access")
-        self._key = self._rng.randbytes(64)
+        self._salts = Salts(settings.seed, f"{settings.node}/{settings.incarnation}/access")
+        self._key = self._salts.octets(64)
         #: Digests of user, record and password that go together, and of those that do not.
         self._known: dict[bytes, None] = {}
         self._failed: dict[bytes, None] = {}
@@ -158,7 +158,7 @@ class Access:
         if len(self._first) < len(names):
             # One in each tick, since each takes its time.
             name = names[len(self._first)]
-            salt = self._rng.randbytes(SALT_BYTES)
+            salt = self._salts.octets(SALT_BYTES)
             record = make_record(settings.users[name], salt, settings.password_cost)
             self._first.append((name, record))
         if len(self._first) < len(names):

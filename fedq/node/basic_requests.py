@@ -149,7 +149,7 @@ class BasicRequests:
 
     def _make_tag(self, channel: Channel) -> str:
         channel.tags_made += 1
-        salt = self.state.rng.getrandbits(64)
+        salt = self.state.salts.number(64)
         return f"amq.ctag-{channel.number}.{channel.tags_made}-{salt:x}"
 
     def cancel(self, channel: Channel, request: BasicCancel) -> None:

@@ -53,7 +53,7 @@ class DirectReply:
             return
         refuse_reused(channel, tag)
         state, client = self.state, channel.client
-        name = reply_name(state.me, state.private_made + 1, state.rng.getrandbits(SALT_BITS))
+        name = reply_name(state.me, state.private_made + 1, state.salts.number(SALT_BITS))
         queue = QueueKey(client.vhost, name)
         private = self.private.create(queue, client)
         private.auto_delete = True

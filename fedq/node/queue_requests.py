@@ -151,7 +151,7 @@ class QueueRequests:
             self._declare_shared(channel, request, key)
 
     def _make_name(self) -> str:
-        salt = self.state.rng.getrandbits(SALT_BITS)
+        salt = self.state.salts.number(SALT_BITS)
         return server_name(self.state.me, self.state.private_made + 1, salt)
 
     def _create_private(

@@ -17,7 +17,7 @@ from fedq.core.ids import (
 )
 from fedq.core.peer_messages import PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
-from fedq.core.seeds import Rng, derive
+from fedq.core.seeds import Salts
 from fedq.core.work import Work
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.pace import Pace
@@ -186,7 +186,7 @@ class NodeState:
         self.settings = settings
         self.me: NodeId = settings.node
         self.origin = Origin(settings.node, settings.incarnation)
-        self.rng: Rng = derive(settings.seed, f"{settings.node}/{settings.incarnation}")
+        self.salts = Salts(settings.seed, f"{settings.node}/{settings.incarnation}")
         self.now_ms = 0
         self.work = Work(settings.work_per_turn)
         self.chores = Chores(self.work)

@@ -246,7 +246,7 @@ class NodeRunner:
             amqp_address=self._amqp_address,
             zone=config.zone,
             users=dict(config.users),
-            seed=int.from_bytes(os.urandom(8)),
+            seed=int.from_bytes(os.urandom(32)),
             unix_offset_ms=unix_offset_ms(),
             heartbeat_ms=timing.heartbeat_ms,
             lease_ms=timing.lease_ms,
