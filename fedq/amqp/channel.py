@@ -10,20 +10,18 @@ other channels may speak in between.
     IDLE --the client's own channel.close--> LEAVING: until what came before it has taken effect
 
 Invariants: what is held is what was received, never what was announced; at most
-`limits.body_bytes_max` bytes.
+`Unfinished.bytes_max` bytes, on all channels of a connection together.
 """
 
 from typing import Final
 
 from fedq.amqp.content import checked_flags, decode_header
 from fedq.amqp.publishes import Publish
-from fedq.core import limits
+from fedq.amqp.unfinished import Unfinished
 from fedq.core.errors import (
-    CONTENT_TOO_LARGE,
     FRAME_ERROR,
     SYNTAX_ERROR,
     UNEXPECTED_FRAME,
-    ChannelViolation,
     ConnectionViolation,
 )
 from fedq.core.message import FLAGS_OF_NOTE, encode
@@ -40,10 +38,16 @@ _PUBLISH_IDS: Final = (60, 40)
 class Channel:
     """The protocol state of one open channel."""
 
-    __slots__ = ("_bits", "_body", "_flags", "_missing", "_properties", "_route", "state")
+    __slots__ = (
+        "_bits", "_body", "_flags", "_missing", "_number", "_properties", "_route", "_unfinished",
+        "state",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, unfinished: Unfinished) -> None:
+        """`unfinished`: of all channels of the connection."""
         self.state = IDLE
+        self._number = number
+        self._unfinished = unfinished
         self._route = b""
         self._bits = 0
         self._flags = 0
@@ -54,8 +58,9 @@ class Channel:
 
     def begin_close(self) -> None:
         """channel.close was sent: everything is ignored until the client agrees."""
+        if self.state in (HEADER, BODY):
+            self._forget()
         self.state = CLOSING
-        self._forget()
 
     def begin_leave(self) -> None:
         """The client has closed it: what else it sends there means nothing."""
@@ -72,6 +77,7 @@ class Channel:
         self._route = payload[6:-1]
         self._bits = payload[-1] & 3
         self.state = HEADER
+        self._unfinished.begin(self._number, self._route)
 
     def expect_method(self) -> None:
         """Raises 505 when a content is not complete: no method may come in between."""
@@ -91,9 +97,7 @@ class Channel:
         size, properties = decode_header(payload)
         self._flags = checked_flags(properties, checked)
         self._properties = properties
-        if size > limits.body_bytes_max:
-            text = f"a body of {size} bytes: at most {limits.body_bytes_max}; send it in pieces"
-            raise ChannelViolation(CONTENT_TOO_LARGE, text, *_PUBLISH_IDS)
+        self._unfinished.announce(size)
         if not size:
             return self._complete(b"")
         self._missing = size
@@ -119,6 +123,7 @@ class Channel:
             self._body = bytearray()
         self._body += payload
         self._missing -= size
+        self._unfinished.grow(size)
         return None if self._missing else self._complete(bytes(self._body))
 
     def _complete(self, body: bytes) -> Publish:
@@ -132,6 +137,7 @@ class Channel:
         return publish
 
     def _forget(self) -> None:
+        self._unfinished.end(self._number, len(self._body) if self._body is not None else 0)
         self._route = self._properties = b""
         self._missing = 0
         self._body = None

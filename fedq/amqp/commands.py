@@ -67,6 +67,16 @@ class Settles:
         return f"Settles({self.channel}, {self.batch})"
 
 
+class Begun(NamedTuple):
+    """A publish whose content is still to come: its exchange and key, as the frame has them.
+
+    Comes at the end of a read, and only for what that read has left unfinished.
+    """
+
+    channel: int
+    route: bytes
+
+
 class Request(NamedTuple):
     """Any other method on an open channel; the node answers it."""
 
@@ -84,7 +94,9 @@ class Closed(NamedTuple):
     reason: str
 
 
-Command: TypeAlias = Opened | ChannelOpened | ChannelClosed | Publishes | Settles | Request | Closed
+Command: TypeAlias = (
+    Opened | ChannelOpened | ChannelClosed | Publishes | Settles | Begun | Request | Closed
+)
 
 
 def append_publish(commands: list[Command], channel: int, publish: Publish | None) -> None:

@@ -66,8 +66,10 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError
 from fedq.amqp.publishes import PublishRun, take_publishes
+from fedq.amqp.pulse import Pulse
 from fedq.amqp.settlements import Settle, take_settles
 from fedq.amqp.strings import cut_short_string
+from fedq.amqp.unfinished import Unfinished
 from fedq.amqp.values import FieldTable
 from fedq.core import limits
 from fedq.core.errors import (
@@ -106,9 +108,9 @@ class Connection:
     """One client connection; see the module for what goes in and out."""
 
     __slots__ = (
-        "_channels", "_channels_max", "_checked", "_deadline_ms", "_deaf", "_heard_ms",
-        "_heartbeat_ms", "_next_beat_ms", "_now_ms", "_opening", "_pending", "_state", "_wanted",
-        "client_properties", "frame_bytes_max", "parts", "was_left",
+        "_channels", "_channels_max", "_checked", "_deadline_ms", "_deaf", "_now_ms", "_opening",
+        "_pending", "_pulse", "_state", "_unfinished", "_wanted", "client_properties",
+        "frame_bytes_max", "parts", "was_left",
     )  # fmt: skip
 
     def __init__(
@@ -137,10 +139,10 @@ class Connection:
         self._wanted = 0
         #: The stream is out of step: nothing in it can be understood any more.
         self._deaf = False
-        self._now_ms = self._heard_ms = now_ms
+        self._now_ms = now_ms
         self._deadline_ms = now_ms + limits.handshake_ms
-        self._heartbeat_ms = 0
-        self._next_beat_ms = 0
+        self._pulse = Pulse(now_ms)
+        self._unfinished = Unfinished(settings.body_bytes_max)
 
     # --- what the node asks -----------------------------------------------------------------------
 
@@ -154,13 +156,20 @@ class Connection:
         """When `tick` will next have something to do; `None` for never."""
         if self._state != _OPEN:
             return None if self._state in (_LEFT, _CLOSED) else self._deadline_ms
-        if not self._heartbeat_ms:
-            return None
-        return min(self._next_beat_ms, self._heard_ms + 2 * self._heartbeat_ms)
+        return self._pulse.wake_ms
+
+    def contents_unfinished(self) -> int:
+        """How many contents have begun and not ended."""
+        return self._unfinished.count if self._state == _OPEN else 0
+
+    def bytes_unfinished(self) -> int:
+        """What is held of bodies and frames that have not come to their ends."""
+        held = self._unfinished.bytes_held if self._state == _OPEN else 0
+        return held + len(self._pending) if self._pending is not None else held
 
     def excuse_silence(self, now_ms: int) -> None:
         """The node has not been reading: that nothing was heard proves nothing."""
-        self._heard_ms = now_ms
+        self._pulse.excuse(now_ms)
 
     def send(self, channel: int, method: Method) -> None:
         """Writes a method; nothing, when its channel or the connection is over or closing."""
@@ -177,11 +186,7 @@ class Connection:
         state = self._channels.get(channel)
         if self._state >= _CLOSING or state is None or state.state == CHANNEL_CLOSING:
             return
-        text = cut_short_string(violation.reply_text)
-        self.send(
-            channel,
-            ChannelClose(violation.reply_code, text, violation.class_id, violation.method_id),
-        )
+        self.send(channel, ChannelClose(*_reason(violation)))
         if state.state == LEAVING:
             # Both sides began to close at once; the client's own close-ok is still to come.
             self.send(channel, ChannelCloseOk())
@@ -211,11 +216,7 @@ class Connection:
             # The client has not begun to speak AMQP.
             self._end()
             return
-        text = cut_short_string(violation.reply_text)
-        self.send(
-            0,
-            ConnectionClose(violation.reply_code, text, violation.class_id, violation.method_id),
-        )
+        self.send(0, ConnectionClose(*_reason(violation)))
         self._channels.clear()
         self._state = _CLOSING
         self._deadline_ms = self._now_ms + CLOSE_MS
@@ -234,16 +235,13 @@ class Connection:
         if self._state != _OPEN and now_ms >= self._deadline_ms:
             self._end()
             return [Closed(f"no connection.open within {limits.handshake_ms} ms")]
-        if not self._heartbeat_ms:
-            return []
-        if now_ms >= self._heard_ms + 2 * self._heartbeat_ms:
+        silence_ms = self._pulse.silence_ms(now_ms)
+        if silence_ms:
             # No connection.close: nobody is there to agree (AMQP 0-9-1 clause 4.2.7).
             self._end()
-            return [Closed(f"nothing heard for {now_ms - self._heard_ms} ms, two heartbeats")]
-        if now_ms >= self._next_beat_ms:
-            # Twice as often as agreed, so that one that is late is not one that is missing.
+            return [Closed(f"nothing heard for {silence_ms} ms, two heartbeats")]
+        if self._pulse.take_beat(now_ms):
             self.parts.append(HEARTBEAT)
-            self._next_beat_ms = now_ms + self._heartbeat_ms // 2
         return []
 
     # --- bytes ------------------------------------------------------------------------------------
@@ -251,7 +249,8 @@ class Connection:
     def receive(self, data: bytes, now_ms: int) -> list[Command]:
         """Takes bytes from the client and returns what they ask for."""
         commands: list[Command] = []
-        self._now_ms = self._heard_ms = now_ms
+        self._now_ms = now_ms
+        self._pulse.hear(now_ms)
         if self._deaf or self._state in (_LEFT, _CLOSED):
             return commands
         pending = self._pending
@@ -274,6 +273,8 @@ class Connection:
             pending = self._pending = bytearray(data[at:] if at else data)
             # Before the protocol header is complete, every byte is looked at.
             self._wanted = 0 if self._state == _HEADER else wanted_bytes(pending)
+        if self._unfinished.count and self._state == _OPEN:
+            self._unfinished.tell(commands)
         return commands
 
     def _on_header(self, data: bytes, commands: list[Command]) -> int:
@@ -396,7 +397,7 @@ class Connection:
             text = cut_short_string(method.reply_text)
             commands.append(Closed(f"the client closed it: {method.reply_code} {text}"))
         elif isinstance(method, OpeningMethod) and opening is not None:
-            self._on_opening_method(opening, method, commands)
+            self._open(opening, method, commands)
         elif isinstance(method, ConnectionUpdateSecret) and opening is None:
             # Neither passwords nor certificates expire with the connection: nothing is renewed.
             # RabbitMQ, too, asks only back ends whose secrets do.
@@ -405,9 +406,7 @@ class Connection:
             text = f"{name_of(method)} is not expected on channel 0 at this point"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
 
-    def _on_opening_method(
-        self, opening: Opening, method: OpeningMethod, commands: list[Command]
-    ) -> None:
+    def _open(self, opening: Opening, method: OpeningMethod, commands: list[Command]) -> None:
         try:
             answer = opening.on_method(method)
         except SilentRefusalError as refusal:
@@ -422,8 +421,7 @@ class Connection:
             self._opening = None
             self._state = _OPEN
             self._channels_max = opening.channels_max
-            self._heartbeat_ms = opening.heartbeat_s * 1_000
-            self._next_beat_ms = self._now_ms + self._heartbeat_ms // 2
+            self._pulse.begin(opening.heartbeat_s, self._now_ms)
             commands.append(Opened(opening.vhost, opening.user))
 
     # --- channels ---------------------------------------------------------------------------------
@@ -442,7 +440,7 @@ class Connection:
                 raise ConnectionViolation(CHANNEL_ERROR, text, *ids)
             self._open_channel(channel, payload, commands)
         elif state.state >= CHANNEL_CLOSING:
-            self._on_frame_of_ending_channel(kind, channel, state, payload)
+            self._on_late_frame(kind, channel, state, payload)
         elif kind == FRAME_BODY:
             append_publish(commands, channel, state.on_body(payload))
         elif kind == FRAME_HEADER:
@@ -455,21 +453,18 @@ class Connection:
 
     def _open_channel(self, channel: int, payload: bytes, commands: list[Command]) -> None:
         method = decode_method(payload)
-        channels_max = self._channels_max
-        if len(self._channels) >= channels_max:
+        if len(self._channels) >= self._channels_max:
             # Their number counts, as in RabbitMQ, not the numbers they have.
             text = (
                 f"number of channels opened ({len(self._channels)}) has reached the negotiated "
-                f"channel_max ({channels_max})"
+                f"channel_max ({self._channels_max})"
             )
             raise ConnectionViolation(NOT_ALLOWED, text, *ids_of(method))
-        self._channels[channel] = Channel()
+        self._channels[channel] = Channel(channel, self._unfinished)
         self.send(channel, ChannelOpenOk())
         commands.append(ChannelOpened(channel))
 
-    def _on_frame_of_ending_channel(
-        self, kind: int, channel: int, state: Channel, payload: bytes
-    ) -> None:
+    def _on_late_frame(self, kind: int, channel: int, state: Channel, payload: bytes) -> None:
         ids = payload[:4] if kind == FRAME_METHOD else b""
         if state.state == LEAVING:
             if ids == _CHANNEL_OPEN:
@@ -498,3 +493,8 @@ class Connection:
             # basic.cancel-ok only says that the client saw its consumer being cancelled.
             text = f"{name_of(method)} is not for a client to send on channel {channel}"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
+
+
+def _reason(violation: ChannelViolation | ConnectionViolation) -> tuple[int, str, int, int]:
+    text = cut_short_string(violation.reply_text)
+    return violation.reply_code, text, violation.class_id, violation.method_id

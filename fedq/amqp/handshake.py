@@ -110,6 +110,8 @@ class ConnectionSettings:
     cluster_name: str = "fedq"
     frame_bytes_max: int = limits.frame_bytes_max
     channels_max: int = limits.channels_max
+    #: Of one message, and of all unfinished ones of a connection.
+    body_bytes_max: int = limits.body_bytes_max
     #: Proposed to clients; 0 proposes none.
     heartbeat_s: int = limits.heartbeat_s
     #: Added to what the server says of itself.

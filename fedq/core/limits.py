@@ -10,6 +10,8 @@ MIB: Final = 1024 * 1024
 frame_bytes_max: Final = 131_072
 channels_max: Final = 2_047
 heartbeat_s: Final = 60
+#: For how long a client that is not read (it is blocked) may be silent, if it agreed to heartbeats.
+unheard_ms_max: Final = 3_600_000
 #: A connection that has not opened a virtual host by then is closed.
 handshake_ms: Final = 10_000
 #: Before authentication no frame larger than this is read.
@@ -122,6 +124,8 @@ publish_window_bytes_max: Final = 16 * MIB
 credit_window_max: Final = 1_000
 #: What one turn hands to one consumer without a prefetch limit, in messages.
 delivery_batch_max: Final = 500
+#: When so much of one client's bytes waits behind its requests, it is not read.
+waiting_bytes_max: Final = MIB
 #: A client with so much unread in its socket's buffer, or written to it in one turn, has enough:
 #: what it asks for next waits.
 unread_bytes_max: Final = 256 * KIB

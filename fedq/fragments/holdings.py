@@ -27,6 +27,11 @@ class Holdings(Mapping[int, bytes]):
             + (len(self._singles.messages) if self._singles is not None else 0)
         )
 
+    @property
+    def runs_held(self) -> int:
+        """In how many runs takers have messages."""
+        return self._held.run_count if self._held is not None else 0
+
     def __iter__(self) -> Iterator[int]:
         return (position for position, _ in self.pairs())
 

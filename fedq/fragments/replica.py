@@ -89,6 +89,16 @@ class Replica:
         """What the messages take."""
         return self._read_bytes + self._unread.bytes_held
 
+    @property
+    def count_read(self) -> int:
+        """Messages that are kept singly."""
+        return len(self._read)
+
+    @property
+    def count_unread(self) -> int:
+        """Messages that are still in their records."""
+        return self._unread.count
+
     def apply(self, records: bytes) -> Applied:
         """Applies the primary's records in order; a repeated one changes nothing.
 

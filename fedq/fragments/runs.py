@@ -225,6 +225,11 @@ class Held(_Runs):
         #: Runs between others that have nothing left.
         self._empty = 0
 
+    @property
+    def run_count(self) -> int:
+        """How many runs there are, those that have nothing left among them."""
+        return len(self._runs) - self._head
+
     def add(self, holder: NodeId, first: int, messages: list[bytes], persistent: bool) -> None:
         """Messages that were the next ones, so beyond all that is here, are with a taker."""
         runs = self._runs

@@ -35,6 +35,10 @@ class _Batch:
     def first(self) -> int:
         return self.outline.first_position + self.gone
 
+    @property
+    def left(self) -> int:
+        return len(self.outline.lengths) - self.gone
+
     def size(self) -> int:
         return sum(self.outline.lengths[self.gone :])
 
@@ -47,11 +51,12 @@ class _Batch:
 class Unread:
     """See the module's docstring."""
 
-    __slots__ = ("_batches", "bytes_held")
+    __slots__ = ("_batches", "bytes_held", "count")
 
     def __init__(self) -> None:
         self._batches: deque[_Batch] = deque()
-        self.bytes_held = 0
+        #: What the messages take, and how many there are.
+        self.bytes_held = self.count = 0
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -61,6 +66,7 @@ class Unread:
         batch = _Batch(outline)
         self._batches.append(batch)
         self.bytes_held += batch.size()
+        self.count += len(outline.lengths)
         return batch.persistent
 
     def read(self) -> dict[int, bytes]:
@@ -69,7 +75,7 @@ class Unread:
         for batch in self._batches:
             messages |= batch.read()
         self._batches.clear()
-        self.bytes_held = 0
+        self.bytes_held = self.count = 0
         return messages
 
     def forget(self, gone: Range) -> tuple[bool, dict[int, bytes]]:
@@ -90,12 +96,14 @@ class Unread:
             persistent = persistent or batch.persistent
             if last >= batch.outline.last_position:
                 self.bytes_held -= batch.size()
+                self.count -= batch.left
                 batches.popleft()
                 continue
             lengths = batch.outline.lengths
             # Only what goes is looked at: settlements may take a long batch in many small steps.
             stop = last + 1 - batch.outline.first_position
             self.bytes_held -= sum(lengths[batch.gone : stop])
+            self.count -= stop - batch.gone
             batch.gone = stop
             count = len(lengths)
             if (count - batch.gone) * KEPT_MIN < count:
@@ -116,6 +124,7 @@ class Unread:
     def _read_first(self, into: dict[int, bytes]) -> None:
         batch = self._batches.popleft()
         self.bytes_held -= batch.size()
+        self.count -= batch.left
         into |= batch.read()
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from fedq.amqp import method_types as m
 from fedq.amqp.commands import (
+    Begun,
     ChannelClosed,
     ChannelOpened,
     Closed,
@@ -31,11 +32,12 @@ from fedq.core.errors import (
     ConnectionViolation,
 )
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import handshake_frame_bytes_max
+from fedq.core.limits import handshake_frame_bytes_max, waiting_bytes_max
 from fedq.node.access import Access
-from fedq.node.answers import Answers, capability
+from fedq.node.answers import Answers
 from fedq.node.backlog import backlog_of, needs_no_map
 from fedq.node.basic_requests import BasicRequests
+from fedq.node.blocking import Blocking
 from fedq.node.channel_ends import ChannelEnds
 from fedq.node.client_state import Channel, Client
 from fedq.node.draining import drain_clients
@@ -72,9 +74,8 @@ class ClientFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_blocked", "_fenced", "_handlers", "_late", "_next_turn", "_wakes", "access",
-        "answers", "ends", "permissions", "publishing", "queues", "readers", "settings",
-        "settling", "state",
+        "_fenced", "_handlers", "_late", "_next_turn", "_wakes", "access", "answers", "blocking",
+        "ends", "permissions", "publishing", "queues", "readers", "settings", "settling", "state",
     )  # fmt: skip
 
     def __init__(
@@ -100,8 +101,7 @@ class ClientFlow:
         #: Channels whose requests wait until this node serves.
         self._fenced: dict[Channel, None] = {}
         self._next_turn = NextTurn(state.work)
-        #: What new connections hear at once: why this node is blocked.
-        self._blocked: dict[str, str] = {}
+        self.blocking = Blocking(state)
         self._handlers: dict[type, Handler] = {
             m.QueueDeclare: queues.declare,
             m.QueueBind: queues.bind,
@@ -137,6 +137,7 @@ class ClientFlow:
         machine = Connection(self.settings, self.state.now_ms, is_loopback, certificate_name)
         line = connection if line is None else line
         client = self.state.clients[connection] = Client(connection, machine, address, line)
+        self.state.accounts.on_connected(client)
         if not self.state.joined:
             self.state.hold_reading(client, JOINING)
         self._arm(client)
@@ -183,13 +184,20 @@ class ClientFlow:
         self.state.release_reading(client, JOINING)
 
     def _read(self, client: Client, data: bytes) -> None:
-        self.state.dirty_clients[client] = None
+        state = self.state
+        state.dirty_clients[client] = None
+        state.bytes_taken += len(data)
         self._begin_share(client)
-        for command in client.machine.receive(data, self.state.now_ms):
+        for command in client.machine.receive(data, state.now_ms):
             if client.gone:
                 break
             self._on_command(client, command)
-        client.used += self.state.work.end_share()
+        client.used += state.work.end_share()
+        state.accounts.on_read(client, len(data))
+        if client.bytes_waiting > waiting_bytes_max:
+            state.hold_reading(client, "heap")
+        if state.takes_nothing and client.machine.contents_unfinished():
+            state.hold_reading(client, "alarm")
 
     def _begin_share(self, client: Client) -> None:
         """What follows is work for this client."""
@@ -242,18 +250,20 @@ class ClientFlow:
                     return
                 backlog = backlog_of(channel)
                 backlog.append(command)
+                client.is_heaping = True
                 if len(backlog) > BACKLOG_MAX:
                     self.state.hold_reading(client, "backlog")
             case Opened():
                 client.vhost, client.user = command.vhost, command.user
                 self._arm(client)
-                for reason in self._blocked.values():
-                    self._tell(client, m.ConnectionBlocked(reason))
-                    break
+                self.state.accounts.on_opened(client)
+                self.blocking.on_opened(client)
             case Closed():
                 self._end(client)
                 client.machine.agree_to_end()
                 self._arm(client)
+            case Begun():
+                self._look_ahead(client, command)
             case ChannelOpened():
                 client.channels[command.channel] = Channel(client, command.channel)
             case ChannelClosed():
@@ -287,6 +297,16 @@ class ClientFlow:
             self.fail(channel, violation)
         except ConnectionViolation as violation:
             self._close(channel.client, violation)
+
+    def _look_ahead(self, client: Client, begun: Begun) -> None:
+        """A publish that will be refused is, before its body comes: if nothing may change that."""
+        channel = client.channels.get(begun.channel)
+        if channel is None or channel.waiting or not self.state.serving:
+            return
+        try:
+            self.publishing.look_ahead(channel, begun.route)
+        except ChannelViolation as violation:
+            self.fail(channel, violation)
 
     def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
         if channel.leaving and isinstance(method, _FOR_PRESENT_CLIENTS):
@@ -382,12 +402,14 @@ class ClientFlow:
         """All state of a connection goes; its machine may still have bytes to write."""
         if client.gone:
             return
+        self.state.accounts.on_ended(client)
         client.gone = True
         for channel in list(client.channels.values()):
             self.ends.leave(channel)
         self.queues.drop_private([self.state.private[key] for key in client.private])
 
-    def _cut_off(self, client: Client, text: str) -> None:
+    def cut_off(self, client: Client, text: str) -> None:
+        """connection.close 506 to who holds more than there is."""
         self._close(client, ConnectionViolation(RESOURCE_ERROR, text))
 
     # --- what every client hears -------------------------------------------------------------
@@ -402,36 +424,13 @@ class ClientFlow:
             if not client.gone and predicate(client):
                 self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
 
-    def set_blocked(self, cause: str, reason: str | None) -> None:
-        """There is a reason to block publishers, or (None) there is none of that cause any more.
-
-        Those that can hear it get connection.blocked once, and unblocked when no cause is left.
-        """
-        before = bool(self._blocked)
-        if reason is None:
-            self._blocked.pop(cause, None)
-        else:
-            self._blocked[cause] = reason
-        if bool(self._blocked) == before:
-            return
-        method: m.Method = m.ConnectionUnblocked()
-        if reason is not None:
-            method = m.ConnectionBlocked(reason)
-        for client in self.state.clients.values():
-            self._tell(client, method)
-
-    def _tell(self, client: Client, method: m.Method) -> None:
-        if client.vhost and not client.gone and capability(client, "connection.blocked"):
-            client.machine.send(0, method)
-            self.state.dirty_clients[client] = None
-
     # --- time, and the end of a turn ---------------------------------------------------------
 
     def tick(self) -> None:
         """Heartbeats and deadlines of the connections that are due."""
         self._give_up_waiting()
         self._listen_to_late()
-        self.readers.tick(self._cut_off)
+        self.readers.tick(self.cut_off)
         state = self.state
         for connection in self._wakes.take(state.now_ms):
             client = state.clients[connection]

@@ -170,13 +170,25 @@ class Transaction:
         self.size = 0
 
 
+class Account:
+    """What the clients of a user, or of a virtual host, have here."""
+
+    __slots__ = ("bytes_held", "channels", "connections")
+
+    def __init__(self) -> None:
+        self.bytes_held = 0
+        self.connections = 0
+        self.channels = 0
+
+
 class Client:
     """One client connection."""
 
     __slots__ = (
-        "address", "channels", "connection", "delivered_bytes", "early", "gone", "held", "line",
-        "machine", "permitted", "place", "private", "publishes", "transaction_bytes", "turn",
-        "used", "user", "vhost", "wake_ms", "writable",
+        "address", "bytes_held", "bytes_unfinished", "bytes_waiting", "channels",
+        "channels_charged", "connection", "delivered_bytes", "early", "gone", "held", "is_heaping",
+        "line", "machine", "of_user", "of_vhost", "permitted", "place", "private", "publishes",
+        "transaction_bytes", "turn", "used", "user", "vhost", "wake_ms", "writable",
     )  # fmt: skip
 
     def __init__(
@@ -215,3 +227,10 @@ class Client:
         #: What it had done of the work of this turn, the last in which it had something to do.
         self.used = 0
         self.turn = 0
+        #: What is charged for it (`fedq.node.accounts`): all of it, and parts.
+        self.bytes_held = self.bytes_unfinished = self.bytes_waiting = 0
+        self.channels_charged = 0
+        #: Commands of what is being read have to wait.
+        self.is_heaping = False
+        self.of_user: Account | None = None
+        self.of_vhost: Account | None = None

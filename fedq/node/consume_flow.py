@@ -18,6 +18,7 @@ from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
 from fedq.fragments.fragment import Fragment
+from fedq.node.accounts import CONSUMER
 from fedq.node.answers import capability
 from fedq.node.client_state import Consumer
 from fedq.node.fan_out import look_at_private
@@ -62,6 +63,7 @@ class ConsumeFlow:
     def add(self, consumer: Consumer) -> None:
         """A consumer begins; its fragments hear how many there are now."""
         consumer.channel.consumers[consumer.tag] = consumer
+        self.state.accounts.charge(consumer.channel.client, CONSUMER)
         consumer.hub = self.hub_of(consumer.queue)
         consumer.hub.add(consumer)
         private = self.state.private.get(consumer.queue)
@@ -80,6 +82,7 @@ class ConsumeFlow:
         for consumer in consumers:
             channel, queue, hub = consumer.channel, consumer.queue, consumer.hub
             del channel.consumers[consumer.tag]
+            self.state.accounts.charge(channel.client, -CONSUMER)
             if queue == channel.reply_queue:
                 channel.reply_queue = None
             if hub is None:
@@ -356,6 +359,7 @@ class ConsumeFlow:
         for consumer in hub.clear():
             channel = consumer.channel
             del channel.consumers[consumer.tag]
+            self.state.accounts.charge(channel.client, -CONSUMER)
             consumer.hub = None
             if not capability(channel.client, "consumer_cancel_notify"):
                 continue

@@ -36,7 +36,7 @@ class Fencing:
             state.out.story.append("serving")
             self.clients.on_serving()
             if self._told:
-                self.clients.set_blocked("fence", None)
+                self.clients.blocking.set_blocked("fence", None)
             self._since_ms = None
             self._told = self._closed = False
         else:
@@ -50,7 +50,7 @@ class Fencing:
         lasted = self.state.now_ms - self._since_ms
         if lasted >= TELL_AFTER_MS and not self._told:
             self._told = True
-            self.clients.set_blocked("fence", REASON)
+            self.clients.blocking.set_blocked("fence", REASON)
         if lasted >= CLOSE_AFTER_MS and not self._closed:
             self._closed = True
             self.clients.close_all(REASON)

@@ -384,7 +384,7 @@ class FragmentFlow:
             each = owed.popleft()
             on_publishes_done(state, fragment.fragment_id, each.through, each.refused)
             return
-        own = state.origin if state.memory_full else None
+        own = state.origin if state.takes_nothing else None
         kept: list[Owed] = []
         done: dict[Origin, int] = {}
         refused: dict[Origin, list[int]] = {}

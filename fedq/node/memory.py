@@ -1,60 +1,150 @@
-"""The bound on what a node holds in memory (P8).
+"""The bounds on what a node holds, in memory and on its disk (P8): the one place that compares.
 
-Above `memory_bytes_max` of messages the node takes in no more: connections that publish are not
-read and hear connection.blocked; publishes of other nodes are stored but not acknowledged, so
-that their windows fill and their publishers pause there. Consumers go on, so it ends by itself,
-below nine tenths of the bound.
+Above `memory_bytes_max`, or with less than `disk_free_bytes_min` free, the node takes in no more:
+connections that publish are not read and hear connection.blocked; publishes of other nodes are
+stored but not acknowledged, so that their windows fill and their publishers pause there. Consumers
+go on, so it ends by itself, below nine tenths of the bound.
+
+What is held is the sum of what messages take, of what clients are charged, and of what waits in
+links and in the driver. It is looked at twice a second, and whenever so much has come in that it
+may have become too much meanwhile. The memory that the process really has counts as well: beyond
+the bound it sets the alarm, if at least half of the bound is accounted for. Otherwise it is what
+the allocator keeps of what was freed; were that to block publishers, it might be for ever.
+
+Bodies that are never finished do not go away by being blocked: when they are half of the bound, the
+connection with the most of them ends.
 """
 
+from typing import Final
+
+from fedq.fragments import footprint
+from fedq.node.accounts import of_transaction
 from fedq.node.client_flow import ClientFlow
+from fedq.node.client_state import Client
 from fedq.node.state import NodeState
 
-LOOK_EVERY_MS = 500
-REASON = "low on memory: messages are consumed more slowly than they are published"
-HOLD = "memory"
+LOOK_EVERY_MS: Final = 500
+REASON: Final = "low on memory: messages are consumed more slowly than they are published"
+DISK_REASON: Final = "low on disk"
+UNFINISHED: Final = "the node is low on memory: messages that were begun must be finished"
+#: Why connections are not read, for either cause.
+HOLD: Final = "alarm"
+#: So much of the bound may come in between two looks.
+_LOOK_SHARE: Final = 32
 
 
 class Memory:
     """See the module's docstring."""
 
-    __slots__ = ("_looked_ms", "clients", "state")
+    __slots__ = ("_looked_ms", "_seen_bytes", "clients", "state")
 
     def __init__(self, state: NodeState, clients: ClientFlow) -> None:
         self.state = state
         self.clients = clients
         self._looked_ms = 0
+        #: What had come in at the last look.
+        self._seen_bytes = 0
 
     def tick(self) -> None:
-        """Compares what is held with the bound."""
+        """Looks when it is time."""
         state = self.state
-        if state.now_ms - self._looked_ms < LOOK_EVERY_MS:
-            return
-        self._looked_ms = state.now_ms
-        bound = state.settings.memory_bytes_max
-        held = held_bytes(state)
-        if held > bound and not state.memory_full:
-            state.memory_full = True
-            state.out.story.append(f"{held} bytes of messages, more than {bound}: publishers wait")
-            self.clients.set_blocked(HOLD, REASON)
+        if state.now_ms - self._looked_ms >= LOOK_EVERY_MS:
+            self._look()
+        for client in state.accounts.settle_heaps():
+            state.release_reading(client, "heap")
+
+    def end_turn(self) -> None:
+        """Looks when much has come in."""
+        state = self.state
+        if state.bytes_taken - self._seen_bytes > state.settings.memory_bytes_max // _LOOK_SHARE:
+            self._look()
+
+    def _look(self) -> None:
+        state = self.state
+        self._looked_ms, self._seen_bytes = state.now_ms, state.bytes_taken
+        was_full = state.takes_nothing
+        self._compare_memory()
+        self._compare_disk()
+        if state.takes_nothing and not was_full:
             for client in state.clients.values():
-                if client.publishes:
+                if client.publishes or client.machine.contents_unfinished() or client.bytes_waiting:
                     state.hold_reading(client, HOLD)
-        elif state.memory_full and held < bound // 10 * 9:
+        elif was_full and not state.takes_nothing:
+            self._go_on()
+        if state.memory_full:
+            self._end_unfinished()
+
+    def _compare_memory(self) -> None:
+        state = self.state
+        bound, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        if not state.memory_full:
+            if held > bound or (resident > bound and held > bound // 2):
+                state.memory_full = True
+                state.out.story.append(
+                    f"{held} bytes held, {resident} resident, more than {bound}: publishers wait"
+                )
+                self.clients.blocking.set_blocked("memory", REASON)
+        elif held < bound // 10 * 9 and (resident <= bound or held < bound // 20 * 9):
             state.memory_full = False
-            state.out.story.append(f"{held} bytes of messages: publishers go on")
-            self.clients.set_blocked(HOLD, None)
-            for client in state.clients.values():
-                state.release_reading(client, HOLD)
-            state.dirty_primaries.update(dict.fromkeys(state.primaries))
-            done, state.relays_done = state.relays_done, []
-            for node, message in done:
-                state.send(node, message)
+            state.out.story.append(f"{held} bytes held: publishers go on")
+            self.clients.blocking.set_blocked("memory", None)
+
+    def _compare_disk(self) -> None:
+        state = self.state
+        free, bound = state.disk_free, state.settings.disk_free_bytes_min
+        if not state.disk_low:
+            if 0 <= free < bound:
+                state.disk_low = True
+                state.out.story.append(
+                    f"{free} bytes of disk free, less than {bound}: publishers wait"
+                )
+                self.clients.blocking.set_blocked("disk", DISK_REASON)
+        elif free >= bound // 10 * 11:
+            state.disk_low = False
+            state.out.story.append(f"{free} bytes free on disk: publishers go on")
+            self.clients.blocking.set_blocked("disk", None)
+
+    def _go_on(self) -> None:
+        state = self.state
+        for client in state.clients.values():
+            state.release_reading(client, HOLD)
+        state.dirty_primaries.update(dict.fromkeys(state.primaries))
+        done, state.relays_done = state.relays_done, []
+        for node, message in done:
+            state.send(node, message)
+
+    def _end_unfinished(self) -> None:
+        """As long as bodies without an end are the most of what is held."""
+        state, bound = self.state, self.state.settings.memory_bytes_max // 2
+        while state.accounts.bytes_unfinished > bound:
+            worst = max(state.clients.values(), key=_unfinished_of)
+            self.clients.cut_off(worst, UNFINISHED)
+
+
+def _unfinished_of(client: Client) -> int:
+    return client.bytes_unfinished
 
 
 def held_bytes(state: NodeState) -> int:
-    """What the messages of all fragments, copies and private queues take."""
-    return (
-        sum(primary.fragment.bytes_held for primary in state.primaries.values())
-        + sum(private.fragment.bytes_held for private in state.holding.values())
-        + sum(backup.replica.bytes_held for backup in state.backups.values())
+    """What this node holds in memory, with what it costs to hold it."""
+    of_fragment, of_replica = footprint.of_fragment, footprint.of_replica
+    messages = (
+        sum([of_fragment(primary.fragment) for primary in state.primaries.values()])
+        + sum([of_fragment(private.fragment) for private in state.holding.values()])
+        + sum([of_replica(backup.replica) for backup in state.backups.values()])
+        + footprint.EMPTY * (len(state.primaries) + len(state.backups))
     )
+    for peer in state.peers.values():
+        messages += peer.link.bytes_unacked
+    for fragment, publisher in state.publishers.items():
+        if fragment not in state.primaries:
+            messages += publisher.bytes_unconfirmed
+    for hub in state.hubs.values():
+        if hub.parked:
+            messages += sum([len(parked.message) for parked in hub.parked])
+    for channel in list(state.transacting):
+        if channel.closed or channel.transaction is None:
+            del state.transacting[channel]
+        else:
+            messages += of_transaction(channel.transaction)
+    return messages + state.accounts.bytes_held + state.bytes_waiting

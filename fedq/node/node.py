@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fedq.amqp.connection import ConnectionSettings
+from fedq.core import limits
 from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId, QueueKey
@@ -102,12 +103,7 @@ class Node:
         )
         transactions = Transactions(state, self.answers, self.settling, self.outlets)
         access = self.access = Access(state, self.proposals)
-        connections = ConnectionSettings(
-            node=settings.node,
-            authenticate=access.authenticate,
-            vhosts=lambda vhost: vhost in state.map.vhosts,
-            may_open=access.may_open,
-        )
+        connections = _connection_settings(state, access)
         self.clients = ClientFlow(
             state, connections, self.answers, self.publishing, self.settling, queues,
             ExchangeRequests(state, self.answers, self.proposals), basic, transactions,
@@ -197,8 +193,9 @@ class Node:
         passes = 0
         while passes < TURN_PASSES_MAX and self._work_off():
             passes += 1
-            if not _is_marked(state):
+            if not state.is_marked:
                 break
+        self.memory.end_turn()
         # The last pass may have made some: letters of the dead, a transaction's publishes.
         if state.peers:
             self.relays.flush_all()
@@ -412,6 +409,15 @@ class Node:
         """The disk is lost: nothing can be promised any more (P7)."""
         self.state.out.fatal = f"the journal cannot be written: {reason}"
 
+    def on_resources(self, waiting: int, resident: int, disk_free: int) -> None:
+        """What only the driver sees, a few times a second, in bytes.
+
+        `waiting`: what it still has to write for clients and to the disk; `resident`: the memory of
+        the process beyond what it began with; `disk_free`: on the disk of the data, -1 if unknown.
+        """
+        state = self.state
+        state.bytes_waiting, state.resident, state.disk_free = waiting, resident, disk_free
+
     # --- administration ----------------------------------------------------------------------
 
     def on_change_asked(self, operation: Operation, answer: Callable[[Result], None]) -> None:
@@ -475,19 +481,11 @@ class Node:
             self.proposals.ask(AddFragment(*queue, self.state.me))
 
 
-def _is_marked(state: NodeState) -> bool:
-    """Something waits for the turn to work it off."""
-    return bool(
-        state.dirty_primaries
-        or state.dirty_commits
-        or state.dirty_queues
-        or state.dirty_publishers
-        or state.dirty_backups
-        or (state.dirty_channels and state.serving)
-        or state.settlements
-        or state.committed
-        or state.answered
-        or state.after_applied
-        or state.after_interest
-        or state.suspect_copies
+def _connection_settings(state: NodeState, access: Access) -> ConnectionSettings:
+    return ConnectionSettings(
+        node=state.me,
+        authenticate=access.authenticate,
+        vhosts=lambda vhost: vhost in state.map.vhosts,
+        may_open=access.may_open,
+        body_bytes_max=min(limits.body_bytes_max, state.settings.share_bytes_max),
     )

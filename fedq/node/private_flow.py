@@ -12,6 +12,7 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import Interest, InterestDone, InterestItem
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.fragments.fragment import Fragment
+from fedq.node import accounts
 from fedq.node.client_state import Client
 from fedq.node.registrations import Registrations
 from fedq.node.state import NodeState, PrivateQueue
@@ -46,6 +47,7 @@ class PrivateFlow:
         state.private_by_id[fragment.fragment_id] = private
         state.router.add_queue(key, int(fragment.fragment_id))
         owner.private[key] = None
+        state.accounts.charge(owner, accounts.QUEUE)
         return private
 
     def delete(self, private: PrivateQueue) -> None:
@@ -60,6 +62,7 @@ class PrivateFlow:
         del state.private_by_id[private.fragment.fragment_id]
         state.dirty_queues.pop(private.key, None)
         private.owner.private.pop(private.key, None)
+        state.accounts.charge(private.owner, -accounts.QUEUE)
 
     def bind(self, private: PrivateQueue, binding: Binding) -> None:
         """The queue hears an exchange; a repeated binding changes nothing."""
@@ -71,6 +74,7 @@ class PrivateFlow:
             exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
         )
         self.state.interest.add(InterestItem(*binding))
+        self.state.accounts.charge(private.owner, accounts.of_binding(routing_key, arguments))
         self.registrations.on_bound(exchange)
 
     def unbind(self, private: PrivateQueue, binding: Binding) -> None:
@@ -83,6 +87,7 @@ class PrivateFlow:
             exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
         )
         self.state.interest.remove(InterestItem(*binding))
+        self.state.accounts.charge(private.owner, -accounts.of_binding(routing_key, arguments))
         self.registrations.on_unbound(exchange)
 
     def bound_exchanges(self) -> list[QueueKey]:

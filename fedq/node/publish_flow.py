@@ -71,8 +71,8 @@ class PublishFlow:
         """
         client, state = channel.client, self.state
         client.publishes = True
-        if state.memory_full:
-            state.hold_reading(client, "memory")
+        if state.takes_nothing:
+            state.hold_reading(client, "alarm")
         try:
             return self._take_batch(channel, batch)
         finally:
@@ -211,6 +211,16 @@ class PublishFlow:
                 client.permitted.clear()
             client.permitted[named] = self.state.map.version
         return targets
+
+    def look_ahead(self, channel: Channel, route: bytes) -> None:
+        """A publish has begun: raises what its end would, for its exchange and its client."""
+        client, named = channel.client, route[: 1 + route[0]]
+        if client.permitted.get(named) == self.state.map.version:
+            return
+        exchange, _ = split_route(route)
+        self._permit(channel, exchange)
+        if exchange and QueueKey(client.vhost, exchange) not in self.state.map.exchanges:
+            raise _no_exchange(client.vhost, exchange)
 
     def _permit(self, channel: Channel, exchange: str) -> None:
         client = channel.client

@@ -182,7 +182,7 @@ class RelayFlow:
             return
         through = coming.message.first + len(coming.message.messages) - 1
         done = RelayDone(through, coming.unmatched, coming.refused)
-        if self.state.memory_full:
+        if self.state.takes_nothing:
             self.state.relays_done.append((coming.sender, done))
         else:
             self.state.send(coming.sender, done)

@@ -99,6 +99,7 @@ class ReplicaFlow:
             self._doubt(backup, f"bad records: {error}")
             return False
         chunk = 0
+        state.bytes_taken += len(records)
         if applied.journal:
             number = state.plan.append(
                 replication.fragment_id, applied.max_position, records, applied.sync

@@ -44,10 +44,12 @@ class NodeSettings:
     replace_backup_ms: int = 5_000
     #: Publishes of this node to a remote fragment before it asks for a fragment of its own.
     fragment_threshold: int = 1_000
-    #: Messages in memory, primaries, copies and private queues together.
+    #: What the node may hold in memory for messages, clients and other nodes.
     memory_bytes_max: int = limits.node_memory_bytes_max
     #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
     work_per_turn: int = limits.work_per_turn
+    #: With less free on the disk of its data, publishers wait; 0: nobody looks.
+    disk_free_bytes_min: int = 0
     #: A segment of the journal ends when it is longer than this.
     segment_bytes_max: int = limits.segment_bytes_max
     #: Asked for again while not committed.

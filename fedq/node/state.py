@@ -25,6 +25,7 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.takers import Takers
 from fedq.journal.recovery import Recovered
 from fedq.journal.segments import SegmentPlan
+from fedq.node.accounts import Accounts
 from fedq.node.chores import Chores
 from fedq.node.client_state import Channel, Client, Committer, Consumer, Owner
 from fedq.node.outbox import NodeOut
@@ -214,6 +215,15 @@ class NodeState:
             for peer in settings.peers
             if peer != self.me
         }
+        self.accounts = Accounts()
+        #: Bytes that have come in since the process began, of clients and of other nodes' records.
+        self.bytes_taken = 0
+        #: As the driver says: what waits in its buffers, the process's memory beyond what it began
+        #: with, and what is free on its disk (-1: unknown).
+        self.bytes_waiting = self.resident = 0
+        self.disk_free = -1
+        #: Channels in tx mode, and some that are gone.
+        self.transacting: dict[Channel, None] = {}
         self.interest = InterestBook()
         #: Whether this node may confirm and deliver (P7): up in the map, and its lease holds.
         self.serving = False
@@ -229,6 +239,11 @@ class NodeState:
         self.expiring: dict[QueueKey, None] = {}
         self.alarms: list[tuple[int, FragmentId]] = []
         self._begin_marks()
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Publishers wait: see `fedq.node.memory`."""
+        return self.memory_full or self.disk_low
 
     @property
     def unix_ms(self) -> int:
@@ -247,8 +262,8 @@ class NodeState:
         self.dirty_clients: dict[Client, None] = {}
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
-        #: Memory holds more than it should: nothing is taken in.
-        self.memory_full = False
+        #: Memory holds more than it should, or the disk has little room: nothing is taken in.
+        self.memory_full = self.disk_low = False
         #: Answers to relays that wait until it does not any more.
         self.relays_done: list[tuple[NodeId, PeerMessage]] = []
         #: Channels that are gone once their request is answered: until then they hold deliveries.
@@ -281,6 +296,24 @@ class NodeState:
         self.after_applied: list[tuple[MapVersion, Callable[[], None]]] = []
         #: Actions that wait until every live member has an interest announcement in force.
         self.after_interest: list[tuple[int, Callable[[], None]]] = []
+
+    @property
+    def is_marked(self) -> bool:
+        """Something waits for the turn to work it off."""
+        return bool(
+            self.dirty_primaries
+            or self.dirty_commits
+            or self.dirty_queues
+            or self.dirty_publishers
+            or self.dirty_backups
+            or (self.dirty_channels and self.serving)
+            or self.settlements
+            or self.committed
+            or self.answered
+            or self.after_applied
+            or self.after_interest
+            or self.suspect_copies
+        )
 
     def policy_of(self, queue: QueueKey) -> QueuePolicy:
         """What a shared queue's arguments ask; plain for a queue that is not in the map."""

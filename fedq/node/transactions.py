@@ -67,6 +67,7 @@ class Transactions:
             raise _refusal(request, "cannot switch from confirm to tx mode")
         if channel.transaction is None:
             channel.transaction = Transaction()
+            self.state.transacting[channel] = None
         self.answers.reply(channel, TxSelectOk())
 
     def rollback(self, channel: Channel, request: TxRollback) -> None:

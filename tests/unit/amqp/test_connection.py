@@ -34,7 +34,16 @@ from fedq.amqp.methods import (
 )
 from fedq.core import limits
 from fedq.core.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionViolation
-from tests.unit.amqp.wire import frames_of, methods, opened, publish, receive, settings, written
+from tests.unit.amqp.wire import (
+    frames_of,
+    merged,
+    methods,
+    opened,
+    publish,
+    receive,
+    settings,
+    written,
+)
 
 PUBLISH = encode_method(1, BasicPublish("e", "k"))
 HEADER = b"\x02\x00\x01\x00\x00\x00\x0e\x00\x3c\x00\x00\0\0\0\0\0\0\0\x04\0\0\xce"
@@ -115,7 +124,8 @@ def test_violations_close_with_their_reply_code(
 ) -> None:
     whole, bytewise = opened(), opened()
     commands = whole.receive(data, 0)
-    assert commands == [c for byte in data for c in bytewise.receive(bytes((byte,)), 0)]
+    single = [c for byte in data for c in bytewise.receive(bytes((byte,)), 0)]
+    assert commands == merged(single)
     (closed,) = commands
     assert isinstance(closed, Closed)
     ((channel, close),) = methods(whole)
@@ -209,7 +219,7 @@ def test_input_is_held_only_up_to_one_frame() -> None:
         for at in range(0, len(data), 1_000)
         for command in server.receive(data[at : at + 1_000], 0)
     ]
-    (publishes,) = commands
+    (publishes,) = merged(commands)
     assert isinstance(publishes, Publishes)
     assert publishes.batch[0][2][0].endswith(bytes(100_000))
 

@@ -1,8 +1,9 @@
 """A client's bytes, and what a client makes of the server's: helpers of the AMQP tests."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from fedq.amqp.commands import Command, Publishes, Settles
+from fedq.amqp.commands import Begun, Command, Publishes, Settles
 from fedq.amqp.connection import Connection, ConnectionSettings
 from fedq.amqp.content import NO_PROPERTIES, content_frames, decode_header
 from fedq.amqp.frames import scan_frame
@@ -19,6 +20,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.sasl import credentials
 from fedq.amqp.values import FieldTable
+from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, Refused
 
 FRAME_MAX = 131_072
@@ -148,9 +150,13 @@ def handshake(frame_max: int = 0, channel_max: int = 0, heartbeat: int = 0) -> b
     return PROTOCOL_HEADER + start_ok() + tune_ok + encode_method(0, ConnectionOpen("/"))
 
 
-def opened(channels: int = 1, frame_max: int = 0, heartbeat: int = 0) -> Connection:
+def opened(
+    channels: int = 1, frame_max: int = 0, heartbeat: int = 0,
+    body_bytes_max: int = limits.body_bytes_max,
+) -> Connection:  # fmt: skip
     """An open connection with the channels 1 to `channels`; nothing is left in its parts."""
-    connection = Connection(settings(), now_ms=0, is_loopback=True)
+    made = replace(settings(), body_bytes_max=body_bytes_max)
+    connection = Connection(made, now_ms=0, is_loopback=True)
     connection.receive(handshake(frame_max=frame_max, heartbeat=heartbeat), 0)
     for channel in range(1, channels + 1):
         connection.receive(encode_method(channel, ChannelOpen()), 0)
@@ -181,9 +187,14 @@ def _singly(command: Command) -> Command:
 
 
 def merged(commands: list[Command]) -> list[Command]:
-    """The commands with neighbouring runs of one kind and channel as one."""
+    """The commands with neighbouring runs of one kind and channel as one.
+
+    Without `Begun`, which depends on how the bytes came.
+    """
     whole: list[Command] = []
     for command in commands:
+        if isinstance(command, Begun):
+            continue
         last = whole[-1] if whole else None
         if isinstance(command, Publishes | Settles) and type(command) is type(last):
             assert isinstance(last, Publishes | Settles)

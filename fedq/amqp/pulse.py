@@ -1,0 +1,57 @@
+"""When a client was heard last, and when it is to hear from the server: heartbeats.
+
+Inputs: the clock, bytes that came. Outputs: whether a heartbeat is due, whether the client counts
+as gone (AMQP 0-9-1 clause 4.2.7). No I/O.
+
+A client that is not read cannot be heard. So its silence is excused, but not for ever: who is gone
+while it is not read would keep its connection.
+"""
+
+from fedq.core.limits import unheard_ms_max
+
+
+class Pulse:
+    """See the module's docstring."""
+
+    __slots__ = ("_beat_ms", "_heard_ms", "_next_ms", "_waited_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        #: The agreed heartbeat; 0: none.
+        self._beat_ms = 0
+        self._next_ms = 0
+        self._heard_ms = self._waited_ms = now_ms
+
+    def begin(self, heartbeat_s: int, now_ms: int) -> None:
+        """Both sides have agreed."""
+        self._beat_ms = heartbeat_s * 1_000
+        self._next_ms = now_ms + self._beat_ms // 2
+
+    @property
+    def wake_ms(self) -> int | None:
+        """When there is next something to do; None for never."""
+        if not self._beat_ms:
+            return None
+        return min(self._next_ms, self._waited_ms + 2 * self._beat_ms)
+
+    def hear(self, now_ms: int) -> None:
+        """Bytes came."""
+        self._heard_ms = self._waited_ms = now_ms
+
+    def excuse(self, now_ms: int) -> None:
+        """The client is not read: that nothing was heard proves nothing, up to a bound."""
+        if now_ms - self._heard_ms < unheard_ms_max:
+            self._waited_ms = now_ms
+
+    def silence_ms(self, now_ms: int) -> int:
+        """For how long the client was silent, if that means that it is gone; else 0."""
+        if not self._beat_ms or now_ms < self._waited_ms + 2 * self._beat_ms:
+            return 0
+        return now_ms - self._heard_ms
+
+    def take_beat(self, now_ms: int) -> bool:
+        """Whether a heartbeat is due; it counts as sent."""
+        if not self._beat_ms or now_ms < self._next_ms:
+            return False
+        # Twice as often as agreed, so that one that is late is not one that is missing.
+        self._next_ms = now_ms + self._beat_ms // 2
+        return True

@@ -1,0 +1,67 @@
+"""Contents of one connection that have not come to their ends: what they take, and where they go.
+
+Inputs: contents that begin, grow, and end, as the channels of the connection report them. Outputs:
+the bytes held, a violation when these are too many, and a `Begun` for each content that one read
+has left unfinished, so that the node can refuse it before its body has come.
+"""
+
+from fedq.amqp.commands import Begun, Command
+from fedq.core.errors import (
+    CONTENT_TOO_LARGE,
+    RESOURCE_ERROR,
+    ChannelViolation,
+    ConnectionViolation,
+)
+
+_PUBLISH_IDS = (60, 40)
+
+
+class Unfinished:
+    """See the module's docstring; one for all channels of a connection."""
+
+    __slots__ = ("_begun", "bytes_held", "bytes_max", "count")
+
+    def __init__(self, bytes_max: int) -> None:
+        """`bytes_max`: of one body, and of all bodies of the connection together."""
+        self.bytes_max = bytes_max
+        self.bytes_held = 0
+        #: How many there are.
+        self.count = 0
+        #: Those that began in this read: their channels, and routes.
+        self._begun: dict[int, bytes] | None = None
+
+    def begin(self, channel: int, route: bytes) -> None:
+        """The method frame of a publish came, and its content did not come with it."""
+        self.count += 1
+        if self._begun is None:
+            self._begun = {}
+        self._begun[channel] = route
+
+    def announce(self, size: int) -> None:
+        """A header promises a body; 311, which closes the channel, if it is too large."""
+        if size > self.bytes_max:
+            text = f"a body of {size} bytes: at most {self.bytes_max}; send it in pieces"
+            raise ChannelViolation(CONTENT_TOO_LARGE, text, *_PUBLISH_IDS)
+
+    def grow(self, size: int) -> None:
+        """So much of a body came; 506 if the connection's bodies are too much together."""
+        self.bytes_held += size
+        if self.bytes_held > self.bytes_max:
+            text = (
+                f"more than {self.bytes_max} bytes of messages that are not complete: send fewer "
+                "large messages at a time on one connection"
+            )
+            raise ConnectionViolation(RESOURCE_ERROR, text, *_PUBLISH_IDS)
+
+    def end(self, channel: int, size: int) -> None:
+        """A content is complete, or given up; so much of its body was held."""
+        self.count -= 1
+        self.bytes_held -= size
+        if self._begun:
+            self._begun.pop(channel, None)
+
+    def tell(self, commands: list[Command]) -> None:
+        """Adds, at the end of a read, what it has left unfinished."""
+        if self._begun:
+            commands += [Begun(channel, route) for channel, route in self._begun.items()]
+            self._begun = None
