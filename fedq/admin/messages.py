@@ -55,6 +55,7 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         memory_bytes=node.memory_bytes,
         journal_bytes=node.journal_bytes,
         journal_segments=node.journal_segments,
+        troubles=node.troubles,
     )
 
 

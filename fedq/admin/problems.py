@@ -57,6 +57,9 @@ def _of_members(node: NodeOverview, members: Sequence[pb.Member]) -> Iterable[st
         yield f"{names(absent)} {_has(absent)} never come up: start {_it(absent)}"
     if silent:
         yield f"{names(silent)} {_does(silent)} not answer: figures of {_it(silent)} are unknown"
+    for member in up:
+        for trouble in member.figures.troubles if member.HasField("figures") else ():
+            yield f"{member.node} {trouble}"
     if fenced:
         yield (
             f"{names(fenced)} {_has(fenced)} no contact with a majority of the nodes (fenced) and "

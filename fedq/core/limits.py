@@ -141,6 +141,8 @@ work_per_turn: Final = 20_000
 fan_out_bytes_per_delivery: Final = KIB
 copy_chunk_bytes_max: Final = 256 * KIB
 copy_chunks_in_flight_max: Final = 4
+#: Fragments that a node hands over to another one at a time.
+hand_overs_in_flight_max: Final = 256
 #: A new copy that was seen to be so close behind its primary, in milliseconds, is waited for by
 #: commits until it has caught up: confirms of that fragment take so much longer, once.
 copy_behind_ms_max: Final = 250

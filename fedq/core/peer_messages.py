@@ -354,6 +354,8 @@ class Heartbeat(NamedTuple):
     echo_ms: int
     #: The sender leads, and a majority answered it lately: its echo extends the receiver's lease.
     leads: bool
+    #: The sender is being stopped: it is counted on for nothing new.
+    leaving: bool = False
 
 
 class PeerFrame(NamedTuple):

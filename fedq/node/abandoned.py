@@ -27,7 +27,7 @@ class Abandoned:
         state, takers = self.state, primary.takers
         fragment = primary.fragment
         queue = state.map.queues[primary.queue]
-        if queue.fragments[0] != fragment.fragment_id or primary.attaching or not state.serving:
+        if queue.fragments[0] != fragment.fragment_id or primary.holds_back or not state.serving:
             return
         if takers.consumers:
             primary.used_ms = state.now_ms

@@ -12,6 +12,7 @@ from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.abandoned import Abandoned
 from fedq.node.coming_up import ComingUp
+from fedq.node.handing_over import HandingOver
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
@@ -27,8 +28,8 @@ class ClusterFlow:
 
     __slots__ = (
         "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_memory",
-        "_up_versions", "abandoned", "beat_due", "coming_up", "detector", "lease", "proposals",
-        "state",
+        "_up_versions", "abandoned", "beat_due", "coming_up", "detector", "handing", "lease",
+        "proposals", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
@@ -38,6 +39,7 @@ class ClusterFlow:
         self.proposals = proposals
         self.lease = Lease(state.me, settings.peers, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
+        self.handing = HandingOver(state, proposals, self.detector)
         self._memory = FailoverMemory(settings.replace_backup_ms)
         #: Whether this process is up in the map, as of this change of its members.
         self._is_up = False
@@ -72,6 +74,7 @@ class ClusterFlow:
         if heartbeat is not None:
             peer = state.peers[frame.sender]
             peer.sent_heard_ms = heartbeat.sent_ms
+            peer.leaving = heartbeat.leaving
             if frame.session == peer.link.session[::-1] != NO_SESSION:
                 # Both maps agree on who is up. Otherwise this node may have been declared down
                 # in a map that it has not seen yet: no lease may come of that.
@@ -152,6 +155,7 @@ class ClusterFlow:
             state.now_ms,
             state.peers[node].sent_heard_ms,
             self.lease.leads(state.now_ms, state.leader),
+            state.stopping,
         )
 
     def decide_joined(self) -> bool:

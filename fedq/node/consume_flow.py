@@ -230,7 +230,7 @@ class ConsumeFlow:
                 self.give_back_surplus(hub)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
-            if primary is not None and not primary.attaching:
+            if primary is not None and not primary.holds_back:
                 self._deal_from_primary(hub, primary)
         for order in hub.orders():
             state.send(state.map.fragments[order.fragment].primary, Credit(*order))

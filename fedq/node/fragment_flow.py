@@ -238,7 +238,7 @@ class FragmentFlow:
     def serve_takers(self, primary: Primary) -> None:
         """Hands ready messages to the nodes that have credit; offers what is left over."""
         fragment, takers = primary.fragment, primary.takers
-        if primary.attaching or fragment.shut or not self.state.serving:
+        if primary.holds_back or fragment.shut or not self.state.serving:
             return
         if primary.calls:
             self._answer_calls(primary)

@@ -95,7 +95,7 @@ class Getting:
         primary = self.state.primaries.get(fragment)
         if primary is None or not self.state.serving:
             return False
-        return not primary.attaching and not primary.fragment.shut
+        return not primary.holds_back and not primary.fragment.shut
 
     def _ask_next(self, get: Get) -> None:
         while get.to_ask:

@@ -440,6 +440,9 @@ class Node:
         """Called about every 50 ms of the clock given to `begin_turn`."""
         state = self.state
         self.cluster.tick()
+        self.cluster.handing.tick()
+        if state.stopping:
+            self._stop_when_possible()
         self.access.tick()
         self.proposals.tick()
         self.clients.tick()
@@ -456,9 +459,15 @@ class Node:
             state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)
 
     def stop(self) -> None:
-        """Begins a clean stop: clients get connection.close 320; `stopped` turns true."""
-        self.clients.close_all("this node is being stopped: connect to another one")
-        self.stopped = True
+        """Begins a clean stop: what this node leads is handed over, which may take a while; then
+        clients get connection.close 320, and `stopped` turns true."""
+        self.cluster.handing.stop()
+        self._stop_when_possible()
+
+    def _stop_when_possible(self) -> None:
+        if not self.stopped and self.cluster.handing.may_stop():
+            self.clients.close_all("this node is being stopped: connect to another one")
+            self.stopped = True
 
     def _dispatch(self, queue: QueueKey) -> None:
         """Consumers take what they can now, here and elsewhere."""

@@ -18,6 +18,7 @@ from fedq.node.overview_types import (
     QueueOverview,
 )
 from fedq.node.state import NodeState
+from fedq.node.troubles import troubles
 from fedq.wiring.state import FragmentInfo
 
 
@@ -44,7 +45,7 @@ class NodeView:
             leader=state.leader,
             map_version=state.map.version,
             lease_held=state.serving,
-            stopping=self._node.stopped,
+            stopping=state.stopping,
             uptime_ms=self._node.uptime_ms,
             connections=len(state.clients),
             channels=sum(len(client.channels) for client in clients),
@@ -53,6 +54,7 @@ class NodeView:
             memory_bytes=held_bytes(state),
             journal_bytes=state.plan.bytes_held,
             journal_segments=len(state.plan.segments),
+            troubles=tuple(troubles(state)),
         )
 
     def cluster(self) -> ClusterOverview:
@@ -126,7 +128,7 @@ class NodeView:
             LocalFragment(
                 fragment=primary.fragment.fragment_id,
                 reign=primary.fragment.reign,
-                serving=state.serving and not primary.attaching,
+                serving=state.serving and not primary.holds_back,
                 ready=primary.fragment.ready_count,
                 unacknowledged=primary.fragment.unacked_count,
                 bytes_held=primary.fragment.bytes_held,

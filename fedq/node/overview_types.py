@@ -60,6 +60,8 @@ class NodeOverview:
     #: In segments that are still needed.
     journal_bytes: int
     journal_segments: int
+    #: What is wrong with it that only it knows: sentences without a subject.
+    troubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

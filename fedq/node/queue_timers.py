@@ -51,7 +51,7 @@ class QueueTimers:
     def after(self, primary: Primary) -> None:
         """What nobody took is subject to the queue's limits; the dead set out."""
         fragment = primary.fragment
-        if not self.state.serving or primary.attaching:
+        if not self.state.serving or primary.holds_back:
             return
         self._enforce(fragment)
         if fragment.singles is not None and fragment.out.dead:

@@ -85,8 +85,8 @@ class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
-        "attaching", "calls", "dying", "ending", "fragment", "gets", "is_plain", "mark", "marking",
-        "noted", "pace", "promised", "queue", "replication", "takers", "used_ms",
+        "attaching", "calls", "dying", "ending", "fragment", "gets", "handing_over", "is_plain",
+        "mark", "marking", "noted", "pace", "promised", "queue", "replication", "takers", "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +120,13 @@ class Primary:
         #: Members that may hold deliveries of an earlier reign and have not said so yet, with
         #: the map version that they must have applied. Nothing is handed out meanwhile.
         self.attaching: dict[NodeId, MapVersion] = {}
+        #: The map is asked for another primary: nothing is handed out before it has answered.
+        self.handing_over = False
+
+    @property
+    def holds_back(self) -> bool:
+        """Nothing may be handed out now."""
+        return self.handing_over or bool(self.attaching)
 
 
 class Backup:
@@ -137,8 +144,8 @@ class Peer:
     """Another node of the cluster."""
 
     __slots__ = (
-        "applied", "down_ms", "interest_told", "introduced", "link", "process", "relayed",
-        "relays", "sent_heard_ms",
+        "applied", "down_ms", "interest_told", "introduced", "leaving", "link", "process",
+        "relayed", "relays", "sent_heard_ms",
     )  # fmt: skip
 
     def __init__(self, link: Link) -> None:
@@ -158,6 +165,8 @@ class Peer:
         self.down_ms = 0
         #: The newest `sent_ms` of its heartbeats, to be echoed.
         self.sent_heard_ms = 0
+        #: It is being stopped.
+        self.leaving = False
 
 
 class RelayWaiter:
@@ -235,6 +244,9 @@ class NodeState:
         self.synced = 0
         #: The number of the last journal chunk that somebody waits for.
         self.sync_asked = 0
+        #: The disk has owed a sync for too long; and the node is to be stopped (`HandingOver`).
+        self.disk_stalls = False
+        self.stopping = False
         #: Private queues with `x-expires`, and when each fragment's policy has something to do.
         self.expiring: dict[QueueKey, None] = {}
         self.alarms: list[tuple[int, FragmentId]] = []

@@ -247,6 +247,15 @@ class PrimaryReplication:
         progress = self.backups.get(node)
         return progress is not None and progress.state == STREAMING
 
+    def keeps_up(self, node: NodeId, now_ms: int, within_ms: int) -> bool:
+        """Whether a backup follows, and owes nothing or has acknowledged something lately."""
+        progress = self.backups.get(node)
+        return (
+            progress is not None
+            and progress.state == STREAMING
+            and (progress.acked >= progress.sent or now_ms - progress.moved_ms < within_ms)
+        )
+
     def may_join(self) -> list[NodeId]:
         """Backups that have everything and are not in the in-sync set yet."""
         return [

@@ -98,6 +98,7 @@ class _Timing(_Section):
     suspect_ms: _Milliseconds = _TIMING.suspect_ms
     backup_stall_ms: _Milliseconds = _TIMING.backup_stall_ms
     replace_backup_ms: _Milliseconds = _TIMING.replace_backup_ms
+    stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
 
 
 class _Document(_Section):

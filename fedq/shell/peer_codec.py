@@ -333,11 +333,12 @@ def encode_frame(frame: peer.PeerFrame) -> bytes:
         for field, value in zip(kind.fields, message, strict=True):
             field.put(part, value)
     if frame.heartbeat is not None:
-        sent_ms, echo_ms, leads = frame.heartbeat
+        sent_ms, echo_ms, leads, leaving = frame.heartbeat
         wire.heartbeat.SetInParent()
         wire.heartbeat.sent_ms = sent_ms
         wire.heartbeat.echo_ms = echo_ms
         wire.heartbeat.leads = leads
+        wire.heartbeat.leaving = leaving
     return wire.SerializeToString()
 
 
@@ -364,7 +365,7 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
     heartbeat = None
     if wire.HasField("heartbeat"):
         beat = wire.heartbeat
-        heartbeat = peer.Heartbeat(beat.sent_ms, beat.echo_ms, beat.leads)
+        heartbeat = peer.Heartbeat(beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving)
     return peer.PeerFrame(
         sender=NodeId(_node_name(wire.sender)),
         incarnation=Incarnation(wire.incarnation),

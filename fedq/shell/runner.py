@@ -42,8 +42,8 @@ from fedq.shell.turn import Outlets, Turn
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
 MakeService = Callable[[Node, Connect], Service]
 
-#: How long a clean stop waits for the node to hand over and tell its clients,
-_STOP_S: Final = 10.0
+#: How long a clean stop waits for the node to tell its clients, beyond the time to hand over,
+_STOP_S: Final = 2.0
 #: and then for clients to close their side.
 _FAREWELL_S: Final = 2.0
 _POLL_S: Final = 0.01
@@ -253,6 +253,7 @@ class NodeRunner:
             suspect_ms=timing.suspect_ms,
             backup_stall_ms=timing.backup_stall_ms,
             replace_backup_ms=timing.replace_backup_ms,
+            stop_wait_ms=timing.stop_wait_ms,
             fragment_threshold=config.fragment_threshold,
             memory_bytes_max=config.memory_bytes_max,
         )
@@ -385,7 +386,8 @@ class NodeRunner:
         if not parts.turn.is_stopped:
             await parts.grpc.set_serving(False)
             parts.turn.input(parts.node.stop)
-            await _until(lambda: parts.node.stopped or parts.turn.is_stopped, _STOP_S)
+            stop_s = self._config.timing.stop_wait_ms / 1_000 + _STOP_S
+            await _until(lambda: parts.node.stopped or parts.turn.is_stopped, stop_s)
             await _until(lambda: not parts.amqp.connections or parts.turn.is_stopped, _FAREWELL_S)
         await self._close(parts)
         self._ended.set()

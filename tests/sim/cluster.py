@@ -85,6 +85,8 @@ class Cluster:
         newest = self._newest_reign
         for fragment, primary in host.machine.state.primaries.items():
             reign = primary.fragment.reign
+            if primary.handing_over:
+                continue  # it hands nothing out, because its successor may have begun
             if reign >= newest.get(fragment, 0):
                 newest[fragment] = reign
             elif fragment in host.machine.state.map.fragments:

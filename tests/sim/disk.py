@@ -188,6 +188,13 @@ class Disk:
         self._syncing = False
         self._stalled_until_us = 0
 
+    def close(self) -> None:
+        """The process ends in order: everything it wrote is on disk."""
+        self._life += 1
+        self._unsynced = []
+        self._waiting = []
+        self._syncing = False
+
     def _lose_unsynced(self) -> None:
         kept = between(self._random, 0, sum(size for _, size in self._unsynced))
         lost = sum(size for _, size in self._unsynced) - kept

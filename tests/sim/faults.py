@@ -65,7 +65,9 @@ class Faults:
             (plan.break_every_us, self._break),
             (plan.pause_every_us, self._pause),
             (plan.pause_in_turn_every_us, self._pause_in_turn),
-            (plan.disk_stall_every_us, self._stall_disk),
+            (plan.stop_every_us, self._stop),
+            (plan.disk_stall_every_us, partial(self._stall_disk, 50 * MS, 3 * SECOND)),
+            (plan.disk_hang_every_us, partial(self._stall_disk, 2 * SECOND, 8 * SECOND)),
             (plan.disk_fail_every_us, self._fail_disk),
         )
         for every_us, action in kinds:
@@ -82,6 +84,8 @@ class Faults:
             host.disk.calm()
             if host.alive and host.disk.failing:
                 host.crash("its disk was repaired")
+            if host.stopping:
+                host.crash("killed while it stopped")
             host.resume()
             if not host.alive:
                 self.world.after(between(self._random, 0, 300 * MS), partial(self._revive, host))
@@ -211,6 +215,22 @@ class Faults:
             host.start()
         self._end(f"down {host.name}")
 
+    def _stop(self) -> None:
+        """An operator stops a node in order, and starts it again soon."""
+        alive = [host for host in self.hosts if host.alive and not host.paused]
+        if not alive or not self.is_whole() or self.ledger.on_confirm is not None:
+            return
+        host = self._prey(alive)
+        self._begin(f"down {host.name}")
+        self.kills += 1
+        self.ledger.crashes_us.append(self.world.now_us)
+
+        def start_again() -> None:
+            delay_us = between(self._random, 100 * MS, 2 * SECOND)
+            self.world.after(delay_us, partial(self._revive, host))
+
+        host.stop(start_again)
+
     def _pause(self) -> None:
         host = self._random.choice(self.hosts)
         duration_us = between(self._random, 50 * MS, self._random.choice((500 * MS, 4 * SECOND)))
@@ -287,9 +307,9 @@ class Faults:
 
     # --- disks -----------------------------------------------------------------------------------
 
-    def _stall_disk(self) -> None:
+    def _stall_disk(self, least_us: int, most_us: int) -> None:
         host = self._random.choice(self.hosts)
-        duration_us = between(self._random, 50 * MS, 3 * SECOND)
+        duration_us = between(self._random, least_us, most_us)
         what = f"stall {self.world.now_us}"
         self._begin(what)
         self.world.note(host.name, f"disk stalls for {duration_us // MS} ms")

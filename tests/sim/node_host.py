@@ -31,6 +31,9 @@ class Machine(Protocol):
     @property
     def out(self) -> NodeOut: ...
 
+    #: A clean stop has done all that it can.
+    stopped: bool
+
     def begin_turn(self, now_ms: int) -> None: ...
     def end_turn(self) -> None: ...
     def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None: ...
@@ -83,6 +86,8 @@ class Host:
         #: Its clock is so far behind that it does not raise the number.
         self.clock_behind = False
         self.paused = False
+        #: It was asked to stop.
+        self.stopping = False
         self.turns = 0
         #: Why the process ended by itself, for the report; None: it did not.
         self.fatal: str | None = None
@@ -144,13 +149,31 @@ class Host:
             self.disk.cut_tail(recovered.torn_bytes)
         return recovered
 
+    def stop(self, done: Callable[[], None]) -> None:
+        """Asks the process to stop; `done` is called when it has ended, in whatever way."""
+        life = self.life
+        self.stopping = True
+        self.submit(lambda machine: machine.stop())
+
+        def look() -> None:
+            if self.life != life or self.machine is None:
+                done()
+            elif self.machine.stopped and not self.paused and not self._inbox:
+                self.disk.close()
+                self.crash("stopped in order")
+                done()
+            else:
+                self.world.after(10 * MS, look)
+
+        look()
+
     def crash(self, reason: str) -> None:
         """The process ends without a word, and with it all that was not on disk."""
         if self.machine is None:
             return
         self.world.note(self.name, f"ends: {reason}")
         self.machine = None
-        self.paused = False
+        self.paused = self.stopping = False
         self._inbox = []
         self._unsaid = []
         self._stop_us = 0

@@ -35,7 +35,11 @@ class FaultPlan:
     pause_every_us: int = 0
     #: Pauses between what a turn decides and what it says.
     pause_in_turn_every_us: int = 0
+    #: Stops in order, of a node at a time.
+    stop_every_us: int = 0
     disk_stall_every_us: int = 0
+    #: Stalls that last longer than anybody waits for.
+    disk_hang_every_us: int = 0
     disk_fail_every_us: int = 0
     #: How often a kill of a whole cluster's node, or of all, gives one of them an older directory.
     restore: float = 0.0
@@ -47,7 +51,7 @@ class FaultPlan:
             (
                 self.partition_every_us, self.clog_every_us, self.break_every_us,
                 self.pause_every_us, self.pause_in_turn_every_us, self.disk_stall_every_us,
-                self.disk_fail_every_us,
+                self.disk_hang_every_us, self.disk_fail_every_us,
             )
         )  # fmt: skip
 
@@ -190,11 +194,15 @@ def _draw_rare_faults(generator: Rng, faults: FaultPlan, nodes: int) -> FaultPla
     """With dice of their own, so that all other seeds keep their histories."""
     if not _chance(generator, 0.15):
         return faults
-    kind = generator.choice(("pause in turn",))
+    kind = generator.choice(("pause in turn", "stop", "hang"))
     every_us = generator.randint(800, 2_500) * MS
-    if kind == "pause in turn" and nodes > 1:
+    if nodes == 1:
+        return faults
+    if kind == "pause in turn":
         return replace(faults, pause_in_turn_every_us=every_us)
-    return faults
+    if kind == "stop":
+        return replace(faults, stop_every_us=every_us)
+    return replace(faults, disk_hang_every_us=every_us)
 
 
 def _draw_net(generator: Rng, lite: bool) -> NetOptions:

@@ -22,6 +22,7 @@ class Echo:
 
     def __init__(self, name: NodeId, start: Start, recovered: Recovered) -> None:
         self.out = NodeOut()
+        self.stopped = False
         self.name = name
         self.incarnation = Incarnation(start.number)
         self.up: dict[NodeId, bool] = {}

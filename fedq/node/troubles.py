@@ -1,0 +1,17 @@
+"""What is wrong with a node that only the node itself knows, as sentences for its operator.
+
+Input: the node's state. Output: what goes behind the node's name in `fedq cluster status`.
+"""
+
+from collections.abc import Iterator
+
+from fedq.node.state import NodeState
+
+
+def troubles(state: NodeState) -> Iterator[str]:
+    """One sentence for each thing, without its subject; none: all is well."""
+    if state.disk_stalls:
+        yield (
+            "waits for the disk of its journal: other copies lead in its place where there are "
+            "any in sync; check the disk"
+        )
