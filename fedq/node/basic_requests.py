@@ -160,8 +160,28 @@ class BasicRequests:
             if answer is not None:
                 self.answers.reply(channel, answer)
             return
-        self.remove_consumers([consumer])
-        queues = {consumer.queue: None}
+        hub = self.state.hubs.get(consumer.queue)
+        sources = list(hub.sources) if hub is not None else []
+        if self._has_sent(sources):
+            # What was published or given back here may be on its way there, and back.
+            self.answers.wait(channel)
+            self.consuming.settling.flush_settlements()
+            self.asking.ask(CALL_COUNT, sources, lambda _: self._cancel(consumer, answer))
+        else:
+            self._cancel(consumer, answer)
+
+    def _has_sent(self, fragments: list[FragmentId]) -> bool:
+        """Whether a fragment elsewhere may get messages of this node that it has not had yet."""
+        publishers, settlements = self.state.publishers, self.state.settlements
+        return any(
+            fragment in settlements
+            or (fragment in publishers and publishers[fragment].bytes_unconfirmed > 0)
+            for fragment in fragments
+        )
+
+    def _cancel(self, consumer: Consumer, answer: BasicCancelOk | None) -> None:
+        """Deliveries of what was published before come before the answer."""
+        channel, queue = consumer.channel, consumer.queue
 
         def answer_now() -> None:
             if answer is not None:
@@ -169,13 +189,19 @@ class BasicRequests:
             if channel.waiting:
                 self.answers.finish(channel, None)
 
-        hub = self.state.hubs.get(consumer.queue)
+        if consumer.hub is None:
+            # Its queue, or its channel, has gone meanwhile.
+            answer_now()
+            return
+        self.queues.dispatching.catch_up(queue)
+        self.remove_consumers([consumer])
+        hub = self.state.hubs.get(queue)
         if hub is not None and hub.sources and not hub.size:
             self.answers.wait(channel)
             fragments = list(hub.sources)
-            self._when_quiet(fragments, lambda: self.when_left(channel, queues, answer_now))
+            self._when_quiet(fragments, lambda: self.when_left(channel, {queue: None}, answer_now))
         else:
-            self.when_left(channel, queues, answer_now)
+            self.when_left(channel, {queue: None}, answer_now)
 
     def when_left(
         self, channel: Channel, queues: dict[QueueKey, None], action: Callable[[], None]

@@ -41,6 +41,8 @@ class ChannelEnds:
     def close(self, channel: Channel, request: ChannelClose) -> None:
         """channel.close."""
         queues = {consumer.queue: None for consumer in channel.consumers.values()}
+        for queue in queues:
+            self.basic.queues.dispatching.catch_up(queue)
         self.answers.flush_confirms(channel)
         channel.flow = False
         agree = partial(self._agree, channel)

@@ -43,6 +43,9 @@ class DirectReply:
 
     def consume(self, channel: Channel, request: BasicConsume, tag: str) -> None:
         """basic.consume of the pseudo queue: only without acknowledgements, once per channel."""
+        reused = channel.consumers.get(tag)
+        if reused is not None and reused.queue != channel.reply_queue:
+            refuse_reused(channel, tag)
         if not request.no_ack:
             refused = Refused(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
             self.answers.refuse(channel, refused, request)
@@ -51,7 +54,6 @@ class DirectReply:
             refused = Refused(PRECONDITION_FAILED, "reply consumer already set")
             self.answers.refuse(channel, refused, request)
             return
-        refuse_reused(channel, tag)
         state, client = self.state, channel.client
         name = reply_name(state.me, state.private_made + 1, state.salts.number(SALT_BITS))
         queue = QueueKey(client.vhost, name)

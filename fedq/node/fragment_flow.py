@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fedq.core.batches import cut
-from fedq.core.ids import FragmentId, NodeId, Origin
+from fedq.core.ids import FragmentId, NodeId, Origin, QueueKey
 from fedq.core.peer_messages import (
     CALL_CONSUME,
     CALL_CONSUME_ALONE,
@@ -56,7 +56,7 @@ _OF_CONSUMERS: Final = (CALL_CONSUME, CALL_CONSUME_ALONE, CALL_LEFT)
 class FragmentFlow:
     """See the module's docstring."""
 
-    __slots__ = ("abandoned", "admission", "on_local_reply", "state", "timers")
+    __slots__ = ("abandoned", "admission", "catch_up", "on_local_reply", "state", "timers")
 
     def __init__(
         self, state: NodeState, admission: Admission, timers: QueueTimers, abandoned: Abandoned
@@ -67,6 +67,8 @@ class FragmentFlow:
         self.timers = timers
         #: Hears answers to this node's own questions; set by the node before its first turn.
         self.on_local_reply: Callable[[int, FragmentId, int, int], None] = _unset
+        #: What came before takes effect in a queue (`fedq.node.dispatching`); set likewise.
+        self.catch_up: Callable[[QueueKey], None] = _unset
 
     # --- what peers say to a primary ---------------------------------------------------------
 
@@ -142,6 +144,7 @@ class FragmentFlow:
         """A node wants one message for a basic.get; answered when this turn ends."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
+            self.catch_up(primary.queue)
             self._note_use(primary)
             primary.gets.append((sender, message.request))
             self._touch(primary)
@@ -158,6 +161,9 @@ class FragmentFlow:
 
     def on_call(self, sender: NodeId, message: Call) -> None:
         """A question from another node; a stale one is asked again of the right primary."""
+        primary = self.state.primaries.get(message.fragment)
+        if primary is not None:
+            self.catch_up(primary.queue)
         self.ask(sender, message.request, message.fragment, message.verb)
 
     def ask(self, asker: NodeId, request: int, fragment: FragmentId, verb: int) -> bool:

@@ -33,6 +33,7 @@ from fedq.node.cluster_flow import ClusterFlow
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.dead_letters import DeadLetters
 from fedq.node.direct_reply import DirectReply
+from fedq.node.dispatching import Dispatching
 from fedq.node.evictions import Evictions
 from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.fencing import Fencing
@@ -88,13 +89,14 @@ class Node:
         self.consuming = ConsumeFlow(state, self.settling, self.getting, self.timers)
         self.consuming.serve_takers = self.fragments.serve_above
         self.getting.settle = self.settling.settle
-        admission.dispatch = self._dispatch
+        dispatching = Dispatching(state, self.consuming, self.fragments, self.timers)
+        admission.dispatch = dispatching.everywhere
         self.permissions = Permissions(state)
         self.publishing = PublishFlow(state, self.outlets, self.permissions.may_publish)
         replies = DirectReply(state, self.answers, self.private, self.consuming)
         queues = QueueRequests(
             state, self.answers, self.proposals, self.private, self.asking, self.consuming,
-            self.registrations, replies,
+            self.registrations, replies, dispatching,
         )  # fmt: skip
         self.timers.drop_private = queues.drop_private
         self.locked = queues.locked
@@ -468,15 +470,6 @@ class Node:
         if not self.stopped and self.cluster.handing.may_stop():
             self.clients.close_all("this node is being stopped: connect to another one")
             self.stopped = True
-
-    def _dispatch(self, queue: QueueKey) -> None:
-        """Consumers take what they can now, here and elsewhere."""
-        self.consuming.dispatch(queue)
-        info = self.state.map.queues.get(queue)
-        for fragment in info.fragments if info is not None else ():
-            primary = self.state.primaries.get(fragment)
-            if primary is not None:
-                self.fragments.serve_takers(primary)
 
     def _propose_fragment(self, queue: QueueKey) -> None:
         """This node's publishes to a queue all go elsewhere: it asks for its own fragment."""

@@ -35,6 +35,7 @@ from fedq.node.asking import Asking
 from fedq.node.client_state import Channel
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.direct_reply import DirectReply, is_reply_name
+from fedq.node.dispatching import Dispatching
 from fedq.node.locked_names import LockedNames
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
@@ -67,16 +68,17 @@ class QueueRequests:
     """See the module's docstring."""
 
     __slots__ = (
-        "answers", "asking", "consuming", "locked", "private", "proposals", "registrations",
-        "replies", "state",
+        "answers", "asking", "consuming", "dispatching", "locked", "private", "proposals",
+        "registrations", "replies", "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, answers: Answers, proposals: Proposals, private: PrivateFlow,
         asking: Asking, consuming: ConsumeFlow, registrations: Registrations,
-        replies: DirectReply,
+        replies: DirectReply, dispatching: Dispatching,
     ) -> None:  # fmt: skip
         self.replies = replies
+        self.dispatching = dispatching
         self.locked = LockedNames(state, answers)
         self.state = state
         self.consuming = consuming
@@ -90,7 +92,10 @@ class QueueRequests:
     # --- which queue is meant ----------------------------------------------------------------
 
     def find(self, channel: Channel, name: str) -> QueueKey | Refused:
-        """The queue that a method names; "" is the channel's last declared one (1.7.2.3.1)."""
+        """The queue that a method names; "" is the channel's last declared one (1.7.2.3.1).
+
+        What came before the method has taken effect there.
+        """
         if not name and not channel.last_queue:
             return Refused(NOT_FOUND, "no previously declared queue")
         key = QueueKey(channel.client.vhost, name or channel.last_queue)
@@ -98,8 +103,10 @@ class QueueRequests:
         if private is not None:
             if private.owner is not channel.client:
                 return _locked(key)
+            self.dispatching.catch_up(key)
             return key
         if key in self.state.map.queues:
+            self.dispatching.catch_up(key)
             return key
         if key in self.state.map.claims and not self.registrations.is_ours(key):
             return _locked(key)
@@ -257,6 +264,7 @@ class QueueRequests:
     def _ask(self, channel: Channel, key: QueueKey, verb: int, finish: Finish) -> None:
         """Asks every fragment; the channel waits for the answer."""
         self.answers.wait(channel)
+        self.dispatching.catch_up(key)
         self.asking.ask(verb, self.state.map.queues[key].fragments, finish)
 
     # --- bind and unbind ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tests.differential import brokers, documents
 from tests.differential.channels import Streams
 from tests.differential.compare import Difference
 from tests.differential.runner import Finding, Runner, finding_text, keep, report_text
-from tests.differential.script import Operation, parse
+from tests.differential.script import Script, parse
 from tests.differential.themes import THEMES
 
 
@@ -37,9 +37,9 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _show(operation: Operation, reference: Streams, subject: Streams) -> None:
+def _show(step: Script, reference: Streams, subject: Streams) -> None:
     """What both showed in a step of the one case."""
-    _say(f"{operation}")
+    _say("\n".join(map(str, step)))
     for stream in dict.fromkeys([*reference, *subject]):
         same = reference.get(stream) == subject.get(stream)
         for who, streams in (("RabbitMQ", reference), ("fedq", subject)):

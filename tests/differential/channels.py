@@ -50,11 +50,15 @@ class ChannelRecord:
         self._fresh: list[tuple[str, int]] = []
         self._returned = 0
         self._confirmed = 0
+        self._publishes = 0
+        #: Consumers that were cancelled in this step.
+        self._cancelled: dict[str, None] = {}
 
     # --- sending ----------------------------------------------------------------------------------
 
     def on_published(self, count: int) -> None:
-        """So many publishes were sent."""
+        """So many publishes were sent, by one operation."""
+        self._publishes += 1
         if self.confirming:
             for _ in range(count):
                 self.published += 1
@@ -97,18 +101,25 @@ class ChannelRecord:
         if isinstance(method, m.BasicDeliver):
             alias = self._names.inward(method.consumer_tag)
             self._on_delivery(arrival, alias, method.delivery_tag, streams)
+            if alias in self._cancelled:
+                line = f"delivery to {alias} after cancel-ok"
+                streams.setdefault(f"{self.place} order", []).append(line)
         elif isinstance(method, m.BasicGetOk):
             self._on_delivery(arrival, GOT, method.delivery_tag, streams)
         elif isinstance(method, m.BasicAck | m.BasicNack):
             self._on_confirm(method, streams)
         else:
             if isinstance(method, m.BasicReturn) and self.confirming:
-                if self._confirmed > self._returned:
+                if self._confirmed > self._returned and self._publishes < 2:
                     streams.setdefault(f"{self.place} order", []).append("return after its confirm")
                 self._returned += 1
             # When the client hears that a consumer was ended is open, compared with other answers.
             stream = f"{self.place} ended" if isinstance(method, m.BasicCancel) else self.place
             streams.setdefault(stream, []).append(self.line(arrival))
+        if isinstance(method, m.BasicCancelOk):
+            self._cancelled[self._names.inward(method.consumer_tag)] = None
+        elif isinstance(method, m.BasicConsumeOk):
+            self._cancelled.pop(self._names.inward(method.consumer_tag), None)
         if isinstance(method, _ENDS):
             streams[self.place + CLOSING] = []
         if isinstance(method, m.ChannelClose | m.ConnectionClose):
@@ -156,7 +167,8 @@ class ChannelRecord:
                 self.held.append(Held(tag, step))
         self.no_ack.pop(GOT, None)
         self._fresh.clear()
-        self._returned = self._confirmed = 0
+        self._returned = self._confirmed = self._publishes = 0
+        self._cancelled.clear()
 
 
 def _body_text(body: bytes) -> str:

@@ -53,6 +53,8 @@ class Client:
         #: Everything that came, of each channel, by kind: what waiting looks at.
         self.open_channels: dict[int, None] = {}
         self.closed = False
+        #: What is gathered for one write; None: everything is written at once.
+        self._gathered: list[bytes] | None = None
         self._socket.sendall(HEADER)
         self._shake_hands()
 
@@ -79,10 +81,23 @@ class Client:
         """The same for anything."""
         if self.closed:
             return
+        if self._gathered is not None:
+            self._gathered.append(data)
+            return
         try:
             self._socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
             self._hung_up()
+
+    def gather(self) -> None:
+        """What is sent from now on goes out in one write, with `write`."""
+        self._gathered = []
+
+    def write(self) -> None:
+        """What was gathered goes out."""
+        gathered, self._gathered = self._gathered, None
+        if gathered:
+            self.send_bytes(b"".join(gathered))
 
     def publish(
         self, channel: int, method: m.BasicPublish, properties: FieldTable, bodies: list[bytes]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from tests.differential.channels import CLOSING, Streams
-from tests.differential.script import Operation, Script, has_timers
+from tests.differential.script import Operation, Script, has_timers, steps
 from tests.differential.side import Side
 from tests.integration.waiting import TooLateError
 
@@ -32,8 +32,8 @@ _PARTICULARS: Final = re.compile(
 )
 
 
-#: (operation, RabbitMQ's streams, fedq's streams).
-OnStep = Callable[[Operation, Streams, Streams], None]
+#: (step, RabbitMQ's streams, fedq's streams).
+OnStep = Callable[[Script, Streams, Streams], None]
 
 
 class Difference(NamedTuple):
@@ -45,13 +45,13 @@ class Difference(NamedTuple):
     streams: dict[str, tuple[list[str], list[str]]]
 
     @property
-    def step(self) -> int:
-        """The number of the step, from 1."""
-        return len(self.script)
+    def step(self) -> Script:
+        """What was sent in one write."""
+        return steps(self.script)[-1]
 
     @property
     def operation(self) -> Operation:
-        """What the step does."""
+        """What the step does, at the end."""
         return self.script[-1]
 
     @property
@@ -72,10 +72,10 @@ class Difference(NamedTuple):
                 parts[_masked(text[0])] = None
         if self.is_of_words:
             parts = {f"{_masked(one)} / {_masked(two)}": None for one, two in self.streams.values()}
-        return f"{self.operation.verb}: " + "; ".join(parts)
+        return " + ".join(each.verb for each in self.step) + ": " + "; ".join(parts)
 
     def __str__(self) -> str:
-        lines = [f"step {self.step}: {self.operation}"]
+        lines = [f"step {len(steps(self.script))}: {' '.join(map(str, self.step))}"]
         for stream, (reference, subject) in self.streams.items():
             for who, shown in (("RabbitMQ", reference), ("fedq    ", subject)):
                 lines += [f"  {stream:12} {who} {line}" for line in shown or ["(nothing)"]]
@@ -150,11 +150,11 @@ def play(
     timers_s = TIMERS_S if has_timers(script) else 0.0
     differences: list[Difference] = []
     done = 0
-    for operation in script:
-        done += 1
-        found = _step(operation, sides, timers_s, patience_s)
+    for step in steps(script):
+        done += len(step)
+        found = _step(step, sides, timers_s, patience_s)
         if on_step is not None:
-            on_step(operation, sides[0].streams, sides[1].streams)
+            on_step(step, sides[0].streams, sides[1].streams)
         if found:
             differences.append(Difference(script[:done], found))
             if not differences[-1].is_of_words:
@@ -167,12 +167,12 @@ def play(
 
 
 def _step(
-    operation: Operation, sides: tuple[Side, Side], timers_s: float, patience_s: float
+    step: Script, sides: tuple[Side, Side], timers_s: float, patience_s: float
 ) -> dict[str, tuple[list[str], list[str]]]:
     for side in sides:
-        _patiently(side, partial(side.begin, operation))
+        _patiently(side, partial(side.begin, step))
     for side in sides:
-        _patiently(side, partial(side.complete, operation))
+        _patiently(side, partial(side.complete, step))
     time.sleep(timers_s)
     until = time.monotonic() + patience_s
     rounds = 0
@@ -185,7 +185,7 @@ def _step(
             return found
         if time.monotonic() > until and rounds >= ROUNDS_MIN:
             return found
-        if _is_answered(operation) and operation.place in found and rounds >= ROUNDS_AFTER_ANSWER:
+        if _is_answered(step[-1]) and step[-1].place in found and rounds >= ROUNDS_AFTER_ANSWER:
             return found
         time.sleep(_PAUSE_S)
 

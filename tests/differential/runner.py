@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.differential import decisions
 from tests.differential.compare import PATIENCE_S, Difference, OnStep, Played, play
-from tests.differential.script import Operation, Script, listing
+from tests.differential.script import Script, listing
 from tests.differential.side import Side
 from tests.differential.themes import THEMES
 
@@ -138,15 +138,16 @@ def _rows(scripts: int, themes: Sequence[str]) -> Iterator[str]:
 
 
 def _shorter(script: Script) -> Iterator[Script]:
-    """The script without one operation, or without one argument."""
+    """The script without one operation, or one argument, or with one write more."""
     for at in reversed(range(len(script) - 1)):
         yield script[:at] + script[at + 1 :]
     for at, operation in enumerate(script):
+        if operation.joined:
+            yield (*script[:at], operation._replace(joined=False), *script[at + 1 :])
+    for at, operation in enumerate(script):
         for name in operation.arguments:
             kept = {each: value for each, value in operation.arguments.items() if each != name}
-            yield (
-                *script[:at], Operation(operation.place, operation.verb, kept), *script[at + 1 :]
-            )  # fmt: skip
+            yield (*script[:at], operation._replace(arguments=kept), *script[at + 1 :])
 
 
 def finding_text(finding: Finding) -> str:

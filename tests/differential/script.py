@@ -4,14 +4,16 @@
     a1 publish(routing_key='q0', count=3, properties={'expiration': '20'})
     b1 basic.consume(queue='q0', consumer_tag='c0')
     b1 ack(nth=0, multiple=True)
+    + b1 basic.get(queue='q0')
 
+With `+` an operation goes out in one write with the one before, which is not answered by then.
 `a1` is channel 1 of connection a. Names `q0`, `x0` … stand for names that no other script uses;
 `n0` is the first queue whose name the broker chose. Arguments that are not written have the
 defaults of `fedq.amqp.method_types`, or those in `ACTIONS`.
 """
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -52,6 +54,8 @@ class Operation(NamedTuple):
     place: str
     verb: str
     arguments: FieldTable
+    #: It is sent in one write with the operation before it.
+    joined: bool = False
 
     @property
     def connection(self) -> str:
@@ -81,10 +85,62 @@ class Operation(NamedTuple):
 
     def __str__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
-        return f"{self.place} {self.verb}({arguments})"
+        return f"{'+ ' if self.joined else ''}{self.place} {self.verb}({arguments})"
 
 
 Script = tuple[Operation, ...]
+#: Operations with which no write goes on.
+_LAST: Final = ("channel.open", "channel.close", "connection.close", "hang-up")
+_ANSWERED_LATE: Final = ("basic.consume", "basic.cancel")
+
+
+def steps(script: Script) -> list[Script]:
+    """What is sent in one write each: an operation, with those joined to it that may be."""
+    found: list[list[Operation]] = []
+    for operation in script:
+        if operation.joined and found and may_join(found[-1], operation):
+            found[-1].append(operation)
+        else:
+            found.append([operation])
+    return [tuple(step) for step in found]
+
+
+def may_join(step: Sequence[Operation], after: Operation) -> bool:
+    """Whether it may go in one write with the step: each then means something by itself.
+
+    What follows the end of a channel means nothing, and a name that the broker makes is unknown
+    before its answer is there. RabbitMQ says consume-ok and cancel-ok some time after it has gone
+    on (and may lose what it hands out on a channel that is then closed); and on a channel that it
+    has just closed it still refuses, once more, what names no queue.
+    """
+    before = step[-1]
+    if before.place != after.place or before.verb in _LAST:
+        return False
+    if before.verb in _ANSWERED_LATE:
+        return False
+    if any(_races(each, after) for each in step):
+        return False
+    if (after.verb in _LAST and after.verb != "channel.close") or _names_nothing(after):
+        return False
+    return "channel.flow" not in (before.verb, after.verb) and not _names_nothing(before)
+
+
+def _races(before: Operation, after: Operation) -> bool:
+    """Whether RabbitMQ's own processes race: what the second one meets is open."""
+    gives_back = before.verb in ("nack", "reject", "basic.recover", "basic.recover-async")
+    return (
+        (after.verb == "queue.declare" and "." not in before.verb)
+        or (after.verb == "basic.consume" and before.verb == "queue.delete")
+        or (after.verb == "channel.close" and gives_back)
+    )
+
+
+def _names_nothing(operation: Operation) -> bool:
+    """Whether it leaves open which queue it means, or what its consumer is called."""
+    if operation.verb in ACTIONS:
+        return False
+    open_ones = [n for n in ("queue", "consumer_tag") if n in method_class(operation.verb)._fields]
+    return any(not operation.arguments.get(name) for name in open_ones)
 
 
 def method_class(verb: str) -> type[Method]:
@@ -102,7 +158,8 @@ def make_method(verb: str, arguments: FieldTable) -> Method:
 
 def parse_line(line: str) -> Operation:
     """One operation; `ValueError` says what is wrong with the line."""
-    place, _, call = line.strip().partition(" ")
+    bare = line.strip().removeprefix("+ ")
+    place, _, call = bare.partition(" ")
     verb, bracket, rest = call.partition("(")
     if place[:1] not in ("a", "b") or not place[1:].isdigit() or not bracket:
         raise ValueError(f"{line!r}: write it as a1 verb(name=value, …)")
@@ -116,7 +173,7 @@ def parse_line(line: str) -> Operation:
     unknown = [name for name in arguments if name not in known]
     if unknown:
         raise ValueError(f"{line!r}: {verb} has no argument {unknown[0]}")
-    return Operation(place, verb, arguments)
+    return Operation(place, verb, arguments, bare != line.strip())
 
 
 def parse(text: str) -> Script:

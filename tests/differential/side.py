@@ -1,16 +1,16 @@
 """A script's operations performed on one broker, and what the clients saw.
 
-Input: operations, one at a time: `begin` sends it, `complete` waits for its reply, `settle` until
-what it caused has arrived. Output: `streams` of lines to compare, with the counts of every queue
-of the script after each step. Two connections, a and b, serve all scripts; channels that a script
-found closed are opened again before their next operation.
+Input: steps of one or more operations: `begin` sends them in one write, `complete` waits for their
+replies, `settle` until what they caused has arrived. Output: `streams` of lines to compare, with
+the counts of every queue of the script after each step. Two connections, a and b, serve all
+scripts; channels that a script found closed are opened again before their next operation.
 """
 
 from fedq.amqp import method_types as m
 from tests.differential.channels import CLOSING, GOT, ChannelRecord, Streams
 from tests.differential.client import Client
 from tests.differential.names import Names
-from tests.differential.script import Operation, make_method, method_class
+from tests.differential.script import Operation, Script, make_method, method_class
 from tests.integration.stock import Address
 
 #: The channel on which the harness asks for counts.
@@ -34,7 +34,8 @@ class Side:
         self._shadow = shadow
         self._clients: dict[str, Client] = {}
         self.streams: Streams = {}
-        self._step = 0
+        #: The step's number, and how many bodies it has published.
+        self._step = self._bodies = 0
         self.begin_script("")
 
     # --- scripts and steps ------------------------------------------------------------------------
@@ -47,7 +48,7 @@ class Side:
         self._queues: dict[str, str] = {}
         self._exchanges: dict[str, None] = {}
         self._queues_ever: dict[str, str] = {}
-        self._step = 0
+        self._step = self._bodies = 0
         self.streams = {}
         for letter in self.places:
             self._client(letter)
@@ -88,6 +89,7 @@ class Side:
     def end_step(self) -> None:
         """What has arrived is compared; the next operation may begin."""
         self._step += 1
+        self._bodies = 0
         for alias in list(self._queues):
             if "404" in " ".join(self.streams.get(f"queue {alias}", [])):
                 del self._queues[alias]
@@ -105,17 +107,27 @@ class Side:
         for client in self._clients.values():
             client.close()
 
-    # --- one operation ----------------------------------------------------------------------------
+    # --- one step ---------------------------------------------------------------------------------
 
-    def begin(self, operation: Operation) -> None:
-        """Sends it; after `complete` has been called, its answer is there."""
-        client = self._client(operation.connection)
-        if operation.verb == "channel.open" or operation.channel in client.open_channels:
+    def begin(self, step: Script) -> None:
+        """Sends it; after `complete` has been called, its answers are there."""
+        first = step[0]
+        client = self._client(first.connection)
+        if first.verb == "channel.open" or first.channel in client.open_channels:
             pass
-        elif operation.channel:
-            self._channels.pop(operation.place, None)
-            client.open_channel(operation.channel)
-        record = self._record(operation.place)
+        elif first.channel:
+            self._channels.pop(first.place, None)
+            client.open_channel(first.channel)
+        record = self._record(first.place)
+        # In the first place only: what comes later may never be done.
+        if first.verb == "queue.declare":
+            self._declare_elsewhere(first)
+        client.gather()
+        for operation in step:
+            self._begin_one(client, record, operation)
+        client.write()
+
+    def _begin_one(self, client: Client, record: ChannelRecord, operation: Operation) -> None:
         if operation.verb == "publish":
             self._publish(client, record, operation)
         elif operation.verb in SETTLING:
@@ -140,9 +152,10 @@ class Side:
             bool(operation.value("mandatory")), bool(operation.value("immediate")),
         )  # fmt: skip
         bodies = [
-            f"m{self._step}-{index}".encode().ljust(size, b".") if size else b""
+            f"m{self._step}-{self._bodies + index}".encode().ljust(size, b".") if size else b""
             for index in range(count)
         ]
+        self._bodies += count
         record.on_published(count)
         client.publish(operation.channel, method, properties, bodies)
 
@@ -191,26 +204,42 @@ class Side:
             return
         self._queues[alias] = operation.connection if method.exclusive else "a"
         self._queues_ever[alias] = self._queues[alias]
-        if self._shadow is not None and not method.exclusive:
-            client = self._client("shadow")
-            if 1 not in client.open_channels:
-                client.open_channel(1)
-            client.send(1, method._replace(no_wait=True))
-            client.flush([1])
-            client.arrivals.clear()
 
-    def complete(self, operation: Operation) -> None:
-        """Waits for the operation's answer, if it has one."""
-        client = self._clients[operation.connection]
-        if "." in operation.verb and operation.verb not in _SILENT:
-            self._wait_answer(client, operation)
-        client.flush([operation.channel])
-        self._learn(client, operation)
+    def _declare_elsewhere(self, operation: Operation) -> None:
+        """A new shared queue is first declared through the node that neither client is at."""
+        arguments = self._names.outward(operation.arguments)
+        assert isinstance(arguments, dict), "arguments are a table"
+        method = make_method(operation.verb, arguments)
+        alias = str(operation.arguments.get("queue", ""))
+        assert isinstance(method, m.QueueDeclare), f"{operation} declares no queue"
+        if self._shadow is None or method.passive or method.exclusive or not alias:
+            return
+        if alias in self._queues:
+            return
+        client = self._client("shadow")
+        if 1 not in client.open_channels:
+            client.open_channel(1)
+        client.send(1, method._replace(no_wait=True))
+        client.flush([1])
+        client.arrivals.clear()
+
+    def complete(self, step: Script) -> None:
+        """Waits for the answers of the step's operations, as far as they have any."""
+        client = self._clients[step[0].connection]
+        asked: dict[str, int] = {}
+        for operation in step:
+            if "." not in operation.verb or operation.verb in _SILENT:
+                continue
+            if not operation.arguments.get("no_wait"):
+                asked[operation.verb] = asked.get(operation.verb, 0) + 1
+                self._wait_answers(client, operation, asked[operation.verb])
+        client.flush([step[0].channel])
+        for operation in step:
+            self._learn(client, operation)
         self._digest()
 
-    def _wait_answer(self, client: Client, operation: Operation) -> None:
-        if operation.arguments.get("no_wait"):
-            return
+    def _wait_answers(self, client: Client, operation: Operation, count: int) -> None:
+        """Until so many answers to such operations are there."""
         kinds = _answers(operation.verb)
         channel = operation.channel
         came = client.arrivals
@@ -221,7 +250,8 @@ class Side:
             return (
                 client.closed
                 or (ends and channel not in client.open_channels)
-                or any(each.channel == channel and isinstance(each.method, kinds) for each in came)
+                or count
+                <= sum(each.channel == channel and isinstance(each.method, kinds) for each in came)
             )
 
         client.wait(answered, f"answer to {operation.verb}")
@@ -230,14 +260,14 @@ class Side:
         """Names that the broker made in its answer."""
         for arrival in client.arrivals:
             method = arrival.method
-            if isinstance(method, m.QueueDeclareOk) and not operation.arguments.get("queue"):
-                if operation.arguments.get("passive"):
+            if isinstance(method, m.QueueDeclareOk) and operation.verb == "queue.declare":
+                if operation.arguments.get("queue") or operation.arguments.get("passive"):
                     continue
                 alias = self._names.learn("n", method.queue)
                 exclusive = bool(operation.arguments.get("exclusive"))
                 self._queues[alias] = operation.connection if exclusive else "a"
                 self._queues_ever[alias] = self._queues[alias]
-            elif isinstance(method, m.BasicConsumeOk):
+            elif isinstance(method, m.BasicConsumeOk) and operation.verb == "basic.consume":
                 if operation.arguments.get("consumer_tag"):
                     continue
                 alias = self._names.learn("t", method.consumer_tag)

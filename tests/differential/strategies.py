@@ -10,7 +10,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from fedq.amqp.values import FieldTable, TableValue
-from tests.differential.script import Operation, Script
+from tests.differential.script import Operation, Script, has_timers
 
 Operations = st.SearchStrategy[Operation]
 #: Several weights of operations: (how often, strategy).
@@ -63,14 +63,35 @@ def weighted(choices: Weighted) -> Operations:
     ).flatmap(lambda strategy: strategy)
 
 
+#: For each operation of a script, whether it is to go in one write with the one before.
+_JOINS: Final = st.one_of(
+    st.just([False]), st.just([True]), st.lists(st.booleans(), min_size=2, max_size=8)
+)
+
+
 def script_of(
-    beginning: Sequence[Operations], choices: Weighted, length_max: int = 15
+    beginning: Sequence[Operations], choices: Weighted, length_max: int = 15, joins: bool = True
 ) -> st.SearchStrategy[Script]:
-    """A script that begins with some of `beginning`, mostly all."""
+    """A script that begins with some of `beginning`, mostly all.
+
+    `joins`: some scripts send several operations in one write, where no clock has a say.
+    """
     first = st.tuples(*[st.one_of(each, each, each, st.none()) for each in beginning])
     rest = st.lists(weighted(choices), min_size=length_max // 3, max_size=length_max)
     return st.builds(
-        lambda head, tail: (*(each for each in head if each is not None), *tail), first, rest
+        lambda head, tail, joined: _joined(
+            (*(each for each in head if each is not None), *tail), joined
+        ),
+        first, rest, _JOINS if joins else st.just([False]),
+    )  # fmt: skip
+
+
+def _joined(script: Script, joined: list[bool]) -> Script:
+    if has_timers(script):
+        return script
+    return tuple(
+        operation._replace(joined=place > 0 and joined[place % len(joined)])
+        for place, operation in enumerate(script)
     )
 
 

@@ -322,6 +322,7 @@ def _quorum() -> st.SearchStrategy[Script]:
         [first, s.declare_one("q1")],
         [(6, s.publish()), (6, s.SETTLE), (1, s.RECOVER), *s.COMMON],
         length_max=9,
+        joins=False,
     )
 
 
