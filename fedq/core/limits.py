@@ -122,6 +122,11 @@ fragments_per_queue_max: Final = 64
 publish_window_bytes_max: Final = 16 * MIB
 #: Standing credit of one node with one remote fragment, in messages.
 credit_window_max: Final = 1_000
+#: Where several nodes have consumers: how much work fast ones may have waiting with them, and how
+#: long messages wait for somebody to have room before all are given more. In milliseconds.
+keep_up_ms_max: Final = 25
+#: What the consumers of a node may be found to keep up with, in messages.
+keep_up_window_max: Final = 1_000_000
 #: What one turn hands to one consumer without a prefetch limit, in messages.
 delivery_batch_max: Final = 500
 #: When so much of one client's bytes waits behind its requests, it is not read.

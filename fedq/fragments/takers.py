@@ -19,6 +19,8 @@ first fragment, ascending; where only a single consumer may be active, it is the
 ticket, so each fragment knows it without asking anybody.
 """
 
+from collections.abc import Mapping
+
 from fedq.core.ids import NodeId
 
 
@@ -134,20 +136,25 @@ class Takers:
             for node, amount in self.credit.items()
         )
 
-    def shares(self, ready: int, above: int | None = None) -> list[tuple[NodeId, int]]:
+    def shares(
+        self, ready: int, above: int | None = None, rooms: Mapping[NodeId, int] | None = None
+    ) -> list[tuple[NodeId, int]]:
         """How `ready` messages go to the nodes with credit; charges them.
 
         The highest level first; fairly, in turn, within a level. `above`: only higher levels.
+        `rooms`: how many more each node may have at most, whatever its credit.
         """
         if not self.credit or not ready:
             return []
         wanting = [
             node for node, amount in self.credit.items() if amount > 0 and self.may_take(node)
         ]
+        if rooms is not None:
+            wanting = [node for node in wanting if rooms.get(node, 0) > 0]
         if not wanting:
             return []
         if not self.levels and above is None:
-            return self._fair_shares(wanting, ready)
+            return self._fair_shares(wanting, ready, rooms)
         shares: list[tuple[NodeId, int]] = []
         levels = {self.levels.get(node, 0): None for node in wanting}
         for level in sorted(levels, reverse=True):
@@ -159,22 +166,29 @@ class Takers:
             shares += given
         return shares
 
-    def _fair_shares(self, wanting: list[NodeId], ready: int) -> list[tuple[NodeId, int]]:
+    def _fair_shares(
+        self, wanting: list[NodeId], ready: int, rooms: Mapping[NodeId, int] | None = None
+    ) -> list[tuple[NodeId, int]]:
         if not ready:
             return []
         self.turn = (self.turn + 1) % len(wanting)
         wanting = wanting[self.turn :] + wanting[: self.turn]
         shares: dict[NodeId, int] = {}
+        left = {
+            node: self.credit[node] if rooms is None else min(self.credit[node], rooms[node])
+            for node in wanting
+        }
         # Again while there is credit: who took less than its part leaves it to the others.
         while ready and wanting:
             for index, node in enumerate(wanting):
                 fair = -(-ready // (len(wanting) - index))
-                share = min(self.credit[node], fair)
+                share = min(left[node], fair)
                 if share:
                     shares[node] = shares.get(node, 0) + share
+                    left[node] -= share
                     self.credit[node] -= share
                     ready -= share
-            wanting = [node for node in wanting if self.credit[node] > 0]
+            wanting = [node for node in wanting if left[node] > 0]
         for node, share in shares.items():
             self.sent[node] = self.sent.get(node, 0) + share
         return list(shares.items())

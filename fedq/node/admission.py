@@ -84,6 +84,8 @@ class Admission:
         else:
             fragment.take_number(origin, first)
         fragment.settle(taker, settled.acknowledged)
+        if primary.windows is not None:
+            primary.windows.came_back(taker, sum(map(len, settled)))
         if not resent:
             fragment.requeue(taker, settled.requeued)
         fragment.reject(taker, settled.rejected)

@@ -14,15 +14,16 @@ from itertools import chain
 from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.method_types import BasicCancel
 from fedq.core.ids import FragmentId, NodeId, QueueKey
-from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max
+from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max, keep_up_ms_max
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
 from fedq.fragments.fragment import Fragment
 from fedq.node.accounts import CONSUMER
 from fedq.node.answers import capability
-from fedq.node.client_state import Consumer
+from fedq.node.client_state import NO_LIMIT, Consumer
 from fedq.node.fan_out import look_at_private
 from fedq.node.getting import Getting
+from fedq.node.keeping_up import meet, note_taken, room_here
 from fedq.node.queue_timers import QueueTimers
 from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState, Primary
@@ -127,6 +128,7 @@ class ConsumeFlow:
             primary = state.primaries.get(fragment)
             if primary is not None:
                 primary.takers.watch(state.me, hub.count, hub.alone, hub.ticket)
+                meet(primary, state.me)
                 state.dirty_primaries[fragment] = None
             elif placed.primary != state.me:
                 state.send(
@@ -225,9 +227,15 @@ class ConsumeFlow:
         if hub is None or info is None or not state.serving:
             return
         if hub.parked:
+            before = len(hub.parked)
             self._deal_parked(hub)
             if hub.single or hub.ranked or hub.changing:
                 self.give_back_surplus(hub)
+            elif hub.parked_for_long(before, state.now_ms):
+                # Another node's consumers may be idle.
+                self.grant_anew(queue)
+            if hub.parked:
+                self.timers.look_at(hub.parked[0].fragment, keep_up_ms_max)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
             if primary is not None and not primary.holds_back:
@@ -243,7 +251,13 @@ class ConsumeFlow:
         if not primary.fragment.ready_count or not takers.may_take(self.state.me):
             return
         if not takers.levels and not hub.ranked:
-            self._deal_from(hub, primary.fragment, hub.reserved())
+            if primary.windows is None:
+                self._deal_from(hub, primary.fragment, hub.reserved())
+                return
+            before, most = primary.fragment.unacked_count, room_here(self.state, primary)
+            self._deal_from(hub, primary.fragment, hub.reserved(), most=most)
+            taken = primary.fragment.unacked_count - before
+            note_taken(self.state, primary, self.state.me, taken)
             return
         # Rank by rank: when those of one here have enough, one elsewhere may come before the next.
         left = 0
@@ -255,28 +269,33 @@ class ConsumeFlow:
             self._deal_from(hub, primary.fragment, hub.reserved(), level)
 
     def _deal_from(
-        self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0, level: int | None = None
-    ) -> None:
-        """To consumers here; `level`: only to those of this priority."""
+        self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0, level: int | None = None,
+        most: int = NO_LIMIT,
+    ) -> None:  # fmt: skip
+        """To consumers here; `level`: only to those of this priority.
+
+        `most`: no more than so many that have to be settled.
+        """
         only = hub.only
         if only is not None and not reserved:
-            self._deal_to(only, fragment)
+            self._deal_to(only, fragment, NO_LIMIT if only.no_ack else most)
             return
         while available := fragment.ready_count:
             ready = hub.ready(available if not reserved else None)
-            if not ready:
-                return
             if reserved:
                 available = min(available, room(ready, available + reserved) - reserved)
-            if available <= 0:
-                return
-            if level is not None and ready[0].priority != level:
+            if most <= 0:
+                ready = [consumer for consumer in ready if consumer.no_ack]
+            settled = all(consumer.no_ack for consumer in ready)
+            if not settled:
+                available = min(available, most)
+            if not ready or available <= 0 or (level is not None and ready[0].priority != level):
                 return
             amount, hands = hub.plan(ready, available)
-            settled = all(consumer.no_ack for consumer in ready)
             taken = fragment.take(self.state.me, amount, settled)
             if not taken.messages:
                 return
+            most -= 0 if settled else len(taken.messages)
             if fragment.fragment_id > 0:
                 self.state.dirty_primaries[fragment.fragment_id] = None
             positions = taken.pieces[0] if len(taken.pieces) == 1 else taken.positions
@@ -291,12 +310,13 @@ class ConsumeFlow:
                 if consumer.no_ack and not settled:
                     fragment.settle(self.state.me, part)
 
-    def _deal_to(self, consumer: Consumer, fragment: Fragment) -> None:
+    def _deal_to(self, consumer: Consumer, fragment: Fragment, most: int) -> None:
         """To the only consumer of a queue here: as `_deal_from`, with nobody to share with."""
-        while fragment.ready_count and (free := consumer.free()) > 0:
+        while fragment.ready_count and (free := min(consumer.free(), most)) > 0:
             taken = fragment.take(self.state.me, min(free, delivery_batch_max), consumer.no_ack)
             if not taken.messages:
                 return
+            most -= len(taken.messages)
             if fragment.fragment_id > 0:
                 self.state.dirty_primaries[fragment.fragment_id] = None
             self._deliver(

@@ -43,6 +43,7 @@ from fedq.fragments.outbox import Owed
 from fedq.fragments.pace import WINDOW_MS
 from fedq.node.abandoned import Abandoned
 from fedq.node.admission import Admission
+from fedq.node.keeping_up import look_what_waits, meet, note_back, note_taken, rooms_elsewhere
 from fedq.node.publishing import on_publishes_done
 from fedq.node.queue_timers import QueueTimers
 from fedq.node.settling import Settlements, settle_in
@@ -123,6 +124,9 @@ class FragmentFlow:
             held = within(message.held, primary.fragment.messages)
             primary.fragment.attach(sender, held)
             primary.takers.attach(sender, message.consumers, message.exclusive, message.ticket)
+            if primary.windows is not None:
+                primary.windows.attach(sender, len(held))
+            meet(primary, sender)
             self._touch(primary)
 
     def on_watch(self, sender: NodeId, message: Watch) -> None:
@@ -131,6 +135,7 @@ class FragmentFlow:
         if primary is not None:
             self._note_use(primary)
             primary.takers.watch(sender, message.consumers, message.exclusive, message.ticket)
+            meet(primary, sender)
             self._touch(primary)
 
     def on_credit(self, sender: NodeId, message: Credit) -> None:
@@ -157,6 +162,8 @@ class FragmentFlow:
                 [message.acknowledged], [message.requeued], [message.rejected], [message.unseen]
             )
             settle_in(primary.fragment, sender, lanes)
+            if primary.windows is not None:
+                note_back(primary.windows, sender, lanes)
             self._touch(primary)
 
     def on_call(self, sender: NodeId, message: Call) -> None:
@@ -220,6 +227,8 @@ class FragmentFlow:
         """A member went down: what its consumers had returns; it is waited for no more."""
         for primary in self.state.primaries.values():
             primary.takers.forget(node)
+            if primary.windows is not None:
+                primary.windows.attach(node, 0)
             primary.gets = deque(get for get in primary.gets if get[0] != node)
             # To admit its consumer now would be for ever: nobody takes it back.
             primary.calls = deque(call for call in primary.calls if call[0] != node)
@@ -254,6 +263,7 @@ class FragmentFlow:
         while primary.gets:
             node, request = primary.gets.popleft()
             taken = fragment.take(node, 1)
+            note_taken(self.state, primary, node, len(taken.messages))
             self.state.send(
                 node,
                 Got(
@@ -274,6 +284,8 @@ class FragmentFlow:
         elif not fragment.ready_count and (takers.once or takers.offered):
             for node, amount in takers.give_back():
                 self.state.send(node, CreditBack(*ids, amount))
+        if primary.windows is not None:
+            look_what_waits(self.state, self.timers, primary)
 
     def _spared(self, primary: Primary) -> int:
         """How many of the ready messages are left for consumers here, though others want them.
@@ -299,8 +311,10 @@ class FragmentFlow:
         """
         fragment = primary.fragment
         ids = (fragment.fragment_id, fragment.reign)
-        for node, share in primary.takers.shares(fragment.ready_count - spared, level):
+        rooms = rooms_elsewhere(self.state, primary)
+        for node, share in primary.takers.shares(fragment.ready_count - spared, level, rooms):
             taken = fragment.take(node, share)
+            note_taken(self.state, primary, node, share)
             seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
             for piece in cut(taken.messages):
                 positions = all_positions[piece]

@@ -86,6 +86,10 @@ class QueueTimers:
         """The fragment is looked at then, or with the tick after that, though nothing happens."""
         self._arm(primary.fragment.fragment_id, self.state.unix_ms + after_ms)
 
+    def look_at(self, fragment: FragmentId, after_ms: int) -> None:
+        """The same for the queue of a fragment that another node serves."""
+        self._arm(fragment, self.state.unix_ms + after_ms)
+
     def _arm(self, fragment: FragmentId, when_ms: int) -> None:
         armed = self._armed.get(fragment)
         if armed is None or when_ms < armed:
@@ -105,6 +109,8 @@ class QueueTimers:
                 state.dirty_queues[private.key] = None
             elif fragment in state.primaries:
                 state.dirty_primaries[fragment] = None
+            elif fragment in state.map.fragments:
+                state.dirty_queues[state.map.fragments[fragment].queue] = None
         self._drop_unused()
 
     def _drop_unused(self) -> None:

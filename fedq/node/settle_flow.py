@@ -16,6 +16,7 @@ from fedq.core.ids import FragmentId
 from fedq.core.peer_messages import Settle
 from fedq.fragments.fragment import Fragment
 from fedq.node.client_state import Channel, Consumer, Transaction
+from fedq.node.keeping_up import note_back
 from fedq.node.settling import (
     ACKNOWLEDGED,
     REJECTED,
@@ -160,6 +161,8 @@ class SettleFlow:
             state.dirty_queues[private.key] = None
         elif primary is not None:
             settle_in(primary.fragment, state.me, settlements)
+            if primary.windows is not None:
+                note_back(primary.windows, state.me, settlements)
             state.dirty_primaries[fragment] = None
             state.dirty_queues[primary.queue] = None
         elif fragment in state.map.fragments:

@@ -23,6 +23,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.pace import Pace
 from fedq.fragments.replica import Replica
 from fedq.fragments.takers import Takers
+from fedq.fragments.windows import Windows
 from fedq.journal.recovery import Recovered
 from fedq.journal.segments import SegmentPlan
 from fedq.node.accounts import Accounts
@@ -87,6 +88,7 @@ class Primary:
     __slots__ = (
         "attaching", "calls", "dying", "ending", "fragment", "gets", "handing_over", "is_plain",
         "mark", "marking", "noted", "pace", "promised", "queue", "replication", "takers", "used_ms",
+        "windows",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +110,8 @@ class Primary:
         self.takers = Takers(fragment.policy.single_active, fragment.reign)
         #: How fast consumers here take its messages, and how much of what was handed out is noted.
         self.pace = Pace(now_ms)
+        #: What each node keeps up with, once several have consumers.
+        self.windows: Windows | None = None
         self.noted = 0
         #: basic.get of other nodes, as (node, request), that wait until this node may serve.
         self.gets: deque[tuple[NodeId, int]] = deque()

@@ -30,7 +30,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Generic, NamedTuple
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import credit_window_max, delivery_batch_max
+from fedq.core.limits import credit_window_max, delivery_batch_max, keep_up_ms_max
 from fedq.proxy.turns import C, Turns, even_share, room
 
 #: Appetite per remote fragment from which on credit stands.
@@ -102,8 +102,8 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
     __slots__ = (
-        "_only", "_parked", "_ranked", "_turns", "alone", "asked", "changing", "one_place",
-        "single", "size", "sources",
+        "_only", "_parked", "_parked_ms", "_ranked", "_turns", "alone", "asked", "changing",
+        "one_place", "single", "size", "sources",
     )  # fmt: skip
 
     def __init__(self, single: bool = False) -> None:
@@ -125,6 +125,8 @@ class Hub(Generic[C]):
         self.one_place = False
         # Most hubs have one consumer and no other fragments: they need neither.
         self._parked: deque[Parked] | None = None
+        #: Since when messages are parked and none is dealt; 0: none are.
+        self._parked_ms = 0
         self._turns: Turns[C] | None = None
 
     @property
@@ -371,6 +373,17 @@ class Hub(Generic[C]):
         if parked is None:
             return []
         return [parked.popleft() for _ in range(min(amount, len(parked)))]
+
+    def parked_for_long(self, before: int, now_ms: int) -> bool:
+        """Whether messages are parked, and have been for `keep_up_ms_max` with none being dealt.
+
+        There were so many `before` the deal of this turn.
+        """
+        left = len(self.parked)
+        if not left or left < before or not self._parked_ms:
+            self._parked_ms = now_ms if left else 0
+            return False
+        return now_ms - self._parked_ms >= keep_up_ms_max
 
     def surplus(self) -> list[Parked]:
         """Parked messages that no consumer here takes soon leave, the newest first.

@@ -121,6 +121,68 @@ def test_a_message_never_waits_beside_a_free_consumer(cluster: Cluster) -> None:
         cluster.pass_ms(100)
 
 
+def counts(clients: list[Client]) -> list[int]:
+    """How many deliveries each got since the last look."""
+    return [len(client.deliveries()) for client in clients]
+
+
+def at_the_primary_and_elsewhere(cluster: Cluster, prefetch: int = 0) -> list[Client]:
+    """One consumer on each node; the first is on that of the queue's only fragment."""
+    clients = list(declared(cluster))
+    for client in clients:
+        if prefetch:
+            client.ask(BasicQos(0, prefetch), BasicQosOk)
+        consume(client, "orders")
+    return clients
+
+
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_no_message_waits_behind_a_busy_consumer_while_another_is_idle(
+    cluster: Cluster, prefetch: int
+) -> None:
+    clients = at_the_primary_and_elsewhere(cluster, prefetch)
+    clients[1].publish("orders", *"abc")
+    assert counts(clients) == [1, 1, 1]
+    # Who is done first has the next one, wherever it is.
+    clients[2].send(BasicAck(1))
+    cluster.pass_ms(50)
+    clients[0].publish("orders", "d")
+    assert counts(clients) == [0, 0, 1]
+
+
+def test_the_nearest_consumer_has_all_that_it_keeps_up_with(cluster: Cluster) -> None:
+    clients = at_the_primary_and_elsewhere(cluster)
+    for number in range(1, 20):
+        clients[2].publish("orders", str(number))
+        assert counts(clients) == [1, 0, 0]
+        clients[0].send(BasicAck(number))
+
+
+def test_who_acknowledges_nothing_gets_everything_soon(cluster: Cluster) -> None:
+    clients = at_the_primary_and_elsewhere(cluster)
+    clients[0].publish("orders", *map(str, range(300)))
+    cluster.pass_ms(400)
+    got = counts(clients)
+    assert sum(got) == 300
+    assert min(got) >= 50
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_consumer_without_rivals_gets_everything_at_once(cluster: Cluster, where: int) -> None:
+    clients = list(declared(cluster))
+    consume(clients[where], "orders")
+    clients[2].publish("orders", *map(str, range(300)))
+    assert len(clients[where].deliveries()) == 300
+
+
+def test_a_consumer_that_acknowledges_by_receiving_is_never_behind(cluster: Cluster) -> None:
+    clients = list(declared(cluster))
+    clients[0].ask(BasicConsume("orders", "c", no_ack=True), BasicConsumeOk)
+    consume(clients[1], "orders")
+    clients[2].publish("orders", *map(str, range(300)))
+    assert counts(clients) == [300, 0, 0]
+
+
 def test_a_confirm_waits_for_the_second_copys_disk(cluster: Cluster) -> None:
     one, *_ = declared(cluster)
     one.ask(ConfirmSelect(), ConfirmSelectOk)

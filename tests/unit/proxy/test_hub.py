@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import credit_window_max, delivery_batch_max
+from fedq.core.limits import credit_window_max, delivery_batch_max, keep_up_ms_max
 from fedq.proxy.hub import PLENTIFUL, CreditOrder, Hub
 
 ONE, TWO = FragmentId(1), FragmentId(2)
@@ -145,6 +145,24 @@ def test_parked_messages_wait_in_order_and_say_whether_they_were_seen() -> None:
     assert made.appetite() == -2
     assert [(p.position, p.redelivered) for p in made.take_parked(2)] == [(7, False), (8, True)]
     assert made.drop_parked(ONE) == [9]
+
+
+def test_what_is_parked_and_dealt_to_nobody_is_parked_for_long() -> None:
+    made = hub(0)
+    assert not made.parked_for_long(0, 1_000)
+    made.on_deliver(ONE, 1, [5, 6], [], [b"a", b"b"])
+    assert not made.parked_for_long(2, 1_000)
+    made.on_deliver(TWO, 1, [5], [], [b"a"])
+    assert not made.parked_for_long(3, 1_000 + keep_up_ms_max - 1)
+    assert made.parked_for_long(3, 1_000 + keep_up_ms_max)
+    # One of them is dealt: the rest is next.
+    made.take_parked(1)
+    assert not made.parked_for_long(3, 1_100)
+    assert not made.parked_for_long(2, 1_100 + keep_up_ms_max - 1)
+    assert len(made.surplus()) == 2
+    assert not made.parked_for_long(2, 1_200)
+    made.on_deliver(ONE, 1, [7], [], [b"c"])
+    assert not made.parked_for_long(1, 1_300), "that is another one"
 
 
 def test_without_consumers_all_credit_is_void() -> None:
