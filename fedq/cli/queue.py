@@ -7,6 +7,7 @@ import orjson
 import typer
 
 from fedq.admin.bounds import queues_per_page_max
+from fedq.cli import queue_messages
 from fedq.cli.asking import Asker, asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
@@ -15,7 +16,12 @@ from fedq.cli.options import JsonOption
 from fedq.cli.screen import Cell, console, print_json, size, table, word
 from fedq.shell.pb import admin_pb2 as pb
 
-app = typer.Typer(no_args_is_help=True, help="Show shared queues and their fragments.")
+app = typer.Typer(no_args_is_help=True, help="Show queues, and touch what is in them.")
+app.command("purge")(queue_messages.purge_queue)
+app.command("delete")(queue_messages.delete_queue)
+app.command("peek")(queue_messages.peek_queue)
+app.command("publish")(queue_messages.publish_message)
+app.command("move")(queue_messages.move_messages)
 
 VhostOption = Annotated[
     str | None,
