@@ -27,6 +27,7 @@ import yaml
 from fedq.cli.endpoint import admin_address, load_configuration
 from fedq.cli.failure import USAGE, CommandError
 from fedq.core.ids import NodeId
+from fedq.core.limits import MIB
 from fedq.shell import certificates
 from fedq.shell.config_file import voters_max
 from fedq.shell.node_config import (
@@ -37,6 +38,7 @@ from fedq.shell.node_config import (
     is_wildcard,
     join_address,
 )
+from fedq.shell.resources import memory_default
 
 HOST: Final = "127.0.0.1"
 NODES_DEFAULT: Final = 3
@@ -204,6 +206,8 @@ def _configuration(
         "admin": {"host": HOST, "port": admin_port},
     }
     if len(peers) > 1:
+        # They share the machine.
+        values["limits"] = {"memory_bytes": max(memory_default() // len(peers), MIB)}
         values["peers"] = {str(peer): address for peer, address in peers.items()}
         values["certificates"] = {
             "authority": "../certs/ca.pem",

@@ -10,6 +10,11 @@ MIB: Final = 1024 * 1024
 frame_bytes_max: Final = 131_072
 channels_max: Final = 2_047
 heartbeat_s: Final = 60
+#: A connection on which nothing has come for so long is asked by the system whether it is still
+#: there, so often, this far apart.
+keepalive_idle_s: Final = 60
+keepalive_interval_s: Final = 15
+keepalive_probes: Final = 4
 #: For how long a client that is not read (it is blocked) may be silent, if it agreed to heartbeats.
 unheard_ms_max: Final = 3_600_000
 #: A connection that has not opened a virtual host by then is closed.
@@ -151,7 +156,11 @@ hand_overs_in_flight_max: Final = 256
 #: A new copy that was seen to be so close behind its primary, in milliseconds, is waited for by
 #: commits until it has caught up: confirms of that fragment take so much longer, once.
 copy_behind_ms_max: Final = 250
+#: What a node may hold in memory where the machine does not say what it has; else so much of that.
 node_memory_bytes_max: Final = 4 * 1024 * MIB
+memory_share_percent: Final = 40
+#: With less free on the disk of its data, a node's publishers wait (RabbitMQ's default).
+disk_free_bytes_min: Final = 50_000_000
 
 assert handshake_frame_bytes_max <= frame_bytes_max
 assert frame_bytes_max < peer_frame_bytes_max

@@ -34,6 +34,7 @@ from fedq.core.limits import (
     turn_bytes_max,
     unread_bytes_max,
 )
+from fedq.shell.keep_alive import keep_alive
 from fedq.shell.listeners import ClientSecurity
 from fedq.shell.node_config import is_loopback, join_address
 from fedq.shell.passes import Writers
@@ -81,7 +82,7 @@ class AmqpServer:
     """All client connections of a node."""
 
     __slots__ = (
-        "_clients", "_connections_max", "_feed", "_held", "_last_number", "_lobby",
+        "_behind", "_clients", "_connections_max", "_feed", "_held", "_last_number", "_lobby",
         "_lobby_max", "_loop", "_node", "_pass", "_servers", "_swept_at", "_turn_bytes",
         "_warned_at", "writers",
     )  # fmt: skip
@@ -109,6 +110,8 @@ class AmqpServer:
         #: The number of this pass, and the clients that are held until it is over.
         self._pass = 0
         self._held: list[_Client] = []
+        #: Clients whose transports hold more than `write_buffer_bytes_max`.
+        self._behind: dict[_Client, None] = {}
         #: What the turn at hand has taken in.
         self._turn_bytes = 0
         _keep_freed_memory()
@@ -136,6 +139,10 @@ class AmqpServer:
     def connections(self) -> int:
         """How many sockets of clients are open."""
         return len(self._clients)
+
+    def bytes_waiting(self) -> int:
+        """What the clients' transports hold that have more than the mark."""
+        return sum([line.transport.get_write_buffer_size() for line in self._behind])
 
     # --- outlets of the driver ---
 
@@ -257,12 +264,17 @@ class AmqpServer:
             for client in held:
                 client.hold(False)
 
-    def on_writable(self, connection: ConnectionId, writable: bool) -> None:
+    def on_writable(self, client: "_Client", writable: bool) -> None:
         """The client's buffer is full, or empty again."""
-        self._feed(self._node.on_writable, connection, writable)
+        if writable:
+            self._behind.pop(client, None)
+        else:
+            self._behind[client] = None
+        self._feed(self._node.on_writable, client.connection, writable)
 
     def on_gone(self, client: "_Client") -> None:
         """The socket is closed."""
+        self._behind.pop(client, None)
         self._lobby.pop(client, None)
         if self._clients.pop(client.connection, None) is not None and client.is_introduced:
             self._feed(self._node.on_disconnected, client.connection)
@@ -331,6 +343,7 @@ class _Client(Line, asyncio.Protocol):
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(raw)
         self.transport.set_write_buffer_limits(high=write_buffer_bytes_max)
         name = None
         if self._tls is not None:
@@ -350,11 +363,11 @@ class _Client(Line, asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if not self.is_closing:
-            self._server.on_writable(self.connection, False)
+            self._server.on_writable(self, False)
 
     def resume_writing(self) -> None:
         if not self.is_closing:
-            self._server.on_writable(self.connection, True)
+            self._server.on_writable(self, True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closing = True

@@ -16,7 +16,6 @@ from pydantic_core import ErrorDetails
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
-from fedq.core.limits import node_memory_bytes_max
 from fedq.shell import config_yaml
 from fedq.shell.config_yaml import Value, key_text
 from fedq.shell.node_config import (
@@ -89,7 +88,8 @@ class _Certificates(_Section):
 class _Limits(_Section):
     connections: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     fragment_threshold: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
-    memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50)] = node_memory_bytes_max
+    memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50)] | None = None
+    disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.disk_free_bytes_min
 
 
 class _Timing(_Section):
@@ -178,6 +178,7 @@ def _convert(
         connections_max=document.limits.connections,
         fragment_threshold=document.limits.fragment_threshold,
         memory_bytes_max=document.limits.memory_bytes,
+        disk_free_bytes_min=document.limits.disk_free_bytes,
         timing=Timing(**document.timing.model_dump()),
         file=file,
         lines=lines,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import node_memory_bytes_max
+from fedq.core.limits import disk_free_bytes_min
 
 DEFAULT_AMQP_PORT: Final = 5672
 DEFAULT_ADMIN_PORT: Final = 15692
@@ -107,7 +107,9 @@ class NodeConfig:
     #: At most this many clients; None = as many as the process may open descriptors.
     connections_max: int | None = None
     fragment_threshold: int = 1_000
-    memory_bytes_max: int = node_memory_bytes_max
+    #: None: a share of what the machine has.
+    memory_bytes_max: int | None = None
+    disk_free_bytes_min: int = disk_free_bytes_min
     timing: Timing = Timing()
     #: Where it was read from, for messages: the file, and the line of each key.
     file: Path | None = field(default=None, compare=False)

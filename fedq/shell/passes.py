@@ -107,6 +107,11 @@ class Passes:
         self._mix()
         return list(self._backlog)
 
+    def bytes_waiting(self) -> int:
+        """What waits; costs a look at each part."""
+        pieces = sum([len(piece) for piece in islice(self._pieces, self._at, None)])
+        return pieces + sum([sum(map(len, parts)) for parts in self._backlog.values()])
+
     def clear(self) -> None:
         """Nothing that waits leaves any more."""
         self._backlog, self._order = {}, deque()

@@ -34,6 +34,7 @@ from fedq.shell.peer_server import PeerServer, PeerSink
 from fedq.shell.process import SpareKeeper, clients_max
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
+from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.system_clock import monotonic_ms, unix_offset_ms
 from fedq.shell.turn import Outlets, Turn
@@ -87,6 +88,9 @@ class NodeRunner:
         self._identity_file: IdentityFile | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._spares: SpareKeeper | None = None
+        self._watch: ResourceWatch | None = None
+        #: The memory of the process before it held anything.
+        self._resident_before = 0
         #: Set once clients can connect.
         self.started = asyncio.Event()
 
@@ -111,6 +115,7 @@ class NodeRunner:
         assert self._parts is None, "a runner runs once"
         self._check_certificates()
         self._spares = SpareKeeper(asyncio.get_running_loop())
+        self._resident_before = resident_bytes()
         journal = None
         try:
             self._bind_clients()
@@ -127,6 +132,10 @@ class NodeRunner:
         except BaseException:
             await self._close(parts)
             raise
+        self._watch = ResourceWatch(
+            asyncio.get_running_loop(), self._config.data, self._resident_before,
+            self._bytes_waiting, self._on_resources,
+        )  # fmt: skip
         self.started.set()
         for place in self.amqp_urls:
             logger.info("fedq %s ready: %s", self._config.node, place)
@@ -255,7 +264,8 @@ class NodeRunner:
             replace_backup_ms=timing.replace_backup_ms,
             stop_wait_ms=timing.stop_wait_ms,
             fragment_threshold=config.fragment_threshold,
-            memory_bytes_max=config.memory_bytes_max,
+            memory_bytes_max=config.memory_bytes_max or memory_default(),
+            disk_free_bytes_min=config.disk_free_bytes_min,
         )
 
     # --- what others want to know ---
@@ -329,6 +339,13 @@ class NodeRunner:
     def _connect(self, _: NodeId, address: str) -> grpc.aio.Channel:
         return open_channel(address, self._config.certificates)
 
+    def _bytes_waiting(self) -> int:
+        """What was said to clients, or to the disk, and is not written yet."""
+        assert self._parts is not None
+        parts = self._parts
+        written = parts.turn.bytes_waiting() + parts.amqp.bytes_waiting()
+        return written + parts.journal.backlog_bytes
+
     # --- what happens above and below ---
 
     def input(self, method: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -345,6 +362,10 @@ class NodeRunner:
         """The journal is lost."""
         if self._parts is not None:
             self._parts.turn.input(self._parts.node.on_journal_failed, reason)
+
+    def _on_resources(self, waiting: int, resident: int, disk_free: int) -> None:
+        if self._parts is not None:
+            self._parts.turn.input(self._parts.node.on_resources, waiting, resident, disk_free)
 
     def _on_fatal(self, reason: str) -> None:
         logger.critical("fedq %s stops: %s", self._config.node, reason)
@@ -407,6 +428,8 @@ class NodeRunner:
     def _close_sockets(self) -> None:
         if self._spares is not None:
             self._spares.stop()
+        if self._watch is not None:
+            self._watch.stop()
         for _, sockets, _ in self._bound:
             while sockets:
                 sockets.pop().close()

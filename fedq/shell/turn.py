@@ -242,6 +242,10 @@ class Turn:
         for connection in gone:
             self._outlets.cut(connection)
 
+    def bytes_waiting(self) -> int:
+        """What turns have said to clients, and no pass has taken up yet."""
+        return self._passes.bytes_waiting()
+
     # --- time ---
 
     def _on_linger_due(self) -> None:

@@ -145,8 +145,10 @@ def test_a_client_that_does_not_read_is_reported_and_recovers() -> None:
             size = 30_000_000
             one.server.writers.write(C1, [bytes(size)])
             assert one.node.of("on_writable") == [(C1, False)]
+            assert 10_000_000 < one.server.bytes_waiting() <= size
             await reader.readexactly(size)
             await until(lambda: len(one.node.of("on_writable")) == 2)
+            assert one.server.bytes_waiting() == 0
             assert one.node.of("on_writable")[1] == (C1, True)
             writer.close()
 

@@ -51,6 +51,20 @@ both = pytest.mark.parametrize("as_pieces", [False, True])
 
 
 @both
+def test_what_waits_is_counted(as_pieces: bool) -> None:
+    async def scenario() -> None:
+        stage = Stage(pass_max=10)
+        stage.fan_out(range(1, 101), as_pieces)
+        assert stage.passes.bytes_waiting() == 90
+        stage.passes.write_rest(ConnectionId(100))
+        assert stage.passes.bytes_waiting() == 89
+        stage.passes.clear()
+        assert stage.passes.bytes_waiting() == 0
+
+    run(scenario())
+
+
+@both
 def test_a_fan_out_lets_the_loop_live(as_pieces: bool) -> None:
     async def scenario() -> None:
         stage = Stage()
