@@ -358,6 +358,10 @@ class Node:
         for message in messages:
             handlers[type(message)](sender, message)
 
+    def on_trouble(self, subject: str, sentence: str) -> None:
+        """The shell has found out what an operator should know; it says so again while it lasts."""
+        self.state.found[subject] = (sentence, self.state.now_ms)
+
     # --- the Raft log ------------------------------------------------------------------------
 
     def on_committed(self, command: bytes) -> None:

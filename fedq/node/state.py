@@ -298,6 +298,8 @@ class NodeState:
         self.attaching: dict[FragmentId, None] = {}
         #: How many times this process has asked a primary for a copy.
         self.copies_asked = 0
+        #: What an operator should know, by subject, and when it was found last.
+        self.found: dict[str, tuple[str, int]] = {}
         #: Peers that count as down and are not expected back any more.
         self.lost_peers: dict[NodeId, None] = {}
         #: Copies that did not follow, and have to be compared with their primaries' again.

@@ -4,8 +4,12 @@ Input: the node's state. Output: what goes behind the node's name in `fedq clust
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from fedq.node.state import NodeState
+
+#: How long something is told that the shell found out and does not find again.
+FOUND_LASTS_MS: Final = 60_000
 
 
 def troubles(state: NodeState) -> Iterator[str]:
@@ -15,3 +19,6 @@ def troubles(state: NodeState) -> Iterator[str]:
             "waits for the disk of its journal: other copies lead in its place where there are "
             "any in sync; check the disk"
         )
+    for sentence, found_ms in state.found.values():
+        if state.now_ms - found_ms < FOUND_LASTS_MS:
+            yield f"says: {sentence}"

@@ -19,6 +19,8 @@ from fedq.shell.peer_codec import frame_bytes_max
 
 #: Each node says its name in this metadata entry of every call.
 NODE_METADATA: Final = "fedq-node"
+#: and which of its processes it is, as `fedq.shell.peer_codec.encode_hello` puts it.
+HELLO_METADATA: Final = "fedq-hello-bin"
 SERVICE: Final = "fedq.peer.v1.Peer"
 LINK_METHOD: Final = f"/{SERVICE}/Link"
 RAFT_METHOD: Final = f"/{SERVICE}/Raft"

@@ -17,11 +17,12 @@ from typing import Final, NamedTuple, Protocol
 
 import grpc.aio
 
-from fedq.core.ids import NodeId
+from fedq.core.ids import Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.node_config import CertificateFiles, split_address
 from fedq.shell.peer_channel import LINK_METHOD, RAFT_METHOD, open_channel
-from fedq.shell.peer_codec import encode_raft
+from fedq.shell.peer_codec import Process, encode_raft
+from fedq.shell.peer_desk import PeerDesk
 from fedq.shell.peer_stream import PeerStream
 
 _PROBE_S: Final = 0.5
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 class LinkInputs(Protocol):
     """What the client calls of a node."""
 
-    def on_link_up(self, peer: NodeId) -> None: ...
+    def on_link_up(self, peer: NodeId, process: Incarnation) -> None: ...
     def on_link_down(self, peer: NodeId, refused: bool) -> None: ...
 
 
@@ -59,12 +60,12 @@ class PeerClient:
     """The outgoing side of all links of one node."""
 
     __slots__ = (
-        "_certificates", "_feed", "_node", "_node_id", "_on_failed", "_peers", "_raft", "_tasks",
+        "_certificates", "_desk", "_feed", "_node", "_on_failed", "_peers", "_raft", "_tasks",
     )  # fmt: skip
 
     def __init__(
         self,
-        node_id: NodeId,
+        desk: PeerDesk,
         node: LinkInputs,
         feed: Feed,
         raft: RaftLinks,
@@ -72,7 +73,7 @@ class PeerClient:
         on_failed: Callable[[str], None],
     ) -> None:
         """`on_failed` hears of a failure of this node's own that the streams cannot survive."""
-        self._node_id = node_id
+        self._desk = desk
         self._node = node
         self._feed = feed
         self._raft = raft
@@ -84,7 +85,7 @@ class PeerClient:
     def start(self, addresses: Mapping[NodeId, str]) -> None:
         """Begins to dial every peer; the node's own name is skipped."""
         for peer, address in addresses.items():
-            if peer != self._node_id:
+            if peer != self._desk.hello.node:
                 self._start_peer(peer, address)
 
     def _start_peer(self, peer: NodeId, address: str) -> None:
@@ -99,21 +100,17 @@ class PeerClient:
         async def on_raft_down() -> None:
             self._raft.on_peer_disconnected(peer)
 
+        def on_link_up(process: Process) -> None:
+            self._feed(self._node.on_link_up, peer, process.incarnation)
+
+        def on_raft_up(_: Process) -> None:
+            self._raft.on_peer_connected(peer)
+
         link = PeerStream(
-            channel,
-            LINK_METHOD,
-            self._node_id,
-            peer,
-            lambda: self._feed(self._node.on_link_up, peer),
-            on_link_down,
+            channel, LINK_METHOD, self._desk, peer, on_link_up, on_link_down, self._on_failed
         )
         raft = PeerStream(
-            channel,
-            RAFT_METHOD,
-            self._node_id,
-            peer,
-            lambda: self._raft.on_peer_connected(peer),
-            on_raft_down,
+            channel, RAFT_METHOD, self._desk, peer, on_raft_up, on_raft_down, self._on_failed
         )
         self._peers[peer] = _Peer(channel, link, raft)
         for stream in (link, raft):

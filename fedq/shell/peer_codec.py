@@ -27,11 +27,13 @@ from fedq.shell.pb import peer_pb2 as pb
 from fedq.wiring.operation_fields import canonical_arguments
 
 #: Raised with every change that an older node would misunderstand.
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 
 #: One message of the largest allowed body must pass, with everything around it.
 frame_bytes_max: Final = limits.record_bytes_max + limits.peer_frame_bytes_max
 messages_per_frame_max: Final = 65_536
+#: gRPC carries this in a call's metadata, of which it takes some KiB.
+hello_bytes_max: Final = 6 * limits.KIB
 
 
 class MalformedFrameError(Exception):
@@ -354,10 +356,7 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
     except DecodeError as error:
         raise MalformedFrameError(f"not a peer frame: {error}") from error
     if wire.version != PROTOCOL_VERSION:
-        raise MalformedFrameError(
-            f"protocol version {wire.version}; this node speaks {PROTOCOL_VERSION}: "
-            "run the same release of fedq on both nodes"
-        )
+        raise _other_version(wire.version)
     if len(wire.messages) > messages_per_frame_max:
         raise MalformedFrameError(f"{len(wire.messages)} messages in one frame")
     if wire.messages and wire.first == 0:
@@ -414,15 +413,47 @@ def decode_raft(data: bytes) -> bytes:
         raise MalformedFrameError(f"not a frame of the consensus log: {error}") from error
 
 
-def encode_welcome(node: NodeId) -> bytes:
-    """What an accepting node answers once it admitted the dialing one."""
-    return pb.Welcome(version=PROTOCOL_VERSION, node=node).SerializeToString()
+class Process(NamedTuple):
+    """Which process of a node: its number alone is not enough, see `fedq.shell.identity`."""
+
+    incarnation: Incarnation
+    start: str
+    started_ms: int
 
 
-def decode_welcome(data: bytes) -> NodeId:
-    """The name of the node that answered; raises `MalformedFrameError`."""
+class Hello(NamedTuple):
+    """Who is at one end of a stream, and what its configuration must have in common with others."""
+
+    node: NodeId
+    process: Process
+    agreed: dict[str, str]
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """What each end says first."""
+    incarnation, start, started_ms = hello.process
+    return pb.Hello(
+        version=PROTOCOL_VERSION, node=hello.node, incarnation=incarnation, start=start,
+        started_ms=started_ms, agreed=hello.agreed,
+    ).SerializeToString()  # fmt: skip
+
+
+def decode_hello(data: bytes) -> Hello:
+    """What `encode_hello` gave; raises `MalformedFrameError`."""
+    if len(data) > hello_bytes_max:
+        raise MalformedFrameError(f"an introduction of {len(data)} bytes")
     try:
-        welcome = pb.Welcome.FromString(data)
+        wire = pb.Hello.FromString(data)
     except DecodeError as error:
-        raise MalformedFrameError(f"not an answer of a fedq node: {error}") from error
-    return NodeId(_node_name(welcome.node))
+        raise MalformedFrameError(f"not the introduction of a fedq node: {error}") from error
+    if wire.version != PROTOCOL_VERSION:
+        raise _other_version(wire.version)
+    process = Process(Incarnation(wire.incarnation), wire.start, wire.started_ms)
+    return Hello(NodeId(_node_name(wire.node)), process, dict(wire.agreed))
+
+
+def _other_version(version: int) -> MalformedFrameError:
+    return MalformedFrameError(
+        f"protocol version {version}; this node speaks {PROTOCOL_VERSION}: "
+        "run the same release of fedq on both nodes"
+    )

@@ -2,23 +2,37 @@
 
 In: calls of the Peer service. Out: the node's `on_peer` through `Turn.input`, and frames for the
 Raft log. Invariants: only a configured peer that has proven its name (by its certificate, when
-there are certificates) reaches a decoder; of each peer at most one stream of a kind is listened
-to, the newest; bytes that are no frame end the stream with INVALID_ARGUMENT.
+there are certificates), and whose settings and process are let in (`fedq.shell.peer_desk`), reaches
+a decoder; of each peer at most one stream of a kind is listened to, the newest; bytes that are no
+frame end the stream with INVALID_ARGUMENT.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple, NoReturn, Protocol
 
 import grpc
 import grpc.aio
 
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
-from fedq.shell.peer_channel import NODE_METADATA, SERVICE, proven_identities
-from fedq.shell.peer_codec import MalformedFrameError, decode_frame, decode_raft, encode_welcome
+from fedq.shell.peer_channel import (
+    HELLO_METADATA,
+    NODE_METADATA,
+    SERVICE,
+    proven_identities,
+)
+from fedq.shell.peer_codec import (
+    Hello,
+    MalformedFrameError,
+    decode_frame,
+    decode_hello,
+    decode_raft,
+    encode_hello,
+)
+from fedq.shell.peer_desk import PeerDesk, Refusal
 
 logger = logging.getLogger(__name__)
 
@@ -49,19 +63,31 @@ class PeerSink(NamedTuple):
 class PeerServer:
     """The Peer service of one node, to be added to a gRPC server."""
 
-    __slots__ = ("_endings", "_is_secure", "_node_id", "_peers", "_sink", "_streams")
+    __slots__ = (
+        "_desk",
+        "_endings",
+        "_is_secure",
+        "_node_id",
+        "_peers",
+        "_said",
+        "_sink",
+        "_streams",
+    )
 
     def __init__(
-        self, node_id: NodeId, peers: Collection[NodeId], sink: PeerSink, *, is_secure: bool
+        self, desk: PeerDesk, peers: Collection[NodeId], sink: PeerSink, *, is_secure: bool
     ) -> None:
         """`is_secure`: callers have certificates, and must be who they prove to be."""
-        self._node_id = node_id
+        self._desk = desk
+        node_id = self._node_id = desk.hello.node
         self._peers = {peer: None for peer in peers if peer != node_id}
         self._sink = sink
         self._is_secure = is_secure
         #: The newest stream of each kind and peer.
         self._streams: dict[tuple[str, NodeId], Context] = {}
         self._endings: dict[asyncio.Task[None], None] = {}
+        #: The last sentence with which each peer was turned away.
+        self._said: dict[NodeId, str] = {}
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -90,7 +116,8 @@ class PeerServer:
     async def _listen(
         self, kind: str, context: Context, take: Callable[[NodeId, bytes], None]
     ) -> None:
-        peer = await self._admit(context)
+        hello = await self._admit(context)
+        peer, process = hello.node, hello.process
         older = self._streams.get((kind, peer))
         self._streams[kind, peer] = context
         if older is not None:
@@ -99,10 +126,12 @@ class PeerServer:
             self._endings[ending] = None
             ending.add_done_callback(self._endings.pop)
         try:
-            await context.write(encode_welcome(self._node_id))
+            await context.write(encode_hello(self._desk.hello))
             while isinstance(data := await context.read(), bytes):
                 if self._streams.get((kind, peer)) is not context:
                     # Whatever still comes from a stream that was replaced comes too late.
+                    return
+                if not self._desk.heard(peer, process):
                     return
                 take(peer, data)
         except MalformedFrameError as error:
@@ -112,9 +141,27 @@ class PeerServer:
             if self._streams.get((kind, peer)) is context:
                 del self._streams[kind, peer]
 
-    async def _admit(self, context: Context) -> NodeId:
-        """The caller's proven name; otherwise the call is aborted."""
+    async def _admit(self, context: Context) -> Hello:
+        """Who calls, with a proven name; otherwise the call is aborted."""
         metadata = context.invocation_metadata() or ()
+        peer = await self._proven_name(context, metadata)
+        introductions = [value for key, value in metadata if key == HELLO_METADATA]
+        if len(introductions) != 1 or not isinstance(introductions[0], bytes):
+            await self._refuse(context, "run the same release of fedq on all nodes", peer)
+        try:
+            hello = decode_hello(bytes(introductions[0]))
+        except MalformedFrameError as error:
+            await self._refuse(context, str(error), peer)
+        if hello.node != peer:
+            await self._refuse(context, f"{peer!r} introduces itself as {hello.node!r}", peer)
+        refusal = self._desk.judge(hello)
+        if refusal is not None:
+            await self._turn_away(context, refusal, peer)
+        return hello
+
+    async def _proven_name(
+        self, context: Context, metadata: Iterable[tuple[str, str | bytes]]
+    ) -> NodeId:
         names = [str(value) for key, value in metadata if key == NODE_METADATA]
         if len(names) != 1:
             await self._refuse(
@@ -134,9 +181,24 @@ class PeerServer:
             )
         return peer
 
-    async def _refuse(self, context: Context, text: str, caller: str) -> None:
+    async def _turn_away(self, context: Context, refusal: Refusal, caller: NodeId) -> NoReturn:
+        """Aborts a call that has to wait, to be corrected, or to end."""
+        code = grpc.StatusCode.UNAVAILABLE
+        if refusal.is_final:
+            code = grpc.StatusCode.ALREADY_EXISTS
+        elif refusal.is_lasting:
+            code = grpc.StatusCode.FAILED_PRECONDITION
+        # It tries again and again: once is enough.
+        if code is not grpc.StatusCode.UNAVAILABLE and refusal.sentence != self._said.get(caller):
+            self._said[caller] = refusal.sentence
+            logger.error("refused %r at %s: %s", caller, context.peer(), refusal.sentence)
+        await context.abort(code, refusal.sentence)
+        raise AssertionError("a call goes on that was aborted")
+
+    async def _refuse(self, context: Context, text: str, caller: str) -> NoReturn:
         logger.warning("refused %r at %s: %s", caller[:255], context.peer(), text)
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
+        raise AssertionError("a call goes on that was aborted")
 
 
 async def _end(stream: Context, reason: str) -> None:

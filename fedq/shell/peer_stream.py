@@ -21,8 +21,9 @@ import grpc.aio
 from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
-from fedq.shell.peer_channel import LINK_METHOD, NODE_METADATA
-from fedq.shell.peer_codec import MalformedFrameError, decode_welcome
+from fedq.shell.peer_channel import HELLO_METADATA, LINK_METHOD, NODE_METADATA
+from fedq.shell.peer_codec import MalformedFrameError, Process, decode_hello, encode_hello
+from fedq.shell.peer_desk import PeerDesk
 from fedq.shell.peer_line import FrameLine
 
 #: What one stream may have waiting; the node's own windows keep it far below.
@@ -38,6 +39,7 @@ _LOG_EVERY: Final = 1_000
 _LASTING = (
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.UNAUTHENTICATED,
 )
@@ -59,28 +61,33 @@ class PeerStream:
     """One outgoing stream to one peer."""
 
     __slots__ = (
-        "_call", "_channel", "_failures", "_kind", "_last_reason", "_line", "_log_level", "_method",
-        "_node_id", "_on_down", "_on_up", "_peer", "_queue", "_queue_bytes", "_up", "_wake",
+        "_call", "_channel", "_desk", "_failures", "_kind", "_last_reason", "_line", "_log_level",
+        "_method", "_on_down", "_on_taken", "_on_up", "_peer", "_queue", "_queue_bytes", "_up",
+        "_wake",
     )  # fmt: skip
 
     def __init__(
         self,
         channel: grpc.aio.Channel,
         method: str,
-        node_id: NodeId,
+        desk: PeerDesk,
         peer: NodeId,
-        on_up: Callable[[], None],
+        on_up: Callable[[Process], None],
         on_down: Callable[[], Awaitable[None]],
+        on_taken: Callable[[str], None],
     ) -> None:
+        """`on_up`: with the process that answered. `on_taken`: the peer says for good that another
+        process has this node's name."""
         self._channel = channel
         self._method = method
         # Both streams to a peer share its fate; one of them is enough for an operator's log.
         self._kind = "link" if method == LINK_METHOD else "raft stream"
         self._log_level = logging.INFO if method == LINK_METHOD else logging.DEBUG
-        self._node_id = node_id
+        self._desk = desk
         self._peer = peer
         self._on_up = on_up
         self._on_down = on_down
+        self._on_taken = on_taken
         self._line = FrameLine()
         self._queue: deque[bytes] = deque()
         self._queue_bytes = 0
@@ -134,20 +141,23 @@ class PeerStream:
         """One attempt; always ends in `_StreamFailed` or cancellation."""
         open_call: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
         open_call = self._channel.stream_stream(self._method)
-        call = open_call(metadata=((NODE_METADATA, self._node_id),))
+        mine = self._desk.hello
+        call = open_call(
+            metadata=((NODE_METADATA, mine.node), (HELLO_METADATA, encode_hello(mine)))
+        )
         self._call = call
         try:
-            await self._expect_welcome(call)
+            process = await self._expect_hello(call)
             self._up = True
             self._failures = 0
             self._last_reason = ""
             call.add_done_callback(lambda _: self._wake.set())
             logger.log(self._log_level, "%s to %s is up", self._kind, self._peer)
-            self._on_up()
+            self._on_up(process)
             await self._write_all(call)
-            raise await _ended(call)
+            raise await self._ended(call)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            raise await _ended(call) from error
+            raise await self._ended(call) from error
         except asyncio.CancelledError as error:
             # gRPC raises this for a cancelled call, too; then the task itself goes on.
             task = asyncio.current_task()
@@ -162,23 +172,29 @@ class PeerStream:
             self._call = None
             call.cancel()
 
-    async def _expect_welcome(self, call: Call) -> None:
+    async def _expect_hello(self, call: Call) -> Process:
         try:
             # Not `wait_for`: in Python 3.11 it loses a cancellation that comes with the answer.
             async with asyncio.timeout(_WELCOME_S):
                 answer = await call.read()
         except TimeoutError as error:
-            raise _StreamFailed(f"no welcome within {_WELCOME_S:g} seconds") from error
+            raise _StreamFailed(f"no answer within {_WELCOME_S:g} seconds") from error
         if not isinstance(answer, bytes):
-            raise await _ended(call)
+            raise await self._ended(call)
         try:
-            name = decode_welcome(answer)
+            hello = decode_hello(answer)
         except MalformedFrameError as error:
             raise _StreamFailed(str(error), is_lasting=True) from error
-        if name != self._peer:
+        if hello.node != self._peer:
             raise _StreamFailed(
-                f"{name} answers at its address; correct `peers` in the file", is_lasting=True
+                f"{hello.node} answers at its address; correct `peers` in the file",
+                is_lasting=True,
             )
+        differing = self._desk.differing(hello)
+        if differing is not None:
+            raise _StreamFailed(differing, is_lasting=True)
+        self._desk.answered(hello)
+        return hello.process
 
     async def _write_all(self, call: Call) -> None:
         queue, wake, line = self._queue, self._wake, self._line
@@ -199,11 +215,12 @@ class PeerStream:
             self._last_reason = reason
             logger.log(self._log_level, "no %s to %s: %s", self._kind, self._peer, reason)
 
-
-async def _ended(call: Call) -> _StreamFailed:
-    """Why the call ended, in words."""
-    if not call.done():
-        return _StreamFailed("the stream broke")
-    code = await call.code()
-    details = await call.details()
-    return _StreamFailed(f"{code.name}: {details}", is_lasting=code in _LASTING)
+    async def _ended(self, call: Call) -> _StreamFailed:
+        """Why the call ended, in words."""
+        if not call.done():
+            return _StreamFailed("the stream broke")
+        code = await call.code()
+        details = await call.details()
+        if code is grpc.StatusCode.ALREADY_EXISTS:
+            self._on_taken(str(details))
+        return _StreamFailed(f"{code.name}: {details}", is_lasting=code in _LASTING)

@@ -30,6 +30,8 @@ from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
 from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
+from fedq.shell.peer_codec import Hello, Process
+from fedq.shell.peer_desk import PeerDesk, agreed_settings
 from fedq.shell.peer_server import PeerServer, PeerSink
 from fedq.shell.process import SpareKeeper, clients_max
 from fedq.shell.raft_journal import RaftStorageError
@@ -71,6 +73,7 @@ class _Parts(NamedTuple):
     raft: RaftLog
     amqp: AmqpServer
     peers: PeerClient
+    desk: PeerDesk
     grpc: GrpcServers
 
 
@@ -196,6 +199,7 @@ class NodeRunner:
         config = self._config
         node = Node(self._settings(identity), recovered)
         turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
+        desk = self._peer_desk(identity, node, turn)
         amqp = AmqpServer(node, turn.input, self._connections_max)
         machine = MapMachine(node, turn)
         raft = RaftLog(
@@ -206,7 +210,7 @@ class NodeRunner:
             machine=machine,
             failed=turn.fail,
         )
-        peers = PeerClient(config.node, node, turn.input, raft, config.certificates, turn.fail)
+        peers = PeerClient(desk, node, turn.input, raft, config.certificates, turn.fail)
         services = {name: make(node, self._connect) for name, make in self._make_services.items()}
         turn.connect(
             Outlets(
@@ -221,7 +225,20 @@ class NodeRunner:
                 end_pass=amqp.end_pass,
             )
         )
-        return _Parts(node, turn, journal, raft, amqp, peers, GrpcServers(config, services))
+        servers = GrpcServers(config, services)
+        return _Parts(node, turn, journal, raft, amqp, peers, desk, servers)
+
+    def _peer_desk(self, identity: Identity, node: Node, turn: Turn) -> PeerDesk:
+        """Who of the peers is let in, and how this node introduces itself to them."""
+        timing = self._config.timing
+        process = Process(identity.incarnation, identity.start, identity.started_ms)
+        agreed = agreed_settings(self._voters, timing.lease_ms, timing.suspect_ms)
+        return PeerDesk(
+            Hello(self._config.node, process, agreed),
+            timing.suspect_ms / 1_000,
+            asyncio.get_running_loop().time,
+            lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
+        )
 
     async def _start_parts(self, parts: _Parts) -> None:
         config = self._config
@@ -233,9 +250,7 @@ class NodeRunner:
             parts.raft.start()
         except RaftStorageError as error:
             raise NodeFailure(str(error)) from error
-        await parts.grpc.start_peer(
-            PeerServer(config.node, self._voters, sink, is_secure=is_secure)
-        )
+        await parts.grpc.start_peer(PeerServer(parts.desk, self._voters, sink, is_secure=is_secure))
         await parts.grpc.start_admin()
         parts.peers.start(self._voters)
         for _, sockets, tls in self._bound:

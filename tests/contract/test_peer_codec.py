@@ -191,12 +191,14 @@ def test_the_largest_message_fits_a_frame() -> None:
     assert decode_frame(encode_frame(frame)) == frame
 
 
-def test_raft_frames_and_welcomes_survive_the_wire() -> None:
+def test_raft_frames_and_introductions_survive_the_wire() -> None:
     assert peer_codec.decode_raft(peer_codec.encode_raft(b"\x00vote")) == b"\x00vote"
-    assert peer_codec.decode_welcome(peer_codec.encode_welcome(NodeId("n2"))) == "n2"
+    process = peer_codec.Process(Incarnation(7), "0123456789abcdef", 1_700_000_000_000)
+    hello = peer_codec.Hello(NodeId("n2"), process, {"peers": "n1, n2"})
+    assert peer_codec.decode_hello(peer_codec.encode_hello(hello)) == hello
     with pytest.raises(MalformedFrameError):
         peer_codec.decode_raft(b"\xff")
-    with pytest.raises(MalformedFrameError):
-        peer_codec.decode_welcome(b"\xff")
-    with pytest.raises(MalformedFrameError):
-        peer_codec.decode_welcome(b"")
+    nameless = pb.Hello(version=PROTOCOL_VERSION).SerializeToString()
+    for data in (b"\xff", b"", nameless, bytes(peer_codec.hello_bytes_max + 1)):
+        with pytest.raises(MalformedFrameError):
+            peer_codec.decode_hello(data)

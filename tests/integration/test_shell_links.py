@@ -21,7 +21,8 @@ from fedq.shell import peer_channel, peer_stream
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import CertificateFiles
 from fedq.shell.peer_client import PeerClient, refuses_connections
-from fedq.shell.peer_codec import encode_frame, encode_welcome
+from fedq.shell.peer_codec import Hello, Process, encode_hello
+from fedq.shell.peer_desk import PeerDesk, agreed_settings
 from fedq.shell.peer_server import PeerServer, PeerSink
 from tests.integration.harness import ROOT, environment
 from tests.integration.ports import free_ports
@@ -29,6 +30,14 @@ from tests.unit.shell.fakes import FakeNode, run, until
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 HOST = "127.0.0.1"
+SUSPECT_S = 0.5
+SETTINGS = agreed_settings({N1: "", N2: ""}, 700, 1_800)
+
+
+def hello_of(
+    name: str, number: int = 1, start: str = "s", agreed: dict[str, str] = SETTINGS
+) -> Hello:
+    return Hello(NodeId(name), Process(Incarnation(number), start, 0), agreed)
 
 
 def feed(method: Callable[..., None], *args: object) -> None:
@@ -57,14 +66,23 @@ class RaftEnd:
 class End:
     """One node's ends of the links: it accepts, dials, and notes what happens."""
 
-    def __init__(self, name: NodeId, files: CertificateFiles | None) -> None:
+    def __init__(
+        self, name: NodeId, files: CertificateFiles | None, hello: Hello | None = None
+    ) -> None:
         self.name = name
+        self.troubles: list[str] = []
+        self.desk = PeerDesk(
+            hello or hello_of(name),
+            SUSPECT_S,
+            time.monotonic,
+            lambda _, sentence: self.troubles.append(sentence),
+        )
         self.files = files
         self.node = FakeNode()
         self.raft = RaftEnd()
         self.failures: list[str] = []
         self.client = PeerClient(
-            name, self.node, feed, self.raft, files, lambda why: self.failures.append(why)
+            self.desk, self.node, feed, self.raft, files, lambda why: self.failures.append(why)
         )
         self.server: grpc.aio.Server | None = None
 
@@ -76,7 +94,7 @@ class End:
     async def accept(self, port: int, peers: tuple[NodeId, ...] = (N1, N2)) -> None:
         sink = PeerSink(self.node, feed, self.raft.receive)
         server = grpc.aio.server(options=peer_channel.PEER_SERVER_OPTIONS)
-        PeerServer(self.name, peers, sink, is_secure=self.files is not None).add_to(server)
+        PeerServer(self.desk, peers, sink, is_secure=self.files is not None).add_to(server)
         place = f"{HOST}:{port}"
         if self.files is None:
             server.add_insecure_port(place)
@@ -120,7 +138,7 @@ async def ends(*all_ends: End) -> AsyncIterator[None]:
 
 def frame(sender: NodeId, number: int, *bodies: bytes) -> PeerFrame:
     """A frame with one relayed message for each body."""
-    messages = [message_encoding.encode(0, b"\x00\x00", b"", body) for body in bodies]
+    messages = [message_encoding.encode(0, b"\x00\x00", b"\x00\x00", body) for body in bodies]
     beat = Heartbeat(number, 0, leads=False)
     return PeerFrame(
         sender, Incarnation(1), (1, 1), number, 0, MapVersion(1), [Relay(1, "/", messages)], beat
@@ -140,7 +158,7 @@ def test_two_nodes_link_and_frames_keep_their_order(
             one.client.start(addresses)
             two.client.start(addresses)
             await until(lambda: one.node.of("on_link_up") and two.node.of("on_link_up"))
-            assert one.node.of("on_link_up") == [(N2,)]
+            assert one.node.of("on_link_up") == [(N2, 1)]
             sent = [frame(N1, number, b"x" * number) for number in range(1, 200)]
             one.client.send(N2, sent[:50])
             for single in sent[50:]:
@@ -216,7 +234,7 @@ def test_a_peer_that_does_not_read_gets_a_new_link(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(peer_stream, "queue_bytes_max", 1_000_000)
 
     async def deaf(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        await context.write(encode_welcome(N2))
+        await context.write(encode_hello(hello_of(N2)))
         await asyncio.Event().wait()
 
     async def scenario() -> None:
@@ -257,145 +275,6 @@ def test_peers_may_have_names(tmp_path: Path) -> None:
             await two.accept(port)
             one.client.start({N2: f"localhost:{port}"})
             await until(lambda: one.client.is_up(N2))
-
-    run(scenario())
-
-
-# --- who may speak --------------------------------------------------------------------------------
-
-
-async def refusal(
-    channel: grpc.aio.Channel, name: str | None, data: bytes = b""
-) -> grpc.aio.AioRpcError:
-    """How a Link call ends that says it is `name` and sends `data`."""
-    metadata = () if name is None else ((peer_channel.NODE_METADATA, name),)
-    opened: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
-    opened = channel.stream_stream(peer_channel.LINK_METHOD)
-    call = opened(metadata=metadata)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:  # noqa: PT012 - it ends anywhere here
-        if data:
-            await call.read()
-            await call.write(data)
-        while isinstance(await call.read(), bytes):
-            continue
-        raise AssertionError("the call ended well")
-    return caught.value
-
-
-@pytest.mark.parametrize(
-    ("holder", "name", "sentence"),
-    [
-        (N2, "n1", "certificate does not speak for 'n1'"),
-        (N3, "n3", "'n3' is no peer of n1"),
-        (N1, "n1", "'n1' is no peer of n1"),
-        (N2, None, "say who you are"),
-    ],
-)
-def test_a_caller_must_be_a_peer_and_prove_it(
-    certificates: dict[NodeId, CertificateFiles],
-    holder: NodeId,
-    name: str | None,
-    sentence: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def scenario() -> None:
-        end = End(N1, certificates[N1])
-        (port,) = free_ports(1)
-        async with ends(end):
-            await end.accept(port)
-            channel = peer_channel.open_channel(f"{HOST}:{port}", certificates[holder])
-            error = await refusal(channel, name)
-            assert error.code() is grpc.StatusCode.PERMISSION_DENIED
-            assert sentence in (error.details() or "")
-            await channel.close()
-            assert not end.node.inputs
-
-    run(scenario())
-    assert sentence in caplog.text, "the operator of the refusing node sees it, too"
-
-
-def test_a_certificate_of_another_authority_gets_no_connection(
-    certificates: dict[NodeId, CertificateFiles], tmp_path: Path
-) -> None:
-    make_authority(tmp_path)
-    foreign = make_node_certificate(tmp_path, N2, [HOST])
-
-    async def scenario() -> None:
-        end = End(N1, certificates[N1])
-        (port,) = free_ports(1)
-        async with ends(end):
-            await end.accept(port)
-            trusting = CertificateFiles(
-                certificates[N1].authority, foreign.certificate, foreign.key
-            )
-            for files in (foreign, trusting, None):
-                channel = peer_channel.open_channel(f"{HOST}:{port}", files)
-                error = await refusal(channel, "n2")
-                assert error.code() is grpc.StatusCode.UNAVAILABLE
-                await channel.close()
-            assert not end.node.inputs
-
-    run(scenario())
-
-
-def test_a_node_at_a_wrong_address_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        one, three = End(N1, None), End(N3, None)
-        (port,) = free_ports(1)
-        async with ends(one, three):
-            await three.accept(port, (N1, N3))
-            one.client.start({N2: f"{HOST}:{port}"})
-            await until(lambda: one.node.of("on_link_down"))
-            assert one.node.of("on_link_up") == []
-            assert set(one.node.of("on_link_down")) == {(N2, False)}
-
-    with caplog.at_level("INFO"):
-        run(scenario())
-    assert "n3 answers at its address; correct `peers`" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("data", "sentence"),
-    [
-        (b"\xff\xff\xff", "not a peer frame"),
-        (encode_frame(frame(N3, 1, b"x")), "a frame of n3 in the stream of n2"),
-    ],
-)
-def test_bytes_that_are_no_frame_end_the_stream(data: bytes, sentence: str) -> None:
-    async def scenario() -> None:
-        end = End(N1, None)
-        (port,) = free_ports(1)
-        async with ends(end):
-            await end.accept(port)
-            channel = peer_channel.open_channel(f"{HOST}:{port}", None)
-            error = await refusal(channel, "n2", data)
-            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert sentence in (error.details() or "")
-            await channel.close()
-            assert not end.node.inputs
-
-    run(scenario())
-
-
-def test_a_newer_stream_replaces_the_older_one() -> None:
-    async def scenario() -> None:
-        end = End(N1, None)
-        (port,) = free_ports(1)
-        async with ends(end):
-            await end.accept(port)
-            older = peer_channel.open_channel(f"{HOST}:{port}", None)
-            newer = peer_channel.open_channel(f"{HOST}:{port}", None)
-            calls: list[grpc.aio.StreamStreamCall[bytes, bytes]] = []
-            for channel in (older, newer):
-                opened: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
-                opened = channel.stream_stream(peer_channel.LINK_METHOD)
-                calls.append(opened(metadata=((peer_channel.NODE_METADATA, "n2"),)))
-                assert isinstance(await calls[-1].read(), bytes)
-            await until(calls[0].done)
-            await calls[1].write(encode_frame(frame(N2, 1, b"new")))
-            await until(lambda: end.node.of("on_peer"))
-            await older.close()
-            await newer.close()
 
     run(scenario())
 

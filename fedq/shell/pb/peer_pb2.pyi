@@ -6,13 +6,28 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class Welcome(_message.Message):
-    __slots__ = ("version", "node")
+class Hello(_message.Message):
+    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed")
+    class AgreedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
     version: int
     node: str
-    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+    incarnation: int
+    start: str
+    started_ms: int
+    agreed: _containers.ScalarMap[str, str]
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RaftFrame(_message.Message):
     __slots__ = ("data",)

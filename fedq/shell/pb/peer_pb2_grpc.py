@@ -37,12 +37,12 @@ class PeerStub:
         self.Link = channel.stream_stream(
                 '/fedq.peer.v1.Peer/Link',
                 request_serializer=peer__pb2.PeerFrame.SerializeToString,
-                response_deserializer=peer__pb2.Welcome.FromString,
+                response_deserializer=peer__pb2.Hello.FromString,
                 _registered_method=True)
         self.Raft = channel.stream_stream(
                 '/fedq.peer.v1.Peer/Raft',
                 request_serializer=peer__pb2.RaftFrame.SerializeToString,
-                response_deserializer=peer__pb2.Welcome.FromString,
+                response_deserializer=peer__pb2.Hello.FromString,
                 _registered_method=True)
 
 
@@ -69,12 +69,12 @@ def add_PeerServicer_to_server(servicer, server):
             'Link': grpc.stream_stream_rpc_method_handler(
                     servicer.Link,
                     request_deserializer=peer__pb2.PeerFrame.FromString,
-                    response_serializer=peer__pb2.Welcome.SerializeToString,
+                    response_serializer=peer__pb2.Hello.SerializeToString,
             ),
             'Raft': grpc.stream_stream_rpc_method_handler(
                     servicer.Raft,
                     request_deserializer=peer__pb2.RaftFrame.FromString,
-                    response_serializer=peer__pb2.Welcome.SerializeToString,
+                    response_serializer=peer__pb2.Hello.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -103,7 +103,7 @@ class Peer:
             target,
             '/fedq.peer.v1.Peer/Link',
             peer__pb2.PeerFrame.SerializeToString,
-            peer__pb2.Welcome.FromString,
+            peer__pb2.Hello.FromString,
             options,
             channel_credentials,
             insecure,
@@ -130,7 +130,7 @@ class Peer:
             target,
             '/fedq.peer.v1.Peer/Raft',
             peer__pb2.RaftFrame.SerializeToString,
-            peer__pb2.Welcome.FromString,
+            peer__pb2.Hello.FromString,
             options,
             channel_credentials,
             insecure,

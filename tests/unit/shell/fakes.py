@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from fedq.core.ids import ConnectionId, NodeId
+from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
@@ -99,8 +99,8 @@ class FakeNode:
     def on_disconnected(self, connection: ConnectionId) -> None:
         self._take("on_disconnected", connection)
 
-    def on_link_up(self, peer: NodeId) -> None:
-        self._take("on_link_up", peer)
+    def on_link_up(self, peer: NodeId, process: Incarnation) -> None:
+        self._take("on_link_up", peer, process)
 
     def on_link_down(self, peer: NodeId, refused: bool) -> None:
         self._take("on_link_down", peer, refused)

@@ -1,0 +1,129 @@
+"""Who of a name is let in: one process of each peer, and only with the same settings.
+
+Inputs: who introduces itself on a stream, who answered at a peer's own address, who was heard.
+Output: whether a stream is admitted, or why not. Shared by both ends of all streams of a node.
+
+Two processes of one name (a copied directory, a name given twice) must not take each other's place
+again and again, and the older must not be disturbed. So the process whose stream was admitted owns
+the name as long as it is heard, and another one is let in
+
+* when the owner has been silent for as long as makes a node suspect; or
+* when it answers at the address that the configuration has for the peer: two cannot listen there.
+
+A caller that is refused while the owner goes on speaking for so long is told for good: it ends.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fedq.core.ids import NodeId
+from fedq.shell.peer_codec import Hello, Process
+
+
+class Refusal(NamedTuple):
+    """Why a stream is not admitted."""
+
+    sentence: str
+    #: The caller should end, because another process of its name lives.
+    is_final: bool = False
+    #: Time alone does not help: somebody has to change something.
+    is_lasting: bool = False
+
+
+class _Owner:
+    __slots__ = ("heard_s", "process")
+
+    def __init__(self, process: Process, now_s: float) -> None:
+        self.process = process
+        self.heard_s = now_s
+
+
+class PeerDesk:
+    """See the module's docstring."""
+
+    __slots__ = ("_answering", "_callers", "_clock", "_owners", "_suspect_s", "_tell", "hello")
+
+    def __init__(
+        self,
+        hello: Hello,
+        suspect_s: float,
+        clock: Callable[[], float],
+        tell: Callable[[str, str], None],
+    ) -> None:
+        """`hello`: this node's own. `tell(subject, sentence)` hears what operators should know."""
+        self.hello = hello
+        self._suspect_s = suspect_s
+        self._clock = clock
+        self._tell = tell
+        self._owners: dict[NodeId, _Owner] = {}
+        #: Who answered last at each peer's own address.
+        self._answering: dict[NodeId, Process] = {}
+        #: Since when another process than the owner has been calling, the last one of each name.
+        self._callers: dict[NodeId, tuple[Process, float]] = {}
+
+    def judge(self, hello: Hello) -> Refusal | None:
+        """Whether the stream of a caller that has proven its name is admitted."""
+        differing = self.differing(hello)
+        if differing is not None:
+            return Refusal(differing, is_lasting=True)
+        peer, process, now_s = hello.node, hello.process, self._clock()
+        owner = self._owners.get(peer)
+        if (
+            owner is None
+            or owner.process == process
+            or self._answering.get(peer) == process
+            or now_s - owner.heard_s >= self._suspect_s
+        ):
+            self._owners[peer] = _Owner(process, now_s)
+            return None
+        caller = self._callers.get(peer)
+        if caller is None or caller[0] != process:
+            caller = self._callers[peer] = (process, now_s)
+        if owner.heard_s - caller[1] < self._suspect_s:
+            return Refusal(f"another process of {peer} was here a moment ago: wait")
+        sentence = (
+            f"two processes call themselves {peer!r}: number {owner.process.incarnation}, which is "
+            f"served, and number {process.incarnation}, which is refused: only one may have the "
+            "name. Stop one of them, or give it a name and a data directory of its own"
+        )
+        self._tell(f"name {peer}", sentence)
+        return Refusal(sentence, is_final=True)
+
+    def differing(self, hello: Hello) -> str | None:
+        """What the other node's configuration has that must be the same and is not."""
+        mine, theirs = self.hello.agreed, hello.agreed
+        keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+        if not keys:
+            return None
+        what = "; ".join(
+            f"{key} is {mine.get(key, 'unknown')!r} at {self.hello.node} and "
+            f"{theirs.get(key, 'unknown')!r} at {hello.node}"
+            for key in sorted(keys)
+        )
+        sentence = (
+            f"the configurations of {self.hello.node} and {hello.node} differ in what must be the "
+            f"same on all nodes: {what}. Correct the wrong file and start its node again"
+        )
+        self._tell(f"settings {hello.node}", sentence)
+        return sentence
+
+    def answered(self, hello: Hello) -> None:
+        """This process listens at the peer's own address: any other one of the name does not."""
+        self._answering[hello.node] = hello.process
+
+    def heard(self, peer: NodeId, process: Process) -> bool:
+        """Something came on an admitted stream; False: another process has been let in since."""
+        owner = self._owners.get(peer)
+        if owner is None or owner.process != process:
+            return False
+        owner.heard_s = self._clock()
+        return True
+
+
+def agreed_settings(voters: Mapping[NodeId, str], lease_ms: int, suspect_ms: int) -> dict[str, str]:
+    """What must be the same on all nodes, by the keys of the configuration."""
+    return {
+        "peers": ", ".join(sorted(voters)),
+        "timing.lease_ms": str(lease_ms),
+        "timing.suspect_ms": str(suspect_ms),
+    }

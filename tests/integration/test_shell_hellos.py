@@ -1,0 +1,263 @@
+"""How nodes introduce themselves: proven names, equal settings, and one process of a name."""
+
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from fedq.core.ids import NodeId
+from fedq.shell import peer_channel
+from fedq.shell.certificates import make_authority, make_node_certificate
+from fedq.shell.node_config import CertificateFiles
+from fedq.shell.peer_codec import Hello, encode_frame, encode_hello
+from fedq.shell.peer_desk import agreed_settings
+from tests.integration.ports import free_ports
+from tests.integration.test_shell_links import (
+    HOST,
+    N1,
+    N2,
+    N3,
+    SUSPECT_S,
+    End,
+    ends,
+    frame,
+    hello_of,
+)
+from tests.integration.test_shell_links import (
+    certificates as certificates,
+)
+from tests.unit.shell.fakes import run, until
+
+# --- who may speak --------------------------------------------------------------------------------
+
+
+def introduced(hello: Hello) -> tuple[tuple[str, str | bytes], ...]:
+    """The metadata of a call."""
+    return (
+        (peer_channel.NODE_METADATA, hello.node),
+        (peer_channel.HELLO_METADATA, encode_hello(hello)),
+    )
+
+
+async def refusal(
+    channel: grpc.aio.Channel, name: str | None, data: bytes = b""
+) -> grpc.aio.AioRpcError:
+    """How a Link call ends that says it is `name` and sends `data`."""
+    metadata: tuple[tuple[str, str | bytes], ...] = ()
+    if name is not None:
+        metadata = introduced(hello_of(name))
+    opened: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+    opened = channel.stream_stream(peer_channel.LINK_METHOD)
+    call = opened(metadata=metadata)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:  # noqa: PT012 - it ends anywhere here
+        if data:
+            await call.read()
+            await call.write(data)
+        while isinstance(await call.read(), bytes):
+            continue
+        raise AssertionError("the call ended well")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "sentence"),
+    [
+        (N2, "n1", "certificate does not speak for 'n1'"),
+        (N3, "n3", "'n3' is no peer of n1"),
+        (N1, "n1", "'n1' is no peer of n1"),
+        (N2, None, "say who you are"),
+    ],
+)
+def test_a_caller_must_be_a_peer_and_prove_it(
+    certificates: dict[NodeId, CertificateFiles],
+    holder: NodeId,
+    name: str | None,
+    sentence: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        end = End(N1, certificates[N1])
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            channel = peer_channel.open_channel(f"{HOST}:{port}", certificates[holder])
+            error = await refusal(channel, name)
+            assert error.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert sentence in (error.details() or "")
+            await channel.close()
+            assert not end.node.inputs
+
+    run(scenario())
+    assert sentence in caplog.text, "the operator of the refusing node sees it, too"
+
+
+def test_a_certificate_of_another_authority_gets_no_connection(
+    certificates: dict[NodeId, CertificateFiles], tmp_path: Path
+) -> None:
+    make_authority(tmp_path)
+    foreign = make_node_certificate(tmp_path, N2, [HOST])
+
+    async def scenario() -> None:
+        end = End(N1, certificates[N1])
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            trusting = CertificateFiles(
+                certificates[N1].authority, foreign.certificate, foreign.key
+            )
+            for files in (foreign, trusting, None):
+                channel = peer_channel.open_channel(f"{HOST}:{port}", files)
+                error = await refusal(channel, "n2")
+                assert error.code() is grpc.StatusCode.UNAVAILABLE
+                await channel.close()
+            assert not end.node.inputs
+
+    run(scenario())
+
+
+def test_a_node_at_a_wrong_address_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        one, three = End(N1, None), End(N3, None)
+        (port,) = free_ports(1)
+        async with ends(one, three):
+            await three.accept(port, (N1, N3))
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: one.node.of("on_link_down"))
+            assert one.node.of("on_link_up") == []
+            assert set(one.node.of("on_link_down")) == {(N2, False)}
+
+    with caplog.at_level("INFO"):
+        run(scenario())
+    assert "n3 answers at its address; correct `peers`" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"\xff\xff\xff", "not a peer frame"),
+        (encode_frame(frame(N3, 1, b"x")), "a frame of n3 in the stream of n2"),
+    ],
+)
+def test_bytes_that_are_no_frame_end_the_stream(data: bytes, sentence: str) -> None:
+    async def scenario() -> None:
+        end = End(N1, None)
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            channel = peer_channel.open_channel(f"{HOST}:{port}", None)
+            error = await refusal(channel, "n2", data)
+            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert sentence in (error.details() or "")
+            await channel.close()
+            assert not end.node.inputs
+
+    run(scenario())
+
+
+def test_a_newer_stream_replaces_the_older_one() -> None:
+    async def scenario() -> None:
+        end = End(N1, None)
+        (port,) = free_ports(1)
+        async with ends(end):
+            await end.accept(port)
+            older = peer_channel.open_channel(f"{HOST}:{port}", None)
+            newer = peer_channel.open_channel(f"{HOST}:{port}", None)
+            calls: list[grpc.aio.StreamStreamCall[bytes, bytes]] = []
+            for channel in (older, newer):
+                opened: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
+                opened = channel.stream_stream(peer_channel.LINK_METHOD)
+                calls.append(opened(metadata=introduced(hello_of("n2"))))
+                assert isinstance(await calls[-1].read(), bytes)
+            await until(calls[0].done)
+            await calls[1].write(encode_frame(frame(N2, 1, b"new")))
+            await until(lambda: end.node.of("on_peer"))
+            await older.close()
+            await newer.close()
+
+    run(scenario())
+
+
+# --- the same settings, and one process of a name ---
+
+
+@pytest.mark.parametrize(
+    ("agreed", "sentence"),
+    [
+        (agreed_settings({N1: "", N2: "", N3: ""}, 700, 1_800), "peers is 'n1, n2' at n1 and"),
+        (agreed_settings({N1: "", N2: ""}, 900, 1_800), "timing.lease_ms is '700' at n1 and '900'"),
+        ({}, "timing.suspect_ms is '1800' at n1 and 'unknown' at n2"),
+    ],
+)
+def test_settings_that_must_be_equal_and_are_not_keep_nodes_apart(
+    agreed: dict[str, str], sentence: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one, two = End(N1, None), End(N2, None, hello_of(N2, agreed=agreed))
+        ports = free_ports(2)
+        async with ends(one, two):
+            for end, port in zip((one, two), ports, strict=True):
+                await end.accept(port)
+            one.client.start({N2: f"{HOST}:{ports[1]}"})
+            two.client.start({N1: f"{HOST}:{ports[0]}"})
+            await until(lambda: any(sentence in each for each in one.troubles))
+            await until(lambda: bool(two.troubles))
+            assert not one.node.of("on_link_up")
+            assert not two.node.of("on_link_up")
+            assert not one.raft.connected
+            assert not two.raft.connected
+
+    run(scenario())
+    assert "Correct the wrong file and start its node again" in caplog.text
+
+
+def test_the_second_process_of_a_name_is_refused_and_ends_and_the_first_goes_on() -> None:
+    async def scenario() -> None:
+        one, two = End(N1, None), End(N2, None)
+        twin = End(N2, None, hello_of(N2, 2, "t"))
+        ports = free_ports(3)
+        async with ends(one, two):
+            for end, port in zip((one, two, twin), ports, strict=True):
+                await end.accept(port)
+            one.client.start({N2: f"{HOST}:{ports[1]}"})
+            two.client.start({N1: f"{HOST}:{ports[0]}"})
+            await until(lambda: one.client.is_up(N2) and two.client.is_up(N1))
+            twin.client.start({N1: f"{HOST}:{ports[0]}"})
+            number = 0
+
+            def the_twin_was_told() -> bool:
+                nonlocal number
+                number += 1
+                two.client.send(N1, [frame(N2, number, b"here")])
+                return bool(twin.failures)
+
+            await until(the_twin_was_told)
+            assert "two processes call themselves 'n2'" in twin.failures[0]
+            assert one.troubles[0] == twin.failures[0]
+            assert not two.failures
+            assert not two.node.of("on_link_down"), "the first one was not disturbed"
+            assert not twin.node.of("on_link_up")
+            twin.failures.clear()
+            await twin.stop()
+
+    run(scenario())
+
+
+def test_a_new_process_at_the_same_address_is_let_in_at_once() -> None:
+    async def scenario() -> None:
+        one, two = End(N1, None), End(N2, None)
+        again = End(N2, None, hello_of(N2, 2, "t"))
+        ports = free_ports(2)
+        async with ends(one, again):
+            await one.accept(ports[0])
+            await two.accept(ports[1])
+            two.client.start({N1: f"{HOST}:{ports[0]}"})
+            await until(lambda: two.client.is_up(N1))
+            await two.stop()
+            await again.accept(ports[1])
+            again.desk.answered(hello_of(N1))
+            one.desk.answered(again.desk.hello)
+            again.client.start({N1: f"{HOST}:{ports[0]}"})
+            await until(lambda: again.client.is_up(N1), seconds=SUSPECT_S)
+
+    run(scenario())
