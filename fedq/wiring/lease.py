@@ -22,7 +22,10 @@ NEVER_MS: Final = 1 << 62
 class Lease:
     """The lease of one node."""
 
-    __slots__ = ("_echo_ms", "_lease_ms", "_led_echo_ms", "_me", "_voters", "is_alone")
+    __slots__ = (
+        "_echo_ms", "_end_ms", "_lease_ms", "_led_echo_ms", "_me", "_of_leader", "_voters",
+        "is_alone",
+    )  # fmt: skip
 
     def __init__(self, me: NodeId, voters: Iterable[NodeId], lease_ms: int) -> None:
         """`voters`: the members that elect; `me` may be an observer."""
@@ -35,12 +38,16 @@ class Lease:
         self._echo_ms: dict[NodeId, int] = {}
         #: The same, only of heartbeats in which the peer said that it leads.
         self._led_echo_ms: dict[NodeId, int] = {}
+        #: What `ends_ms` said of this leader since the last heartbeat: it is asked in every turn.
+        self._of_leader: NodeId | None = None
+        self._end_ms = 0
 
     def on_heartbeat(self, peer: NodeId, heartbeat: Heartbeat, now_ms: int) -> None:
         """Notes what the peer has heard of this node."""
         echo_ms = heartbeat.echo_ms
         if not 0 < echo_ms <= now_ms:
             return  # heard nothing yet, or heard an earlier process by another clock
+        self._of_leader = None
         if echo_ms > self._echo_ms.get(peer, 0):
             self._echo_ms[peer] = echo_ms
         if heartbeat.leads and echo_ms > self._led_echo_ms.get(peer, 0):
@@ -56,6 +63,11 @@ class Lease:
             return NEVER_MS
         if leader is None:
             return 0
+        if leader != self._of_leader:
+            self._of_leader, self._end_ms = leader, self._ends_with(leader)
+        return self._end_ms
+
+    def _ends_with(self, leader: NodeId) -> int:
         if leader != self._me:
             return self._end_of(self._led_echo_ms.get(leader, 0))
         if self._me not in self._voters:

@@ -31,6 +31,9 @@ from fedq.wiring.state import (
 
 _MAGIC: Final = b"fedq-map 1 "
 
+#: A remembered request's row beside its texts, and what a result takes: its number, brackets.
+_REQUEST_BYTES: Final = 8
+_RESULT_BYTES: Final = 24
 #: Between two pieces other threads have their turn.
 _ROWS_PER_PIECE: Final = 200
 
@@ -163,8 +166,20 @@ def _pair_row(key: tuple[object, ...], value: tuple[object, ...]) -> list[object
 
 
 def request_bytes(request: str, results: tuple[Result, ...]) -> int:
-    """What a remembered request takes of a snapshot."""
-    return len(orjson.dumps(_request_row(request, results))) + 1
+    """What a remembered request takes of a snapshot at most."""
+    held = text_bytes(request) + _REQUEST_BYTES
+    for result in results:
+        held += _RESULT_BYTES
+        if not isinstance(result, Ok):
+            held += text_bytes(result.text)
+    return held
+
+
+def text_bytes(text: str) -> int:
+    """How many bytes a text takes as JSON: its own, unless something in it is escaped."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return len(text) + 2
+    return len(orjson.dumps(text))
 
 
 def _request_row(request: str, results: tuple[Result, ...]) -> list[object]:

@@ -26,6 +26,7 @@ from fedq.wiring.operations import (
     encode_operation,
 )
 from fedq.wiring.operations_access import AddVhost, PutUser, SetPassword, SetPermissions, SetTags
+from fedq.wiring.snapshot import text_bytes
 from fedq.wiring.state import (
     PREDECLARED,
     BindingAdded,
@@ -55,7 +56,10 @@ _FRAGMENT_BYTES: Final = 128
 #: A fragment that does not exist yet, without its queue's name: its nodes.
 _NEW_FRAGMENT_BYTES: Final = 512
 
-_CLIENTS: Final = DeclareExchange | DeclareQueue | Bind | ClaimName | AddFragment
+#: A claim's row beside its texts: brackets, commas, a process's number.
+_CLAIM_BYTES: Final = 64
+
+_CLIENTS: Final = DeclareExchange | DeclareQueue | Bind | AddFragment
 _OPERATORS: Final = AddVhost | PutUser | SetPassword | SetTags | SetPermissions | MemberUp
 
 _Rows: TypeAlias = dict[Any, int]
@@ -126,6 +130,10 @@ def may_add(operation: Operation) -> int:
 
     Operators and members have a reserve: a map that clients have filled can still be managed.
     """
+    if isinstance(operation, ClaimName):
+        # By far the most frequent one: a subscriber's queue.
+        texts = text_bytes(operation.vhost) + text_bytes(operation.name)
+        return texts + text_bytes(operation.node) + _CLAIM_BYTES
     if isinstance(operation, _CLIENTS):
         size = len(encode_operation(operation)) + _ROW_BYTES
         if isinstance(operation, DeclareQueue):
@@ -158,7 +166,8 @@ def _weight(state: MapState, table: str, key: Any) -> int:
                 + _FRAGMENT_BYTES
             )
         case "claims":
-            row = [*key, *state.claims[key]]
+            texts = text_bytes(key.vhost) + text_bytes(key.name)
+            return texts + text_bytes(state.claims[key].node) + _CLAIM_BYTES
         case "users":
             row = snapshot.user_row(key, state.users[key])
         case _:
