@@ -45,7 +45,7 @@ from fedq.proxy.calls import Totals
 from fedq.proxy.hub import Hub
 from fedq.sessions.confirms import ConfirmWindow
 from fedq.wiring.arguments import type_name
-from fedq.wiring.queue_arguments import name_of
+from fedq.wiring.queue_arguments import name_of, refuse_without_effect
 
 BASIC, QOS, RECOVER = 60, 10, 110
 
@@ -319,7 +319,7 @@ def _refuse_consumer(channel: Channel, request: BasicConsume, queue: QueueKey) -
     elif abs(priority) >= 1 << 31:
         problem = "it has at most 32 bits"
     else:
-        return None
+        return refuse_without_effect(name_of(queue), request.arguments)
     text = f"invalid arg 'x-priority' for {name_of(queue)}: {problem}"
     return Refused(PRECONDITION_FAILED, text)
 

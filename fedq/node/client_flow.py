@@ -42,6 +42,7 @@ from fedq.node.channel_ends import ChannelEnds
 from fedq.node.client_state import Channel, Client
 from fedq.node.draining import drain_clients
 from fedq.node.exchange_requests import ExchangeRequests
+from fedq.node.line_ends import stripped
 from fedq.node.next_turn import NextTurn
 from fedq.node.permissions import Permissions
 from fedq.node.publish_flow import PublishFlow
@@ -320,6 +321,7 @@ class ClientFlow:
             raise ConnectionViolation(
                 NOT_IMPLEMENTED, f"{name_of(method)} is not implemented", *ids_of(method)
             )
+        method = stripped(method)
         self.permissions.check(channel, method)
         handler(channel, method)
 

@@ -41,6 +41,8 @@ from fedq.wiring.routes import Route
 
 MANDATORY, IMMEDIATE = 1, 2
 BASIC, PUBLISH = 60, 40
+#: The tag of users that may publish under any user's name.
+IMPERSONATOR: Final = "impersonator"
 #: A message more for a queue, in a run, is this part of a unit of work.
 _PILED_SHIFT: Final = 2
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
@@ -248,7 +250,7 @@ class PublishFlow:
         if exchange and QueueKey(vhost, exchange) not in self.state.map.exchanges:
             raise _no_exchange(vhost, exchange)
         if bits & FLAG_USER:
-            _check_user(channel, message)
+            self._check_user(channel, message)
         if bits & FLAG_BAD_EXPIRATION:
             raise _bad_expiration(message)
         if bits & FLAG_DIRECT_REPLY:
@@ -264,6 +266,19 @@ class PublishFlow:
         if targets is None:
             raise _no_exchange(vhost, exchange)
         return message, targets
+
+    def _check_user(self, channel: Channel, message: bytes) -> None:
+        """A publisher says who it is, unless its user has RabbitMQ's tag for relays of others."""
+        claimed, user = decode_properties(split(message)[1]).get("user_id"), channel.client.user
+        known = self.state.map.users.get(user)
+        if claimed == user or (known is not None and IMPERSONATOR in known.tags):
+            return
+        raise ChannelViolation(
+            PRECONDITION_FAILED,
+            f"user_id property set to '{claimed!s}' but authenticated user was '{user}'",
+            BASIC,
+            PUBLISH,
+        )
 
     # --- on their way ------------------------------------------------------------------------
 
@@ -305,17 +320,6 @@ def _bad_expiration(message: bytes) -> ChannelViolation:
         BASIC,
         PUBLISH,
     )
-
-
-def _check_user(channel: Channel, message: bytes) -> None:
-    claimed, user = decode_properties(split(message)[1]).get("user_id"), channel.client.user
-    if claimed != user:
-        raise ChannelViolation(
-            PRECONDITION_FAILED,
-            f"user_id property set to '{claimed!s}' but authenticated user was '{user}'",
-            BASIC,
-            PUBLISH,
-        )
 
 
 def _with_reply_queue(channel: Channel, message: bytes) -> bytes:

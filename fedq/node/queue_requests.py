@@ -55,8 +55,10 @@ from fedq.wiring.operations import (
 )
 from fedq.wiring.queue_arguments import (
     arguments_differ,
+    name_of,
     policy_of,
     refuse_declaration,
+    refuse_without_effect,
     shape_of,
 )
 from fedq.wiring.state import Binding
@@ -457,13 +459,6 @@ def _locked(key: QueueKey) -> Refused:
     )
 
 
-def _reserved(key: QueueKey) -> Refused:
-    return Refused(
-        ACCESS_REFUSED,
-        f"queue name '{key.name}' contains reserved prefix 'amq.*'",
-    )
-
-
 def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refused:
     return Refused(
         PRECONDITION_FAILED,
@@ -484,11 +479,12 @@ def _compare_private(private: PrivateQueue, request: QueueDeclare) -> Refused | 
 def _refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
     """Why there can be no new queue like this; None if there can."""
     if request.queue.startswith("amq."):
-        return _reserved(key)
+        text = f"queue name '{key.name}' contains reserved prefix 'amq.*'"
+        return Refused(ACCESS_REFUSED, text)
     return refuse_arguments(arguments_text(request.arguments)) or refuse_declaration(
         key, request.arguments, durable=request.durable, exclusive=request.exclusive,
         auto_delete=request.auto_delete, server_named=not request.queue,
-    )  # fmt: skip
+    ) or refuse_without_effect(name_of(key), request.arguments)  # fmt: skip
 
 
 def _in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:

@@ -181,6 +181,13 @@ _VOID: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+#: What would have no effect on any queue, and how to get what it asks for.
+_WITHOUT_EFFECT: Final = {
+    "x-fedq-replicate": "all messages are copied; leave it out, or give x-fedq-replicas 1 for none",
+    "x-consumer-timeout": "nobody is cut off for a late acknowledgement; leave it out",
+}
+
+
 # --- what others ask -------------------------------------------------------------------------
 
 
@@ -220,6 +227,16 @@ def shape_of(arguments: Mapping[str, Any]) -> QueueShape:
         arguments.get("x-fedq-replicas", limits.replicas_default),
         arguments.get("x-fedq-replicate", "all"),
     )
+
+
+def refuse_without_effect(what: str, arguments: Mapping[str, Any]) -> Refused | None:
+    """Why a client may not ask for this, though a queue that is there may have been asked so."""
+    for name, advice in _WITHOUT_EFFECT.items():
+        if name in arguments and (name, arguments[name]) != ("x-fedq-replicate", "all"):
+            return Refused(
+                PRECONDITION_FAILED, f"invalid arg '{name}' for {what}: it has no effect: {advice}"
+            )
+    return None
 
 
 def refuse_declaration(

@@ -1,5 +1,6 @@
 """Where publishes go, and the names that lead home."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -357,16 +358,33 @@ def test_a_match_kind_that_means_nothing_is_refused(kind: object, text: str) -> 
     assert refused.text == f"Invalid x-match field {text}"
 
 
-@pytest.mark.parametrize("node", ["a", "rack-1.host.example", "amq.gen-a", "Knoten-ä"])
+@pytest.mark.parametrize("node", ["a", "rack-1.host_2.example", "amq.gen-a", "Knoten-ä", "a-1-2"])
 def test_a_server_name_tells_its_node(node: str) -> None:
     name = server_name(NodeId(node), 255, 0xBEEF)
-    assert name.startswith("amq.gen-")
+    assert re.fullmatch("amq.gen-[A-Za-z0-9_-]+", name)
     assert node_of(name) == node
+    assert node_of(f"amq.gen-{node}.ff-beef") == node, "a name of an earlier version"
     assert name != server_name(NodeId(node), 255, 0xBEEE)
 
 
 @pytest.mark.parametrize(
-    "name", ["", "work", "amq.gen-", "amq.gen-a", "amq.gen-a.1", "amq.gen-.1-2", "amq.gen-a.1-x"]
+    "name",
+    [
+        "",
+        "work",
+        "amq.gen-",
+        "amq.gen-a",
+        "amq.gen-a.1",
+        "amq.gen-.1-2",
+        "amq.gen-a.1-x",
+        "amq.gen-a-1",
+        "amq.gen--1-2",
+        "amq.gen-a-1-x",
+        "amq.gen-a_-1-2",
+        "amq.gen-_61-1-2",
+        "amq.gen-a_ff-1-2",
+        "amq.gen-ä-1-2",
+    ],
 )
 def test_other_names_tell_none(name: str) -> None:
     assert node_of(name) is None
