@@ -8,16 +8,18 @@ no reply, log line or error.
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import grpc
 
 from fedq.admin.paging import page_of
-from fedq.admin.refusal import AdminError, invalid, not_found, unavailable
+from fedq.admin.refusal import AdminError, invalid, not_found, too_often, unavailable
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, Refused
 from fedq.node.access_overview import AccessOverview
+from fedq.node.budget import Budget
 from fedq.node.proposals import GAVE_UP, Result
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.access import refuse_pattern
@@ -46,12 +48,13 @@ _HASHES_MAX: Final = 4
 class AccessAnswers:
     """See the module's docstring. Belongs to one event loop."""
 
-    __slots__ = ("_ask", "_hashing", "_overview")
+    __slots__ = ("_ask", "_hashing", "_overview", "_wrong")
 
     def __init__(self, overview: AccessOverview, ask: Ask) -> None:
         self._overview = overview
         self._ask = ask
         self._hashing = asyncio.Semaphore(_HASHES_MAX)
+        self._wrong = Budget(limits.failed_logins_per_node_s, limits.failed_logins_per_node_burst)
 
     # --- virtual hosts ----------------------------------------------------------------------------
 
@@ -126,10 +129,18 @@ class AccessAnswers:
         return pb.SetUserTagsReply()
 
     async def authenticate(self, request: pb.AuthenticateUserRequest) -> pb.AuthenticateUserReply:
-        """Whether the password is right; for an unknown user it is not."""
+        """Whether the password is right; for an unknown user it is not.
+
+        Wrong ones have a budget, as those of logins have: nobody guesses here either.
+        """
         known = self._overview.password_record(_name("name", request.name))
+        if not self._wrong.has_left(_now_ms()):
+            raise too_often("too many wrong passwords, lately: ask again in a second")
+        self._wrong.spend()
         async with self._hashing:
             right = await asyncio.to_thread(verify, known or _NOBODY, request.password)
+        if right and known:
+            self._wrong.give_back()
         return pb.AuthenticateUserReply(authenticated=right and bool(known))
 
     async def _record(self, password: str) -> str:
@@ -233,3 +244,7 @@ def _tags(tags: Sequence[str]) -> tuple[str, ...]:
     if len(tags) > limits.tags_per_user_max:
         raise invalid(f"a user has at most {limits.tags_per_user_max} tags")
     return tuple(dict.fromkeys(_name("tags", tag) for tag in tags))
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -25,6 +25,11 @@ def not_found(text: str) -> AdminError:
     return AdminError(grpc.StatusCode.NOT_FOUND, text)
 
 
+def too_often(text: str) -> AdminError:
+    """What may be asked a few times a second was asked more often."""
+    return AdminError(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+
+
 def unavailable(text: str) -> AdminError:
     """The node asked cannot know at present; another one, or a later call, may."""
     return AdminError(grpc.StatusCode.UNAVAILABLE, text)

@@ -10,6 +10,7 @@ the one that people reach; one object can serve on both.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -25,10 +26,14 @@ from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
+#: What members ask each other, each about itself.
+MEMBER_METHODS: Final = ("LocalNode", "LocalFragments", "LocalConnections")
 
 
 class AdminService(AccessService):
     """One node's admin service; `connect` opens channels to those of the other members."""
+
+    member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
 
     def __init__(self, overview: Overview, connect: Connect, access: AccessAnswers) -> None:
         super().__init__(access)

@@ -16,6 +16,7 @@ from fedq.admin.bounds import admin_message_bytes_max
 from fedq.admin.calls import REFUSAL_METADATA
 from fedq.cli.endpoint import Endpoint
 from fedq.cli.failure import FAILED, UNREACHABLE, USAGE, CommandError
+from fedq.shell import admin_token
 from fedq.shell.pb import admin_pb2_grpc
 
 Reply = TypeVar("Reply")
@@ -31,16 +32,17 @@ _HINT = "is it running, and is --node (or FEDQ_NODE) its admin address?"
 class Asker:
     """An open connection to one admin service."""
 
-    __slots__ = ("_endpoint", "stub")
+    __slots__ = ("_endpoint", "_metadata", "stub")
 
     def __init__(self, endpoint: Endpoint, channel: grpc.Channel) -> None:
         self._endpoint = endpoint
+        self._metadata = admin_token.metadata(endpoint.token())
         self.stub = admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
 
     def ask(self, call: Callable[..., Reply], request: object) -> Reply:
         """The reply of `call`, a method of `stub`."""
         try:
-            return call(request, timeout=self._endpoint.timeout_s)
+            return call(request, timeout=self._endpoint.timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise _explained(self._endpoint, error) from error
 
@@ -93,6 +95,8 @@ def _explained(endpoint: Endpoint, error: grpc.RpcError) -> CommandError:
                 f"{endpoint.address} broke the connection; {_tls_hint(endpoint)} ({details})",
                 UNREACHABLE,
             )
+        case grpc.StatusCode.UNAUTHENTICATED:
+            return CommandError(f"{endpoint.address} refused: {details}", USAGE)
         case grpc.StatusCode.UNIMPLEMENTED:
             return CommandError(
                 f"{endpoint.address} does not know this question; it is no admin address, or an "

@@ -5,16 +5,17 @@ is wrong.
 """
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
 from fedq.cli import options
 from fedq.cli.failure import USAGE, CommandError
-from fedq.shell import config_file
+from fedq.shell import admin_token, config_file
 from fedq.shell.node_config import (
     ConfigError,
     NodeConfig,
@@ -23,6 +24,9 @@ from fedq.shell.node_config import (
     join_address,
     split_address,
 )
+
+#: The environment variable that holds a token; not an option, which others could see.
+TOKEN_VARIABLE: Final = "FEDQ_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,26 @@ class Endpoint:
     tls: TlsFiles | None = None
     #: Whom to ask instead if nobody is reached there, in order.
     others: tuple[str, ...] = ()
+    #: The asked node's data directory, if it is known.
+    data: Path | None = None
+
+    def token(self) -> str:
+        """What opens the admin port of a node on this machine; "" if there is nothing to show."""
+        host, port = self.host_and_port
+        if self.tls is not None or not is_loopback(host):
+            return ""
+        if given := os.environ.get(TOKEN_VARIABLE, ""):
+            return given
+        if self.data is None:
+            return admin_token.find(port)
+        try:
+            return admin_token.read(self.data)
+        except OSError as error:
+            raise CommandError(
+                f"{self.data / admin_token.TOKEN_NAME} cannot be read: {error.strerror}; run this "
+                "as the user that runs the node",
+                USAGE,
+            ) from error
 
     @property
     def host_and_port(self) -> tuple[str, int]:
@@ -67,6 +91,7 @@ def choose(
     cert: options.CertificateOption = None,
     key: options.KeyOption = None,
     timeout: options.TimeoutOption = 5.0,
+    data: options.DataOption = None,
 ) -> Endpoint:
     """The endpoint that the options mean; what is said explicitly wins over the configuration."""
     if (cert is None) != (key is None):
@@ -75,7 +100,8 @@ def choose(
         raise CommandError("--cert needs --ca, the certificate of the cluster's authority", USAGE)
     address, tls = options.DEFAULT_NODE, None
     if config is not None:
-        address, tls = _of_configuration(config)
+        address, tls, of_node = _of_configuration(config)
+        data = data or (None if node else of_node)
     if ca is not None:
         tls = TlsFiles(ca)
     if cert is not None and tls is not None:
@@ -86,7 +112,7 @@ def choose(
             split_address(each)
     except ValueError as error:
         raise CommandError(f"--node: {error}", USAGE) from error
-    return Endpoint(addresses[0], timeout, tls, tuple(addresses[1:]))
+    return Endpoint(addresses[0], timeout, tls, tuple(addresses[1:]), data)
 
 
 def asking_a_node(command: Callable[..., None]) -> Callable[..., None]:
@@ -121,7 +147,7 @@ def admin_address(config: NodeConfig) -> str:
     return join_address(host, config.admin.port)
 
 
-def _of_configuration(path: Path) -> tuple[str, TlsFiles | None]:
+def _of_configuration(path: Path) -> tuple[str, TlsFiles | None, Path]:
     config = load_configuration(path)
     if config.admin is None:
         raise CommandError(
@@ -130,8 +156,9 @@ def _of_configuration(path: Path) -> tuple[str, TlsFiles | None]:
     files = config.certificates
     # As the node itself does: on loopback nobody is asked for a certificate.
     if files is None or is_loopback(config.admin.host):
-        return admin_address(config), None
-    return admin_address(config), TlsFiles(files.authority, files.certificate, files.key)
+        return admin_address(config), None, config.data
+    tls = TlsFiles(files.authority, files.certificate, files.key)
+    return admin_address(config), tls, config.data
 
 
 def _read(option: str, path: Path) -> bytes:

@@ -27,6 +27,17 @@ ConfigOption = Annotated[
         show_default=False,
     ),
 ]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        envvar="FEDQ_DATA",
+        help="Data directory of the node to ask, if another user runs it: its admin.token is read. "
+        "Or set FEDQ_TOKEN.",
+        show_default=False,
+    ),
+]
 AuthorityOption = Annotated[
     Path | None,
     typer.Option(

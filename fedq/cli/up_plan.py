@@ -60,6 +60,7 @@ class PlannedNode:
     #: "host:port" of its admin service.
     admin: str
     config: Path
+    data: Path
     log: Path
     #: (host, port) of everything it will listen on.
     places: tuple[tuple[str, int], ...]
@@ -128,6 +129,7 @@ def _planned(file: Path, config: NodeConfig) -> PlannedNode:
         amqp_url=f"{'amqps' if first.tls else 'amqp'}://{place}",
         admin=admin_address(config),
         config=file,
+        data=config.data,
         log=file.parent / "node.log",
         places=places,
     )

@@ -14,6 +14,7 @@ import grpc.aio
 
 from fedq.cli.forms import MEMBER_STATES, OTHER, ROLES
 from fedq.cli.up_plan import PlannedNode
+from fedq.shell import admin_token
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 
@@ -63,7 +64,7 @@ class Picture:
 class Watcher:
     """Asks the admin services of planned nodes. Belongs to one event loop."""
 
-    __slots__ = ("_channels", "_stubs", "_trouble")
+    __slots__ = ("_channels", "_data", "_stubs", "_trouble")
 
     def __init__(self, nodes: Sequence[PlannedNode]) -> None:
         options = [
@@ -78,7 +79,12 @@ class Watcher:
             name: admin_pb2_grpc.AdminStub(channel)  # type: ignore[no-untyped-call]
             for name, channel in self._channels.items()
         }
+        self._data = {str(node.name): node.data for node in nodes}
         self._trouble = ""
+
+    def _metadata(self, name: str) -> tuple[tuple[str, str], ...]:
+        """A node's token is another one after each start."""
+        return admin_token.metadata(admin_token.read(self._data[name]))
 
     async def look(self, running: Sequence[str], before: Picture) -> Picture:
         """A new picture; what nobody can tell at present stays as it was `before`."""
@@ -112,7 +118,9 @@ class Watcher:
 
     async def _ask_node(self, name: str) -> NodePicture | None:
         try:
-            reply = await self._stubs[name].LocalNode(pb.LocalNodeRequest(), timeout=_ANSWER_S)
+            reply = await self._stubs[name].LocalNode(
+                pb.LocalNodeRequest(), timeout=_ANSWER_S, metadata=self._metadata(name)
+            )
         except grpc.aio.AioRpcError as error:
             self._note(name, error)
             return None
@@ -127,7 +135,7 @@ class Watcher:
     async def _ask_status(self, name: str) -> pb.ClusterStatusReply | None:
         try:
             reply: pb.ClusterStatusReply = await self._stubs[name].ClusterStatus(
-                pb.ClusterStatusRequest(), timeout=_STATUS_S
+                pb.ClusterStatusRequest(), timeout=_STATUS_S, metadata=self._metadata(name)
             )
         except grpc.aio.AioRpcError as error:
             self._note(name, error)

@@ -17,6 +17,7 @@ from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, Refused
 from fedq.core.seeds import Salts
+from fedq.node.budget import Budget
 from fedq.node.proposals import Proposals
 from fedq.node.state import NodeState
 from fedq.wiring.operations_access import FirstUsers
@@ -27,8 +28,6 @@ from fedq.wiring.state import GrantKey
 WELL_KNOWN: Final = "guest"
 #: How often an operator hears that passwords are being guessed.
 TELL_EVERY_MS: Final = 10_000
-
-_SECOND_MS: Final = 1_000
 
 
 class Access:
@@ -48,11 +47,11 @@ class Access:
         #: Digests of user, record and password that go together, and of those that do not.
         self._known: dict[bytes, None] = {}
         self._failed: dict[bytes, None] = {}
-        self._failures = _Budget(
+        self._failures = Budget(
             limits.failed_logins_per_node_s, limits.failed_logins_per_node_burst
         )
-        self._verified = _Budget(limits.logins_verified_s, limits.logins_verified_burst)
-        self._failures_of: dict[str, _Budget] = {}
+        self._verified = Budget(limits.logins_verified_s, limits.logins_verified_burst)
+        self._failures_of: dict[str, Budget] = {}
         #: The configuration's users with their records, as far as they have been made.
         self._first: list[tuple[str, str]] = []
         self._asked_ms = -settings.proposal_retry_ms
@@ -119,13 +118,13 @@ class Access:
             made.update(data)
         return made.digest()
 
-    def _budget_of(self, user: str) -> "_Budget":
+    def _budget_of(self, user: str) -> Budget:
         """The user's own; none is kept of those who have not failed of late."""
         known = self._failures_of.get(user)
         if known is None:
             if len(self._failures_of) >= limits.failed_logins_remembered_max:
                 del self._failures_of[next(iter(self._failures_of))]
-            known = self._failures_of[user] = _Budget(
+            known = self._failures_of[user] = Budget(
                 limits.failed_logins_per_user_s, limits.failed_logins_per_user_burst
             )
         return known
@@ -166,30 +165,6 @@ class Access:
         if state.now_ms - self._asked_ms >= settings.proposal_retry_ms:
             self._asked_ms = state.now_ms
             self.proposals.ask(FirstUsers(tuple(self._first)))
-
-
-class _Budget:
-    """So many a second, and not more than `burst` at once."""
-
-    __slots__ = ("_burst", "_left", "_per_s", "_seen_ms")
-
-    def __init__(self, per_s: int, burst: int) -> None:
-        self._per_s = per_s
-        self._burst = burst * _SECOND_MS
-        #: In thousandths.
-        self._left = self._burst
-        self._seen_ms = 0
-
-    def has_left(self, now_ms: int) -> bool:
-        """Whether one more is allowed now."""
-        earned = (now_ms - self._seen_ms) * self._per_s
-        self._left = min(self._burst, self._left + earned)
-        self._seen_ms = now_ms
-        return self._left >= _SECOND_MS
-
-    def spend(self) -> None:
-        """One was used."""
-        self._left -= _SECOND_MS
 
 
 def _remember(table: dict[bytes, None], digest: bytes, most: int) -> None:

@@ -4,10 +4,12 @@ In: a configuration, the Peer service, further services of the floors above. Out
 and their ports. The further services are reached on both: members ask each other on the peers'
 port, people ask on the admin port, where health checks and reflection are, too.
 
-Invariant: beyond loopback both servers demand certificates of the cluster's authority.
+Invariant: beyond loopback both servers demand certificates of the cluster's authority; without
+them the admin port demands the node's token, and the peers' port answers members' questions only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 import grpc
@@ -15,11 +17,12 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from fedq.shell import listeners
+from fedq.shell import admin_token, listeners
 from fedq.shell.node_config import Listener, NodeConfig, is_loopback, join_address
 from fedq.shell.peer_channel import (
     ADMIN_SERVER_OPTIONS,
     PEER_SERVER_OPTIONS,
+    SERVICE,
     Options,
     server_credentials,
 )
@@ -30,6 +33,9 @@ _CALLS_MAX: Final = 256
 
 class Service(Protocol):
     """A gRPC service that can be added to several servers before they start."""
+
+    #: What members ask each other of it, by "/service/method".
+    member_methods: frozenset[str]
 
     def add_to(self, server: grpc.aio.Server) -> None: ...
     async def close(self) -> None: ...
@@ -44,7 +50,10 @@ class PeerService(Protocol):
 class GrpcServers:
     """The servers of one node."""
 
-    __slots__ = ("_admin", "_config", "_health", "_peer", "_services", "admin_port", "peer_port")
+    __slots__ = (
+        "_admin", "_config", "_health", "_peer", "_services", "_token_paths", "admin_port",
+        "peer_port",
+    )  # fmt: skip
 
     def __init__(self, config: NodeConfig, services: Mapping[str, Service]) -> None:
         """`services`: by the full name of each."""
@@ -53,6 +62,8 @@ class GrpcServers:
         self._peer: grpc.aio.Server | None = None
         self._admin: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
+        #: Where commands find the token of the admin port.
+        self._token_paths: list[Path] = []
         #: The ports bound; None where there is no server.
         self.peer_port: int | None = None
         self.admin_port: int | None = None
@@ -70,11 +81,13 @@ class GrpcServers:
         listener = self._config.peer_listener
         if listener is None:
             return
-        self._peer = _server(PEER_SERVER_OPTIONS)
+        secure = self._config.certificates is not None
+        methods = [service.member_methods for service in self._services.values()]
+        guard = admin_token.MembersGuard((SERVICE,), frozenset().union(*methods))
+        self._peer = _server(PEER_SERVER_OPTIONS, [] if secure else [guard])
         service.add_to(self._peer)
         for further in self._services.values():
             further.add_to(self._peer)
-        secure = self._config.certificates is not None
         key = _peer_key(self._config)
         self.peer_port = self._bind(self._peer, key, listener, secure=secure)
         await self._peer.start()
@@ -84,15 +97,19 @@ class GrpcServers:
         listener = self._config.admin
         if listener is None:
             return
-        self._admin = _server(ADMIN_SERVER_OPTIONS)
+        # On loopback commands need no certificate, but must be able to read the node's files.
+        secure = not is_loopback(listener.host)
+        token = "" if secure else self._make_token()
+        guards = [] if secure else [admin_token.TokenGuard(token)]
+        self._admin = _server(ADMIN_SERVER_OPTIONS, guards)
         for further in self._services.values():
             further.add_to(self._admin)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._admin)
         names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._admin)
-        # On loopback the machine is the boundary, so that commands on it need no certificate.
-        secure = not is_loopback(listener.host)
         self.admin_port = self._bind(self._admin, "admin", listener, secure=secure)
+        if token:
+            self._token_paths = admin_token.publish(self.admin_port, token)
         await self._admin.start()
 
     async def set_serving(self, is_serving: bool) -> None:
@@ -106,9 +123,20 @@ class GrpcServers:
         """Ends all calls and closes the ports."""
         for service in self._services.values():
             await service.close()
+        while self._token_paths:
+            self._token_paths.pop().unlink(missing_ok=True)
         for server in (self._admin, self._peer):
             if server is not None:
                 await server.stop(grace=None)
+
+    def _make_token(self) -> str:
+        data = self._config.data
+        try:
+            return admin_token.make(data)
+        except OSError as error:
+            raise self._config.error(
+                "data", f"{data} cannot take the admin port's token: {error.strerror}"
+            ) from error
 
     def _bind(self, server: grpc.aio.Server, key: str, listener: Listener, *, secure: bool) -> int:
         place = join_address(listener.host, listener.port)
@@ -127,5 +155,5 @@ def _peer_key(config: NodeConfig) -> str:
     return f"peers.{config.node}" if config.peer is None else "peer"
 
 
-def _server(options: Options) -> grpc.aio.Server:
-    return grpc.aio.server(options=options, maximum_concurrent_rpcs=_CALLS_MAX)
+def _server(options: Options, guards: Sequence[grpc.aio.ServerInterceptor]) -> grpc.aio.Server:
+    return grpc.aio.server(interceptors=guards, options=options, maximum_concurrent_rpcs=_CALLS_MAX)

@@ -18,7 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from fedq.core.ids import NodeId
-from fedq.shell import peer_channel
+from fedq.shell import admin_token, peer_channel
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.config_file import load
 from fedq.shell.node_config import CertificateFiles, ConfigError
@@ -352,6 +352,8 @@ def test_a_certificate_of_another_node_is_told(tmp_path: Path) -> None:
 class Greeter:
     """A service of the floor above."""
 
+    member_methods = frozenset(["/test.Greeter/Greet"])
+
     def __init__(self) -> None:
         self.is_closed = False
 
@@ -368,12 +370,12 @@ class Greeter:
         self.is_closed = True
 
 
-async def greeted(address: str, files: CertificateFiles | None) -> bytes:
+async def greeted(address: str, files: CertificateFiles | None, token: str = "") -> bytes:
     async with peer_channel.open_channel(address, files) as channel:
         ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             "/test.Greeter/Greet"
         )
-        return await ask(b"", timeout=5)
+        return await ask(b"", timeout=5, metadata=admin_token.metadata(token))
 
 
 def test_services_are_reached_on_both_ports_and_closed(tmp_path: Path) -> None:
@@ -392,13 +394,21 @@ def test_services_are_reached_on_both_ports_and_closed(tmp_path: Path) -> None:
         assert runner.started.is_set()
         ports = runner.bound_ports
         assert ports.admin
-        assert await greeted(f"{HOST}:{ports.admin}", None) == b'"hello"'
+        token = admin_token.read(config.data)
+        assert token == admin_token.find(ports.admin)
+        assert await greeted(f"{HOST}:{ports.admin}", None, token) == b'"hello"'
+        for wrong in ("", token[1:], f"{token}0"):
+            with pytest.raises(grpc.aio.AioRpcError, match=r"admin\.token") as refused:
+                await greeted(f"{HOST}:{ports.admin}", None, wrong)
+            assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert (config.data / admin_token.TOKEN_NAME).stat().st_mode & 0o777 == 0o600
         assert await greeted(f"{HOST}:{ports.peer}", config.certificates) == b'"hello"'
         assert runner.amqp_urls == [f"amqp://{HOST}:{ports.amqp[0]}"]
         assert not runner.is_linked(NodeId("n2"))
         runner.request_stop()
         assert await runner.wait() == 0
         assert service.is_closed
+        assert not admin_token.find(ports.admin)
         await runner.stop()
 
     run(scenario())

@@ -6,7 +6,9 @@ from typing import cast
 import grpc
 import pytest
 
+from fedq.admin import access_answers
 from fedq.admin.calls import REFUSAL_METADATA
+from fedq.core.limits import failed_logins_per_node_burst
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.wiring.passwords import verify
@@ -34,6 +36,22 @@ def refusal(call: Callable[..., object], request: object) -> tuple[grpc.StatusCo
     rpc = cast(grpc.Call, error.value)
     assert REFUSAL_METADATA[0] in [(key, value) for key, value in rpc.trailing_metadata() or ()]
     return rpc.code(), rpc.details() or ""
+
+
+def test_passwords_are_not_guessed_here_either(
+    servers: Served, stub: admin_pb2_grpc.AdminStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access_answers, "_now_ms", lambda: 1_000_000)
+    stub.PutUser(pb.PutUserRequest(name="ann", password="geheim"))
+    right = pb.AuthenticateUserRequest(name="ann", password="geheim")
+    wrong = pb.AuthenticateUserRequest(name="nobody", password="wrong")
+    for _ in range(2 * failed_logins_per_node_burst):
+        assert stub.AuthenticateUser(right).authenticated
+    for _ in range(failed_logins_per_node_burst):
+        assert not stub.AuthenticateUser(wrong).authenticated
+    code, text = refusal(stub.AuthenticateUser, wrong)
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "too many wrong passwords" in text
 
 
 def test_users_come_change_and_go(servers: Served, stub: admin_pb2_grpc.AdminStub) -> None:

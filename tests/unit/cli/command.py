@@ -37,7 +37,9 @@ class Outcome(NamedTuple):
 
 def fedq(*arguments: str, **environment: str) -> Outcome:
     """Runs a command; what escapes from it as an exception fails the test."""
-    clean = dict.fromkeys(("FEDQ_NODE", "FEDQ_CA", "FEDQ_CERT", "FEDQ_KEY"))
+    clean = dict.fromkeys(
+        ("FEDQ_NODE", "FEDQ_CA", "FEDQ_CERT", "FEDQ_KEY", "FEDQ_DATA", "FEDQ_TOKEN")
+    )
     result = CliRunner().invoke(app, list(arguments), env={**clean, **environment})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
