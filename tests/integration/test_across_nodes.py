@@ -77,6 +77,42 @@ def test_a_consumer_on_any_node_drains_all_fragments(on: Channels, spread: str, 
     assert depth(on["a"], spread) == 0
 
 
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_no_message_waits_behind_a_busy_consumer_of_the_nearest_node(
+    on: Channels, name: str, prefetch: int
+) -> None:
+    """The consumer beside the fragment is busy with what it got first; the others do the rest."""
+    on["a"].queue_declare(name, durable=True)
+    seen: Counter[str] = Counter()
+    unfinished: list[int] = []
+
+    def work(node: str, channel: BlockingChannel, method: Any, _p: object, _b: bytes) -> None:
+        seen[node] += 1
+        if node == "a" and seen.total() < 190:
+            unfinished.append(method.delivery_tag)
+        else:
+            channel.basic_ack(method.delivery_tag)
+
+    for node, channel in on.items():
+        channel.basic_qos(prefetch_count=prefetch)
+        channel.basic_consume(name, partial(work, node))
+    publisher = on["b"].connection.channel()
+    for number in range(200):
+        put(publisher, name, b"%d" % number)
+
+        def arrived(count: int = number + 1) -> bool:
+            for channel in on.values():
+                channel.connection.process_data_events(0)
+            return seen.total() >= count
+
+        until(f"message {number} is with a consumer", arrived)
+    assert len(unfinished) < 20, "the busy one got what it could not do"
+    assert min(seen["b"], seen["c"]) > 50
+    for tag in unfinished:
+        on["a"].basic_ack(tag)
+    publisher.queue_delete(name)
+
+
 def test_consumers_on_all_nodes_share_all_fragments(on: Channels, spread: str) -> None:
     seen: Counter[bytes] = Counter()
     for channel in on.values():

@@ -110,6 +110,8 @@ class WorkerPlan:
     reject: float = 0.0
     vanish: float = 0.0
     cancel: float = 0.0
+    #: It does one message after the other; otherwise all that it has at once.
+    one_by_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +309,17 @@ def _draw_stubborn(generator: Rng) -> PolicyPlan:
     return PolicyPlan((queue, PolicyQueue(SINK)), (sender,), tuple(workers), kills="single")
 
 
+def _draw_busy(generator: Rng) -> PolicyPlan:
+    """More messages than one consumer keeps up with, and fewer than all together do."""
+    queue = PolicyQueue("pq0", fragments=1, target=None)
+    work_us = generator.choice((10, 30, 60)) * MS
+    sender = SenderPlan(("pq0",), generator.randint(100, 200), 1, work_us * 5 // 9, 1.0)
+    workers = [
+        WorkerPlan("pq0", generator.choice((0, 0, 10)), work_us, one_by_one=True) for _ in range(3)
+    ]
+    return PolicyPlan((queue,), (sender,), tuple(workers), kills="none")
+
+
 def _draw_ranked(generator: Rng) -> PolicyPlan:
     """A few messages, and consumers of all ranks that are idle, mostly."""
     queue = PolicyQueue("pq0", fragments=generator.choice((1, 1, 2)))
@@ -370,6 +383,6 @@ def _draw_tenant(generator: Rng) -> TenantPlan:
 
 #: Runs about one thing that the other dice seldom bring about.
 _SPECIAL: Final[tuple[Callable[[Rng], PolicyPlan], ...]] = (
-    _draw_stubborn, _draw_ranked, _draw_dropping, _draw_priorities,
+    _draw_stubborn, _draw_ranked, _draw_dropping, _draw_priorities, _draw_busy,
     _draw_dying, _draw_dying, _draw_dying, _draw_dying,
 )  # fmt: skip

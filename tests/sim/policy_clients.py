@@ -211,6 +211,7 @@ class Worker(Actor):
         self.queue = book.queues[plan.queue]
         self._registration: Registration | None = None
         self._working: dict[int, Letter] = {}
+        self._busy_until_us = 0
 
     def script(self) -> Script[None]:
         while not self.setup.done:
@@ -219,6 +220,7 @@ class Worker(Actor):
             try:
                 yield from self.connect()
                 self._working = {}
+                self._busy_until_us = 0
                 yield from self._consume()
                 yield from self.leave()
             except LostError:
@@ -234,6 +236,7 @@ class Worker(Actor):
         if plan.prefetch:
             yield from self.call(BasicQos(0, plan.prefetch, False), BasicQosOk)
         registration = registry.ask(plan.queue, self.label, plan.priority, plan.prefetch)
+        registration.one_by_one = plan.one_by_one
         self._registration = registration
         arguments: dict[str, TableValue] = {"x-priority": plan.priority} if plan.priority else {}
         yield from self.call(BasicConsume(plan.queue, "work", arguments=arguments), BasicConsumeOk)
@@ -266,10 +269,12 @@ class Worker(Actor):
         if plan.prefetch and len(self._working) > plan.prefetch:
             self.ledger.broken(f"{self.label}: {len(self._working)} unacknowledged, prefetch "
                                f"{plan.prefetch}")  # fmt: skip
-        label = self.label
-        self.world.after(
-            int(plan.work_us * (0.5 + self.random.random())), lambda: self._settle(label, tag)
-        )
+        label, now_us = self.label, self.world.now_us
+        done_us = now_us + int(plan.work_us * (0.5 + self.random.random()))
+        if plan.one_by_one:
+            done_us += max(0, self._busy_until_us - now_us)
+            self._busy_until_us = done_us
+        self.world.after(done_us - now_us, lambda: self._settle(label, tag))
 
     def _settle(self, label: str, tag: int) -> None:
         connection, registration = self.connection, self._registration

@@ -113,6 +113,8 @@ class Raft:
         self._followers = {name: Follower() for name in self.voters}
         self._leader_life = 0
         self._election_due_us: int | None = None
+        #: Commands that were asked for and are neither in the log nor lost yet.
+        self._under_way = 0
         self._next_snapshot_us = options.snapshot_every_us
         world.every(self.LOOK_US, self._look)
 
@@ -149,15 +151,27 @@ class Raft:
             delay_us = between(generator, options.commit_us_min, options.commit_us_max)
             if proposer != leader:
                 delay_us += between(generator, options.hop_us_min, options.hop_us_max)
-            self.world.after(delay_us, lambda: self._commit(command, term))
+            self._under_way += 1
+            self.world.after(delay_us, lambda: self._arrive(command, term))
+
+    def _arrive(self, command: bytes, term: int) -> None:
+        self._under_way -= 1
+        self._commit(command, term)
 
     def settled(self) -> bool:
-        """There is a leader and every voter runs, knows it, and has applied the whole log."""
-        return self.leader is not None and all(
-            self.voters[name].alive
-            and follower.believes == self.leader
-            and follower.applied == len(self.log)
-            for name, follower in self._followers.items()
+        """There is a leader and every voter runs, knows it, and has applied the whole log.
+
+        What is on its way to the log may be about anything: a copy may be about to be taken out.
+        """
+        return (
+            not self._under_way
+            and self.leader is not None
+            and all(
+                self.voters[name].alive
+                and follower.believes == self.leader
+                and follower.applied == len(self.log)
+                for name, follower in self._followers.items()
+            )
         )
 
     def applied(self, name: NodeId) -> int:

@@ -18,6 +18,8 @@ from tests.sim.world import MS
 
 #: For so long a better consumer must have been idle: nodes hear of it by a message.
 IDLE_US = 500 * MS
+#: So many messages one consumer may have waiting with it while another one is idle (ADR 0039).
+BEHIND = 8
 #: Within this time it must have received something, too: that was on its way already.
 SOON_US = 300 * MS
 
@@ -38,6 +40,10 @@ class Registration:
     served_us: int = 0
     #: When it last had no appetite, or nobody could know that it has.
     busy_us: int = 0
+    #: When it last settled something.
+    settled_us: int = 0
+    #: It does one message after the other: what it has beyond that waits.
+    one_by_one: bool = False
 
     @property
     def living(self) -> bool:
@@ -90,6 +96,9 @@ class Registry:
                 if queue.single and self._is_before(other, mine, queue):
                     self.ledger.broken(f"{mine.describe()} got a message from {mine.queue}, "
                                        f"whose active consumer is {other.describe()}")  # fmt: skip
+                elif self._passes_over(mine, other):
+                    self.ledger.broken(f"{mine.describe()} got one more message from {mine.queue}, "
+                                       f"and idle was {other.describe()}")  # fmt: skip
                 elif not queue.single and self._is_better(other, mine, queue):
                     self.world.after(SOON_US, partial(self._check_served, other, mine, now_us))
         mine.unacked += 1
@@ -110,6 +119,7 @@ class Registry:
     def settles(self, mine: Registration) -> None:
         """It acknowledged, rejected or gave back one message."""
         mine.unacked -= 1
+        mine.settled_us = self.world.now_us
         if mine.prefetch and mine.unacked + 1 >= mine.prefetch:
             mine.busy_us = self.world.now_us
 
@@ -135,6 +145,7 @@ class Registry:
             for each in living
             if self._is_idle(each)
             and not self._is_being_served(each)
+            and not self._may_have_enough(each, living)
             and not self._is_outranked(each, living)
         ]
 
@@ -143,10 +154,24 @@ class Registry:
         becomes room at the fragment only when its node has said so, and is filled a way later."""
         return mine.prefetch > 1 and mine.served_us > self.world.now_us - SOON_US
 
+    def _may_have_enough(self, mine: Registration, living: list[Registration]) -> bool:
+        """Whether it may have what it keeps up with: others could have the rest (ADR 0039)."""
+        ranked = any(each.priority for each in living)
+        return mine.unacked > 0 and len(living) > 1 and not ranked
+
     def _is_outranked(self, mine: Registration, living: list[Registration]) -> bool:
         """Whether a better consumer is at work: what waits is for that one, or on its way to it."""
         since_us = self.world.now_us - IDLE_US
         return any(each.priority > mine.priority and each.served_us > since_us for each in living)
+
+    def _passes_over(self, mine: Registration, other: Registration) -> bool:
+        """Whether mine has more than it keeps up with, and the other one had nothing for long."""
+        if not mine.one_by_one or not other.one_by_one or not other.living:
+            return False
+        since_us = self.world.now_us - IDLE_US
+        idle = other.since_us is not None and not other.unacked
+        last_us = max(other.since_us or 0, other.settled_us, other.served_us)
+        return idle and last_us < since_us and mine.unacked >= BEHIND
 
     def _is_before(self, other: Registration, mine: Registration, queue: PolicyQueue) -> bool:
         if not other.living or other.since_us is None:

@@ -11,7 +11,7 @@ from tests.sim.checkers import SETTLE_US, Ledger
 from tests.sim.letters import Letter
 from tests.sim.policies import SINK, PolicyPlan, PolicyQueue, draw_policies
 from tests.sim.reckoning import Reckoning
-from tests.sim.registry import IDLE_US, SOON_US
+from tests.sim.registry import BEHIND, IDLE_US, SOON_US
 from tests.sim.transactors import TransactionBook, Unit
 from tests.sim.world import MS, SECOND, World
 
@@ -329,6 +329,33 @@ def test_a_consumer_of_one_at_a_time_is_idle_or_not() -> None:
     assert here.registry.idle("q", False) == [mine]
     here.registry.receives(mine, PLAIN)
     assert here.registry.idle("q", False) == []
+
+
+@pytest.mark.parametrize(("held", "found"), [(BEHIND - 1, 0), (BEHIND, 1)])
+def test_who_falls_behind_gets_no_more_while_another_is_idle(held: int, found: int) -> None:
+    here = book()
+    behind = here.registry.ask("q", "c#1", 0, 0)
+    idle = here.registry.ask("q", "c#2", 0, 0)
+    for each in (behind, idle):
+        each.one_by_one = True
+        here.registry.begin(each)
+    for _ in range(held):
+        here.registry.receives(behind, PLAIN)
+    live(here, IDLE_US + 1 * MS)
+    here.registry.receives(behind, PLAIN)
+    assert len(problems(here)) == found
+
+
+def test_beside_others_only_who_has_nothing_is_idle() -> None:
+    here = book()
+    mine, other = (here.registry.ask("q", holder, 0, 0) for holder in ("c#1", "c#2"))
+    for each in (mine, other):
+        here.registry.begin(each)
+    here.registry.receives(mine, PLAIN)
+    live(here, IDLE_US + 1 * MS)
+    assert here.registry.idle("q", False) == [other]
+    here.registry.end(other)
+    assert here.registry.idle("q", False) == [mine]
 
 
 def transactions(strict: bool = True) -> TransactionBook:

@@ -266,6 +266,16 @@ def test_the_log_gives_every_node_the_same_commands_once() -> None:
     assert small.raft.settled()
 
 
+def test_a_log_is_not_settled_while_a_command_is_on_its_way_to_it() -> None:
+    small = Small()
+    small.live(3 * SECOND)
+    assert small.raft.settled()
+    small.propose(NAMES[1], b"take a copy out")
+    assert not small.raft.settled()
+    small.live(1 * SECOND)
+    assert small.raft.settled()
+
+
 def test_a_minority_commits_nothing_and_a_majority_goes_on() -> None:
     small = Small()
     small.live(2 * SECOND)
