@@ -10,11 +10,13 @@ Within a turn each client has a share, so that one that asks for much leaves roo
 class Work:
     """The budget of a turn."""
 
-    __slots__ = ("_before", "_floor", "left", "per_turn", "turn")
+    __slots__ = ("_before", "_floor", "left", "per_turn", "share", "turn")
 
     def __init__(self, per_turn: int) -> None:
         """`per_turn`: what a turn may do."""
         self.per_turn = per_turn
+        #: What one client may do in a turn.
+        self.share = max(1, per_turn // 2)
         #: What this turn may still do; negative when it is overdrawn.
         self.left = per_turn
         #: Counts the turns.
@@ -22,11 +24,6 @@ class Work:
         #: What the share at hand must leave, and what was left when it began.
         self._floor = 0
         self._before = per_turn
-
-    @property
-    def share(self) -> int:
-        """What one client may do in a turn."""
-        return max(1, self.per_turn // 2)
 
     @property
     def done(self) -> int:
@@ -49,14 +46,20 @@ class Work:
         self.left = self.per_turn
         self._floor = 0
 
+    def resize(self, per_turn: int) -> None:
+        """From the next turn on this is what a turn may do."""
+        self.per_turn = per_turn
+        self.share = max(1, per_turn // 2)
+
     def spend(self, amount: int) -> None:
         """So much was done, or is begun and will be."""
         self.left -= amount
 
     def begin_share(self, used: int) -> None:
         """What follows is one client's, who has used so much of its share in this turn."""
-        self._before = self.left
-        self._floor = max(0, self.left - max(0, self.share - used))
+        left = self._before = self.left
+        floor = left - self.share + used
+        self._floor = 0 if floor < 0 else min(floor, left)
 
     def begin_slice(self) -> None:
         """What follows is a piece of a long job: an eighth of a turn, even of an overdrawn one."""

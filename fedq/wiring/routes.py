@@ -246,7 +246,9 @@ class Router:
         topics = self._topics.get((vhost, route[: 1 + route[0]]))
         if topics is not None:
             known = topics.route(route[2 + route[0] :])
-            self.walked += topics.take_walked()
+            walked = topics.table.walked
+            self.walked += walked - topics.walked
+            topics.walked = walked
             if known is not None:
                 return self._keep(vhost, route, known)
         exchange, key = split_route(route)
@@ -393,20 +395,21 @@ class _Topics:
     binding leaves them true: it does not change which destination a number stands for.
     """
 
-    __slots__ = ("_delays", "_everything", "_has_alternate", "_known", "_match", "_table",
-                 "_walked", "_weight")  # fmt: skip
+    __slots__ = ("_delays", "_everything", "_has_alternate", "_known", "_match", "_weight",
+                 "table", "walked")  # fmt: skip
 
     def __init__(
         self, table: TopicTable, everything: tuple[NodeId, ...], delays: bool, has_alternate: bool
     ) -> None:
-        self._table = table
+        self.table = table
+        #: What its matches had cost when that was charged last, in units of work.
+        self.walked = table.walked
         self._match = table.match_numbers
         self._everything = everything
         self._delays = delays
         self._has_alternate = has_alternate
         self._known: dict[tuple[int, ...], Route] = {}
         self._weight = 0
-        self._walked = table.walked
 
     def route(self, key: bytes) -> Route | None:
         """The answer for a routing key; None if other exchanges have a say in it."""
@@ -414,13 +417,8 @@ class _Topics:
         known = self._known.get(numbers)
         return known if known is not None else self._find(numbers)
 
-    def take_walked(self) -> int:
-        """What the matches since the last question have cost, in units of work."""
-        before, self._walked = self._walked, self._table.walked
-        return self._walked - before
-
     def _find(self, numbers: tuple[int, ...]) -> Route | None:
-        table = self._table
+        table = self.table
         if numbers and not table.others and not self._everything:
             queues = cast("list[QueueKey]", table.named(numbers))
             answer = Route(tuple(queues), (), (), self._delays)

@@ -124,8 +124,9 @@ class TopicTrie:
         active = [root]
         for word in _split(key):
             following: list[_Branch] = []
-            self.walked += len(staying) + len(active)
-            for branch in staying + active:
+            reached = staying + active
+            self.walked += len(reached)
+            for branch in reached:
                 if branch.words is not None and word in branch.words:
                     child = branch.words[word]
                     following.append(child)

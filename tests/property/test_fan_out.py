@@ -131,7 +131,7 @@ class Side:
         self.cluster = Cluster()
         node = self.cluster.node("n1")
         if room is not None:
-            node.state.work.per_turn = room
+            node.state.work.resize(room)
         else:
             node.outlets.fan_out = node.relays.fan_out = FanOut(node.state, run_bytes_max=0)
         self.clients = [self.cluster.client(channels=CHANNELS) for _ in range(CLIENTS)]

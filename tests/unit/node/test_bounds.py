@@ -195,7 +195,7 @@ def test_a_wide_fan_out_takes_several_turns_and_lets_others_speak_in_between() -
         reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk)
         reader.ask(BasicConsume(no_ack=True), BasicConsumeOk)
     publisher.ask(ConfirmSelect(), ConfirmSelectOk)
-    cluster.node("n1").state.work.per_turn = 14
+    cluster.node("n1").state.work.resize(14)
     # The second message to four queues is beyond a client's share of a turn, and five are to come.
     bodies = [letter * 300 for letter in "abcde"]
     said = b"".join(publish(1, "amq.fanout", "", body.encode()) for body in bodies)
@@ -220,7 +220,7 @@ def test_wide_fan_outs_of_several_publishers_take_turns() -> None:
     reader.ask(QueueDeclare(exclusive=True), QueueDeclareOk)
     reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk)
     reader.ask(BasicConsume(no_ack=True), BasicConsumeOk)
-    cluster.node("n1").state.work.per_turn = 2
+    cluster.node("n1").state.work.resize(2)
     for number, publisher in enumerate(publishers):
         bodies = [f"{number}.{index}".ljust(300).encode() for index in range(4)]
         publisher.write(b"".join(publish(1, "amq.fanout", "", body) for body in bodies))
@@ -235,7 +235,7 @@ def test_a_fan_out_goes_on_when_its_publisher_has_gone() -> None:
         reader.ask(QueueDeclare(exclusive=True), QueueDeclareOk, channel)
         reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk, channel)
         reader.ask(BasicConsume(no_ack=True), BasicConsumeOk, channel)
-    cluster.node("n1").state.work.per_turn = 2
+    cluster.node("n1").state.work.resize(2)
     publisher.write(b"".join(publish(1, "amq.fanout", "", body.encode()) for body in "abc"))
     publisher.hang_up()
     assert reader.deliveries(1) == reader.deliveries(2) == list("abc")
@@ -251,7 +251,7 @@ def test_a_fan_out_that_comes_from_another_node_takes_several_turns_too() -> Non
         reader.ask(BasicConsume(no_ack=True), BasicConsumeOk, channel)
     publisher.ask(ConfirmSelect(), ConfirmSelectOk)
     away = cluster.node("n2")
-    away.state.work.per_turn = 4
+    away.state.work.resize(4)
     publishes = [("a", "1"), ("b", "2"), ("c", "3"), ("a", "4"), ("a", "5"), ("c", "6")]
     publisher.write(
         b"".join(publish(1, "amq.direct", key, body.encode(), bits=1) for key, body in publishes)
@@ -277,7 +277,7 @@ def test_relays_that_wait_when_their_sender_dies_reach_their_queues() -> None:
     reader.ask(QueueBind(exchange="amq.fanout"), QueueBindOk)
     reader.ask(BasicConsume(no_ack=True), BasicConsumeOk)
     away = cluster.node("n3")
-    away.state.work.per_turn = 0
+    away.state.work.resize(0)
     publisher.write(b"".join(publish(1, "amq.fanout", "", body.encode()) for body in "abc"))
     while not away.relays.has_more:
         assert cluster.turn()
@@ -285,7 +285,7 @@ def test_relays_that_wait_when_their_sender_dies_reach_their_queues() -> None:
     for _ in range(100):
         cluster.turn()
     assert reader.deliveries() == []
-    away.state.work.per_turn = 4
+    away.state.work.resize(4)
     cluster.pass_ms(5_000)
     assert reader.deliveries() == list("abc")
     cluster.start("n2")
