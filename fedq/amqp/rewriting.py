@@ -102,17 +102,20 @@ def _first_death(death: FieldTable) -> FieldTable:
     return {f"x-first-death-{name}": death[name] for name in ("reason", "queue", "exchange")}
 
 
-def has_cycled(message: bytes, queue: str) -> bool:
-    """Whether a dead letter comes back to a queue without any consumer having rejected it.
+def cycled_queues(message: bytes) -> dict[str, None]:
+    """The queues that a dead letter comes back to without any consumer having rejected it.
 
     Such a message would go round for ever: it is dropped (RabbitMQ's rule). Whoever rejects
     decides to send it round; then it goes on.
     """
     deaths = deaths_of(_headers(decode_kept_properties(split(message)[1])))
-    for index, death in enumerate(deaths):
-        if death.queue == queue:
-            return all(d.reason != "rejected" for d in deaths[: index + 1])
-    return False
+    cycled: dict[str, None] = {}
+    for death in deaths:
+        if death.reason == "rejected":
+            break
+        if isinstance(death.queue, str):
+            cycled[death.queue] = None
+    return cycled
 
 
 # --- copies --------------------------------------------------------------------------------------

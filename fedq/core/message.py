@@ -72,6 +72,11 @@ def body_size(message: bytes) -> int:
     return len(message) - HEAD_SIZE - int(route_size) - int(properties_size)
 
 
+def head_size(message: bytes) -> int:
+    """The bytes of all but the body."""
+    return len(message) - body_size(message)
+
+
 def route_of(message: bytes) -> bytes:
     """The two short strings exchange and routing key."""
     return message[HEAD_SIZE : HEAD_SIZE + ((message[1] << 8) | message[2])]

@@ -32,22 +32,24 @@ def wake(fragment: Fragment, unix_ms: int) -> None:
             singles.put_back([position])
 
 
-def expire(fragment: Fragment, before_ms: int) -> None:
+def expire(fragment: Fragment, before_ms: int, most: int) -> int:
     """Ready messages whose time was over before that moment die, wherever in the line they are.
 
     One that is with a consumer lives on; when it comes back its time is looked at again. Of very
-    many that are due at once only some die; the rest are due still (`next_ms`).
+    many that are due at once only so many die; the rest are due still (`next_ms`). Returns how many
+    were looked at.
     """
     singles = fragment.singles
-    appointments = singles.expiring.due(before_ms) if singles is not None else []
+    appointments = singles.expiring.due(before_ms, most) if singles is not None else []
     if singles is None or not appointments:
-        return
+        return 0
     expires = singles.notes.get(NOTE_EXPIRES, {})
     gone: dict[int, None] = {}
     for when, position in appointments:
         if expires.get(position) == when and position not in singles.unacked:
             gone[position] = None
     fragment.bury_ready(gone, EXPIRED)
+    return len(appointments)
 
 
 def expires_ms(fragment: Fragment) -> int | None:
@@ -64,19 +66,27 @@ def next_ms(fragment: Fragment) -> int | None:
     return min(times, default=None)
 
 
-def trim(fragment: Fragment) -> None:
+def trim(fragment: Fragment, most: int) -> int:
     """Beyond its length the queue loses from its head (RabbitMQ's drop-head).
 
     One that refuses publishes loses nothing: what came back to it, or was published in a
-    transaction, may make it longer.
+    transaction, may make it longer. Returns how many died: at most so many, and then there may be
+    more that have to.
     """
     policy = fragment.policy
+    died = 0
     if fragment.refuses:
-        return
-    while excess := _excess(fragment):
-        fragment.bury_first(min(excess, _TRIM_STEP), TOO_LONG)
-        if policy.max_bytes is None and excess <= _TRIM_STEP:
-            return
+        return 0
+    if policy.max_length is not None:
+        excess = fragment.ready_count - policy.max_length
+        while excess > 0 and died < most:
+            gone = fragment.bury_first(min(excess, most - died, _TRIM_STEP), TOO_LONG)
+            died += gone
+            excess -= gone
+    if policy.max_bytes is not None:
+        while died < most and (size := _ready_bytes(fragment) - policy.max_bytes) > 0:
+            died += fragment.bury_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
+    return died
 
 
 def sweep(fragment: Fragment) -> None:
@@ -116,16 +126,6 @@ def visible_count(fragment: Fragment) -> int:
     """Ready messages for whoever asks in the midst of a turn: not those that its end drops."""
     ready, most = fragment.ready_count, fragment.policy.max_length
     return ready if most is None or fragment.refuses else min(ready, most)
-
-
-def _excess(fragment: Fragment) -> int:
-    """How many messages are too many; of bytes it is only known that there are too many."""
-    policy = fragment.policy
-    if policy.max_length is not None and fragment.ready_count > policy.max_length:
-        return fragment.ready_count - policy.max_length
-    if policy.max_bytes is not None and _ready_bytes(fragment) > policy.max_bytes:
-        return 1
-    return 0
 
 
 def _ready_bytes(fragment: Fragment) -> int:

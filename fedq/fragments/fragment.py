@@ -102,9 +102,7 @@ class Fragment:
         self.recorder = Recorder(fragment_id, reign, self.out, active=recording, durable=durable)
         if messages:
             singles = self._make_singles()
-            dead = singles.take_over(messages, notes or {}, unix_ms)
-            if dead:
-                self.out.dead.extend(dead)
+            self.out.dead.extend(singles.take_over(messages, notes or {}, unix_ms))
             self.seen_through = max(singles.messages)
             assert self.seen_through <= self.last
             self.bytes_held = sum(map(len, singles.messages.values()))
@@ -288,8 +286,8 @@ class Fragment:
     def settle(self, taker: NodeId, positions: Sequence[int]) -> None:
         """Deliveries that the taker's consumers acknowledged: gone.
 
-        After a failover the acknowledgement may concern a message that is ready here, because the
-        taker had not attached yet: it counts. One that is with another taker by now does not.
+        After a failover it may concern a message that is ready here, because the taker had not
+        attached yet: it counts. One that is with another taker by now does not.
         """
         self.settle_pieces(taker, (positions,))
 
@@ -326,25 +324,22 @@ class Fragment:
 
     def requeue(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that come back to their old places, marked redelivered."""
-        singles = self._single_out(positions)
-        if singles is None:
-            return
-        back = singles.held_by(taker, positions)
-        singles.put_back(back)
-        singles.redelivered.update(back)
-        if self.policy.counts_returns and back:
-            self._count_returns(singles, back)
+        back = self.take_back(taker, positions)
+        if back and self.policy.counts_returns:
+            self._count_returns(self._make_singles(), back)
 
-    def take_back(self, taker: NodeId, positions: Iterable[int]) -> None:
+    def take_back(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
         """Deliveries that come back to their old places without having reached a consumer.
 
         They count as no return; but they are marked, as they may be behind younger ones now (P4).
         """
         singles = self._single_out(positions)
-        if singles is not None:
-            back = singles.held_by(taker, positions)
-            singles.put_back(back)
-            singles.redelivered.update(back)
+        if singles is None:
+            return []
+        back = singles.held_by(taker, positions)
+        singles.put_back(back)
+        singles.redelivered.update(back)
+        return back
 
     def _single_out(self, positions: Iterable[int]) -> Singles | None:
         """From now on these messages, where they live, are kept singly; None if none is."""
@@ -397,18 +392,20 @@ class Fragment:
         self.requeue(taker, lost)
         singles.attach(taker, held)
 
-    def purge(self) -> int:
-        """Removes what is ready, not what is with consumers. Returns how many messages."""
-        going = Going()
-        count = self.ready_count
-        while self._fresh.count:
-            first, part, _ = self._fresh.pop(RUN_MAX)
+    def purge(self, through: int, most: int = 1 << 62) -> int:
+        """Removes what is ready up to a position, so many at most; returns how many messages."""
+        going, left, fresh = Going(), most, self._fresh
+        while left and fresh.count and fresh.first <= through:
+            first, part, _ = fresh.pop(min(left, RUN_MAX), through + 1)
             going.add(part, [(first, first + len(part) - 1)])
-        if self.singles is not None:
-            going.add(*self.singles.forget(self.singles.purge()))
+            left -= len(part)
+        if left and self.singles is not None:
+            positions, _ = self.singles.take(left, through + 1)
+            going.add(*self.singles.forget(sorted(positions)))
+            left -= len(positions)
         if going.ranges:
             self._went(going)
-        return count
+        return most - left
 
     # --- death -------------------------------------------------------------------------------
 
@@ -450,12 +447,18 @@ class Fragment:
                 singles.hold_back(position, DEAD)
         self._bury(singles, positions, reason)
 
-    def bury_first(self, amount: int, reason: int) -> None:
-        """The messages that would be handed out next die."""
-        positions = sorted(self.take(DEAD, amount).positions)
-        singles = self._single_out(positions)
+    def bury_first(self, amount: int, reason: int, size: int | None = None) -> int:
+        """The next ones in line die: so many, or, where bytes are counted, fewer if the bodies of
+        these have that size. Returns how many."""
+        singles = self.singles
+        if size is not None and singles is not None:
+            positions = sorted(singles.take_size(amount, size, DEAD))
+        else:
+            positions = sorted(self.take(DEAD, amount).positions)
+            singles = self._single_out(positions)
         if singles is not None:
             self._bury(singles, positions, reason)
+        return len(positions)
 
     # --- records -----------------------------------------------------------------------------
 

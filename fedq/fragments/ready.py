@@ -35,14 +35,11 @@ class Line(Protocol):
     ) -> list[int]:  # fmt: skip
         """The next positions that live in `messages` and are not `out`; they leave the line.
 
-        `before`: only lower positions, as far as they come first.
+        `before`: only lower positions; where the line is one of positions, they come first.
         """
 
     def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
         """The first of the positions that `take` would give; it stays."""
-
-    def clear(self) -> None:
-        """Nothing is ready."""
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         """Forgets entries that do not live in `messages`, or are `out`."""
@@ -105,10 +102,6 @@ class Fifo:
             return returned[0]
         return fresh[0] if fresh else None
 
-    def clear(self) -> None:
-        self._fresh.clear()
-        self._returned.clear()
-
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         self._fresh = deque(p for p in self._fresh if p in messages and p not in out)
         # A sorted list is a heap.
@@ -148,11 +141,17 @@ class ByPriority:
         heap = self._heap
         newest = 0
         end = before if before is not None else _NEVER
-        while heap and len(positions) < amount and heap[0][1] < end:
-            _, position = heapq.heappop(heap)
-            if position in messages and position not in out and position != newest:
+        later: list[tuple[int, int]] = []
+        while heap and len(positions) < amount:
+            entry = heapq.heappop(heap)
+            position = entry[1]
+            if position >= end:
+                later.append(entry)
+            elif position in messages and position not in out and position != newest:
                 newest = position
                 positions.append(position)
+        for entry in later:
+            heapq.heappush(heap, entry)
         return positions
 
     def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
@@ -160,9 +159,6 @@ class ByPriority:
         while heap and (heap[0][1] not in messages or heap[0][1] in out):
             heapq.heappop(heap)
         return heap[0][1] if heap else None
-
-    def clear(self) -> None:
-        self._heap.clear()
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         kept = (entry for entry in self._heap if entry[1] in messages and entry[1] not in out)

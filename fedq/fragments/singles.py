@@ -161,6 +161,20 @@ class Singles:
             self.ready_bytes -= sum(map(body_size, bodies))
         return positions, bodies
 
+    def take_size(self, amount: int, size: int, taker: NodeId) -> list[int]:
+        """Hands the next ones to a taker: so many, or fewer if their bodies have that size."""
+        positions, bodies = self.take(amount, None)
+        for index, body in enumerate(bodies, 1):
+            size -= body_size(body)
+            if size <= 0:
+                for position in positions[index:]:
+                    self.line.put_back(position, self.messages[position])
+                    self.ready_bytes += body_size(self.messages[position])
+                positions = positions[:index]
+                break
+        self.unacked.update(dict.fromkeys(positions, taker))
+        return positions
+
     def told(self, positions: list[int], bodies: list[bytes]) -> list[bytes]:
         """Consumers see how often a message came back, in RabbitMQ's `x-delivery-count`."""
         returns = self.notes.get(NOTE_RETURNS)
@@ -243,13 +257,6 @@ class Singles:
             for position in positions:
                 table.pop(position, None)
         return gone, to_ranges(positions)
-
-    def purge(self) -> list[int]:
-        """The line is empty; returns what was ready, ascending."""
-        ready = [position for position in self.in_order() if position not in self.unacked]
-        self.line.clear()
-        self.ready_bytes = 0
-        return ready
 
     # --- what is held true -------------------------------------------------------------------
 

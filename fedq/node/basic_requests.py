@@ -269,7 +269,8 @@ class BasicRequests:
             return
         private = self.state.private.get(found)
         if private is not None:
-            self.getting.get_private(channel, private, request.no_ack)
+            if not self.getting.get_private(channel, private, request.no_ack):
+                self.answers.wait_for_turns(channel)
         elif not self.getting.get(channel, found, request.no_ack):
             self.answers.wait(channel)
 

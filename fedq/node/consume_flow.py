@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from fedq.amqp.deliveries import append_deliveries
-from fedq.amqp.method_types import BasicCancel
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max, keep_up_ms_max
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
 from fedq.fragments.fragment import Fragment
 from fedq.node.accounts import CONSUMER
-from fedq.node.answers import capability
 from fedq.node.client_state import NO_LIMIT, Consumer
 from fedq.node.fan_out import look_at_private
 from fedq.node.getting import Getting
@@ -371,26 +369,6 @@ class ConsumeFlow:
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
             self.state.sated[client] = None
         self.state.dirty_clients[client] = None
-
-    # --- the end of a queue ------------------------------------------------------------------
-
-    def cancel_all(self, hub: Hub[Consumer]) -> None:
-        """The queue is gone: its consumers here end, and are told if they can hear it."""
-        for consumer in hub.clear():
-            channel = consumer.channel
-            del channel.consumers[consumer.tag]
-            self.state.accounts.charge(channel.client, -CONSUMER)
-            consumer.hub = None
-            if not capability(channel.client, "consumer_cancel_notify"):
-                continue
-            if channel.waiting:
-                # Who deletes a queue hears first that it is deleted, and then what went with it.
-                if channel.notices is None:
-                    channel.notices = []
-                channel.notices.append(BasicCancel(consumer.tag, True))
-            else:
-                channel.client.machine.send(channel.number, BasicCancel(consumer.tag, True))
-                self.state.dirty_clients[channel.client] = None
 
 
 def _unset(*_: object) -> None:

@@ -11,10 +11,20 @@ goes; so a failover in between repeats the dead-lettering and loses nothing. At 
 Changes fragments of this node; publishes through `fedq.node.outlets`.
 """
 
-from fedq.amqp.rewriting import copies_of, dead_letter, has_cycled
+from typing import Final
+
+from fedq.amqp.rewriting import copies_of, cycled_queues, dead_letter
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import dead_letters_max, dead_letters_per_turn_max
-from fedq.core.message import FLAG_COPIES, FLAG_DIED, FLAG_SEEN, route_of, split_route, with_flag
+from fedq.core.limits import dead_letters_max
+from fedq.core.message import (
+    FLAG_COPIES,
+    FLAG_DIED,
+    FLAG_SEEN,
+    head_size,
+    route_of,
+    split_route,
+    with_flag,
+)
 from fedq.core.policy import DEATHS, QueuePolicy
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DEAD
@@ -25,6 +35,10 @@ from fedq.node.relay_flow import properties_of
 from fedq.node.state import NodeState, Primary, PrivateQueue
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
+
+#: What a letter costs in units of work, and its head, which is rewritten: this part of its bytes.
+_LETTER_WORK: Final = 20
+_HEAD_SHIFT: Final = 5
 
 
 class Dying:
@@ -48,24 +62,23 @@ class Dying:
 class DeadLetters:
     """See the module's docstring."""
 
-    __slots__ = ("_sent", "_sticky", "_turn_ms", "outlets", "state")
+    __slots__ = ("_sticky", "_turn", "outlets", "state")
 
     def __init__(self, state: NodeState, outlets: Outlets) -> None:
         self.state = state
         self.outlets = outlets
         #: Which fragments the dead letters of this node keep to.
         self._sticky: dict[QueueKey, FragmentId] = {}
-        #: How many have set out at that time.
-        self._sent = 0
-        self._turn_ms = 0
+        #: The turn in which the last one set out.
+        self._turn = 0
 
     def _may_send(self) -> bool:
-        """Whether one more may set out in this turn; counts it."""
-        if self._turn_ms != self.state.now_ms:
-            self._turn_ms = self.state.now_ms
-            self._sent = 0
-        self._sent += 1
-        return self._sent <= dead_letters_per_turn_max
+        """Whether one more may set out in this turn: one in any case; counts it."""
+        work = self.state.work
+        if self._turn == work.turn and work.is_spent:
+            return False
+        self._turn = work.turn
+        return True
 
     def send_private(self, private: PrivateQueue) -> None:
         """Those of a queue of this node alone go at once: it holds nothing beyond a crash."""
@@ -116,6 +129,8 @@ class DeadLetters:
             # An earlier primary may have sent it on already, and somebody have consumed it.
             message = with_flag(message, FLAG_SEEN)
         targets = self._targets(queue, message)
+        queues = len(targets.queues) + len(targets.nodes)
+        state.work.spend(_LETTER_WORK + queues + (head_size(message) >> _HEAD_SHIFT))
         messages = delayed([message]) if targets.delayed else [message]
         spread = int(fragment.fragment_id)
         reach = self.outlets.reach(targets, self._sticky, spread)
@@ -136,13 +151,11 @@ class DeadLetters:
             targets = state.router.route(queue.vhost, route_of(message), properties_of(message))
         if targets is None:
             return Route((), (), ())
-        if not message[0] & FLAG_DIED:
+        if not message[0] & FLAG_DIED or not any(targets[:2]):
             return targets
+        cycled = cycled_queues(message)
+        known = state.private_by_id
         return targets._replace(
-            queues=tuple(key for key in targets.queues if not has_cycled(message, key.name)),
-            private=tuple(
-                number
-                for number in targets.private
-                if not has_cycled(message, state.private_by_id[number].key.name)
-            ),
+            queues=tuple(key for key in targets.queues if key.name not in cycled),
+            private=tuple(n for n in targets.private if known[n].key.name not in cycled),
         )

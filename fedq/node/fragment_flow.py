@@ -8,6 +8,7 @@ Changes `primaries`, `sync_waits`; sends to peers.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from fedq.core.batches import cut
@@ -43,6 +44,7 @@ from fedq.fragments.outbox import Owed
 from fedq.fragments.pace import WINDOW_MS
 from fedq.node.abandoned import Abandoned
 from fedq.node.admission import Admission
+from fedq.node.emptying import Purging
 from fedq.node.keeping_up import look_what_waits, meet, note_back, note_taken, rooms_elsewhere
 from fedq.node.publishing import on_publishes_done
 from fedq.node.queue_timers import QueueTimers
@@ -219,9 +221,18 @@ class FragmentFlow:
                 ticket = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
                 refused = 0 if ticket else 1
                 self._reply(asker, request, fragment.fragment_id, refused, ticket)
+            elif verb == CALL_PURGE:
+                purged = partial(self._purged, primary, asker, request)
+                self.state.chores.begin(primary, Purging(self.state, fragment, purged))
             else:
-                count = fragment.purge() if verb == CALL_PURGE else 0
-                primary.promised.append((fragment.last, asker, request, count))
+                primary.promised.append((fragment.last, asker, request, 0))
+
+    def _purged(self, primary: Primary, asker: NodeId, request: int, count: int) -> None:
+        """Answered when it is committed; a fragment that has moved is asked again."""
+        number = primary.fragment.fragment_id
+        if self.state.primaries.get(number) is primary:
+            primary.promised.append((primary.fragment.last, asker, request, count))
+            self.state.dirty_primaries[number] = None
 
     def on_member_gone(self, node: NodeId) -> None:
         """A member went down: what its consumers had returns; it is waited for no more."""

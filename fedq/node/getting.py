@@ -43,6 +43,28 @@ class Get:
         self.to_ask = to_ask
 
 
+class Overdue:
+    """A chore: a basic.get of a queue of this node, once nothing that is over is left."""
+
+    __slots__ = ("_channel", "_fragment", "_getting", "_no_ack")
+
+    def __init__(
+        self, getting: "Getting", channel: Channel, fragment: Fragment, no_ack: bool
+    ) -> None:
+        self._getting = getting
+        self._channel = channel
+        self._fragment = fragment
+        self._no_ack = no_ack
+
+    def go_on(self) -> bool:
+        """See `fedq.node.chores.Chore`."""
+        work = self._getting.state.work
+        while not self._getting.answer_private(self._channel, self._fragment, self._no_ack):
+            if work.is_spent:
+                return False
+        return True
+
+
 class Getting:
     """See the module's docstring; the node sets `settle` before its first turn."""
 
@@ -57,11 +79,25 @@ class Getting:
         self._put_off: list[Get] = []
         self.settle: Settle = _unset
 
-    def get_private(self, channel: Channel, private: PrivateQueue, no_ack: bool) -> None:
-        """From a queue of this node alone: answered at once."""
+    def get_private(self, channel: Channel, private: PrivateQueue, no_ack: bool) -> bool:
+        """From a queue of this node alone: answered at once (true), unless very much of it is over.
+
+        Then the channel waits until that is dead.
+        """
         private.used_ms = self.state.now_ms
-        if not self._answer_from(channel, private.fragment, no_ack):
-            self._answer_empty(channel)
+        overdue = Overdue(self, channel, private.fragment, no_ack)
+        return self.state.chores.begin(channel.client, overdue)
+
+    def answer_private(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
+        """The same, once nothing is over; false before."""
+        if not self.timers.before(fragment):
+            return False
+        if not channel.closed and not channel.leaving:
+            if not self._answer_from(channel, fragment, no_ack):
+                self._answer_empty(channel)
+            if channel.waiting:
+                self.state.answered[channel] = None
+        return True
 
     def get(self, channel: Channel, queue: QueueKey, no_ack: bool) -> bool:
         """Answers at once (true), or later: then the channel waits."""
@@ -76,6 +112,9 @@ class Getting:
                 continue
             primary = state.primaries[fragment]
             primary.used_ms = state.now_ms
+            if not self.timers.before(primary.fragment):
+                to_ask.append(fragment)
+                continue
             if self._answer_from(channel, primary.fragment, no_ack):
                 state.dirty_primaries[fragment] = None
                 return True
@@ -179,9 +218,6 @@ class Getting:
             self.state.answered[channel] = None
 
     def _answer_from(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
-        while not self.timers.before(fragment):
-            # A get is answered at once, with nothing whose time is over.
-            pass
         taken = fragment.take(self.state.me, 1, no_ack)
         if not taken.messages:
             return False

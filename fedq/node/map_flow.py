@@ -15,6 +15,7 @@ from fedq.core.peer_messages import MapApplied
 from fedq.node.answers import applied_everywhere
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
+from fedq.node.emptying import cancel_all
 from fedq.node.evictions import Evictions
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.fragment_roles import FragmentRoles
@@ -174,7 +175,7 @@ class MapFlow:
                 router.remove_queue(change.key)
                 hub = self.state.hubs.pop(change.key, None)
                 if hub is not None:
-                    self.consuming.cancel_all(hub)
+                    cancel_all(self.state, hub)
             case ExchangeAdded():
                 exchange = self.state.map.exchanges.get(change.key)
                 if exchange is not None:

@@ -174,6 +174,10 @@ class Node:
         self.state.work.begin_turn()
         if self._started_ms is None:
             self._started_ms = now_ms
+        if self.state.unfinished:
+            unfinished, self.state.unfinished = self.state.unfinished, {}
+            for fragment in unfinished:
+                self.state.mark_fragment(fragment)
         self.clients.begin_turn()
         self.relays.begin_turn()
 
@@ -217,6 +221,7 @@ class Node:
         self.cluster.beat_due = False
         state.out.valid_until_ms = self.cluster.valid_until_ms
         goes_on = self.clients.drain() or self.relays.has_more or state.chores.has_more
+        goes_on = goes_on or bool(state.unfinished)
         state.out.again = goes_on or passes == TURN_PASSES_MAX
 
     def _work_off(self) -> bool:

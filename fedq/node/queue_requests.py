@@ -6,6 +6,7 @@ delete concern every fragment (P5).
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from fedq.amqp.method_types import (
     Method,
@@ -23,8 +24,6 @@ from fedq.amqp.method_types import (
 from fedq.core.errors import (
     ACCESS_REFUSED,
     NOT_FOUND,
-    PRECONDITION_FAILED,
-    RESOURCE_LOCKED,
     Refused,
 )
 from fedq.core.ids import QueueKey
@@ -36,9 +35,11 @@ from fedq.node.client_state import Channel
 from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.direct_reply import DirectReply, is_reply_name
 from fedq.node.dispatching import Dispatching
+from fedq.node.emptying import PrivateEnds, Purging
 from fedq.node.locked_names import LockedNames
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
+from fedq.node.queue_refusals import in_use, locked, missing, refuse_new, refuse_other
 from fedq.node.registrations import Registrations
 from fedq.node.state import NodeState, PrivateQueue
 from fedq.node.tables import arguments_text, refuse_arguments
@@ -54,11 +55,7 @@ from fedq.wiring.operations import (
     arguments_of,
 )
 from fedq.wiring.queue_arguments import (
-    arguments_differ,
-    name_of,
     policy_of,
-    refuse_declaration,
-    refuse_without_effect,
     shape_of,
 )
 from fedq.wiring.state import Binding
@@ -70,7 +67,7 @@ class QueueRequests:
     """See the module's docstring."""
 
     __slots__ = (
-        "answers", "asking", "consuming", "dispatching", "locked", "private", "proposals",
+        "answers", "asking", "consuming", "dispatching", "ends", "locked", "private", "proposals",
         "registrations", "replies", "state",
     )  # fmt: skip
 
@@ -85,6 +82,7 @@ class QueueRequests:
         self.state = state
         self.consuming = consuming
         self.registrations = registrations
+        self.ends = PrivateEnds(state, private, registrations)
         registrations.drop = lambda private: self.drop_private([private])
         self.answers = answers
         self.proposals = proposals
@@ -104,19 +102,19 @@ class QueueRequests:
         private = self.state.private.get(key)
         if private is not None:
             if private.owner is not channel.client:
-                return _locked(key)
+                return locked(key)
             self.dispatching.catch_up(key)
             return key
         if key in self.state.map.queues:
             self.dispatching.catch_up(key)
             return key
         if key in self.state.map.claims and not self.registrations.is_ours(key):
-            return _locked(key)
+            return locked(key)
         # Whether a queue that another node named is still there, only that node knows. If it is,
         # it is another connection's: so it is, while the node lives, for who asks from here.
         if node_of(key.name) in self.state.live_peers():
-            return _locked(key)
-        return _missing(key)
+            return locked(key)
+        return missing(key)
 
     # --- declare -----------------------------------------------------------------------------
 
@@ -129,7 +127,7 @@ class QueueRequests:
             self.replies.declare(channel, request)
             return
         if request.passive and not request.queue:
-            self.answers.refuse(channel, _missing(QueueKey(channel.client.vhost, "")), request)
+            self.answers.refuse(channel, missing(QueueKey(channel.client.vhost, "")), request)
             return
         key = QueueKey(channel.client.vhost, request.queue or self._make_name())
         claimed = key in self.state.map.claims and not self.registrations.is_ours(key)
@@ -143,14 +141,14 @@ class QueueRequests:
                 return
             private = self.state.private.get(found)
             if private is not None and not request.passive:
-                difference = _compare_private(private, request)
+                difference = refuse_other(private, request)
                 if difference is not None:
                     self.answers.refuse(channel, difference, request)
                     return
             self._declared(channel, request, found)
         elif key in self.state.map.queues:
             self._declare_shared(channel, request, key)
-        elif (refused := _refuse_new(key, request)) is not None:
+        elif (refused := refuse_new(key, request)) is not None:
             self.answers.refuse(channel, refused, request)
         elif request.exclusive and not request.queue:
             self._create_private(channel, request, key)
@@ -204,7 +202,7 @@ class QueueRequests:
         if key in self.state.map.queues:
             # For a queue that exists, applying only compares: it needs no commit.
             same = (
-                _locked(key) if request.exclusive else declarations.apply(self.state.map, operation)
+                locked(key) if request.exclusive else declarations.apply(self.state.map, operation)
             )
             if isinstance(same, Refused):
                 self.answers.refuse(channel, same, request)
@@ -237,7 +235,7 @@ class QueueRequests:
     def _declared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         """The queue exists: answer with its counts."""
         if channel.closed or (key not in self.state.map.queues and key not in self.state.private):
-            self.answers.refuse(channel, _missing(key), request)
+            self.answers.refuse(channel, missing(key), request)
             return
         channel.last_queue = key.name
 
@@ -371,10 +369,10 @@ class QueueRequests:
             return
         private = self.state.private.get(found)
         if private is not None:
-            count = private.fragment.purge()
             private.used_ms = self.state.now_ms
-            if not request.no_wait:
-                self.answers.reply(channel, QueuePurgeOk(count))
+            chore = Purging(self.state, private.fragment, partial(self._purged, channel, request))
+            if not self.state.chores.begin(channel.client, chore):
+                self.answers.wait_for_turns(channel)
             return
 
         def on_totals(totals: Totals) -> None:
@@ -382,6 +380,13 @@ class QueueRequests:
             self.answers.finish(channel, answer)
 
         self._ask(channel, found, CALL_PURGE, on_totals)
+
+    def _purged(self, channel: Channel, request: QueuePurge, count: int) -> None:
+        answer = None if request.no_wait else QueuePurgeOk(count)
+        if channel.waiting:
+            self.answers.finish(channel, answer)
+        elif answer is not None:
+            self.answers.reply(channel, answer)
 
     def delete(self, channel: Channel, request: QueueDelete) -> None:
         """queue.delete; deleting what is not there is no error (as in RabbitMQ)."""
@@ -400,7 +405,7 @@ class QueueRequests:
             return
 
         def on_totals(totals: Totals) -> None:
-            refused = _in_use(key, request, totals)
+            refused = in_use(key, request, totals)
             if channel.closed:
                 return
             if refused is not None:
@@ -415,16 +420,19 @@ class QueueRequests:
         self, channel: Channel, request: QueueDelete, private: PrivateQueue
     ) -> None:
         totals = Totals(private.fragment.ready_count, private.hub.size)
-        refused = _in_use(private.key, request, totals)
+        refused = in_use(private.key, request, totals)
         if refused is not None:
             self.answers.refuse(channel, refused, request)
             return
-        self.answers.wait(channel)
-        self.drop_private([private])
         answer = None if request.no_wait else QueueDeleteOk(totals.ready)
-        if not private.claimed:
+        self.answers.wait_for_turns(channel)
+        self.ends.end(private, partial(self._deleted, channel, private, answer))
+
+    def _deleted(self, channel: Channel, private: PrivateQueue, answer: Method | None) -> None:
+        if not private.claimed or channel.closed:
             self.answers.finish(channel, answer)
             return
+        self.answers.wait(channel)
         self.registrations.when_released(
             private.key,
             lambda: self.answers.when_everywhere(lambda: self.answers.finish(channel, answer)),
@@ -433,10 +441,7 @@ class QueueRequests:
     def drop_private(self, queues: Iterable[PrivateQueue]) -> None:
         """Private queues end; the map learns of it by `Registrations`."""
         for private in queues:
-            self.consuming.cancel_all(private.hub)
-            self.private.delete(private)
-            if private.claimed:
-                self.registrations.release(private.key)
+            self.ends.end(private)
 
 
 def _routing_key(request: QueueBind | QueueUnbind, key: QueueKey) -> str:
@@ -444,52 +449,3 @@ def _routing_key(request: QueueBind | QueueUnbind, key: QueueKey) -> str:
     if not request.queue and not request.routing_key:
         return key.name
     return request.routing_key
-
-
-def _missing(key: QueueKey) -> Refused:
-    return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
-
-
-def _locked(key: QueueKey) -> Refused:
-    return Refused(
-        RESOURCE_LOCKED,
-        f"cannot obtain exclusive access to locked queue '{key.name}' in vhost '{key.vhost}'. It"
-        " could be originally declared on another connection or the exclusive property value"
-        " does not match that of the original declaration.",
-    )
-
-
-def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refused:
-    return Refused(
-        PRECONDITION_FAILED,
-        f"inequivalent arg '{name}' for queue '{key.name}' in vhost '{key.vhost}': received "
-        f"'{str(received).lower()}' but current is '{str(current).lower()}'",
-    )
-
-
-def _compare_private(private: PrivateQueue, request: QueueDeclare) -> Refused | None:
-    if not request.exclusive:
-        return _locked(private.key)
-    # What ends with its connection is durable in name only: that is not compared.
-    if request.auto_delete != private.auto_delete:
-        return _difference(private.key, "auto_delete", request.auto_delete, private.auto_delete)
-    return arguments_differ(private.key, request.arguments, arguments_of(private.arguments))
-
-
-def _refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
-    """Why there can be no new queue like this; None if there can."""
-    if request.queue.startswith("amq."):
-        text = f"queue name '{key.name}' contains reserved prefix 'amq.*'"
-        return Refused(ACCESS_REFUSED, text)
-    return refuse_arguments(arguments_text(request.arguments)) or refuse_declaration(
-        key, request.arguments, durable=request.durable, exclusive=request.exclusive,
-        auto_delete=request.auto_delete, server_named=not request.queue,
-    ) or refuse_without_effect(name_of(key), request.arguments)  # fmt: skip
-
-
-def _in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:
-    if request.if_unused and totals.consumers:
-        return Refused(PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' in use")
-    if request.if_empty and totals.ready:
-        return Refused(PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' not empty")
-    return None

@@ -8,6 +8,7 @@ Changes fragments of this node; marks them, and sets `alarms`.
 
 import heapq
 from collections.abc import Callable
+from typing import Final
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import dead_letters_max
@@ -15,6 +16,10 @@ from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
 from fedq.node.dead_letters import DeadLetters
 from fedq.node.state import NodeState, Primary, PrivateQueue
+
+#: What a message costs that dies, in units of work; how many may die however much was done.
+DEATH_WORK: Final = 2
+_DEATHS_MIN: Final = 100
 
 
 class QueueTimers:
@@ -41,12 +46,20 @@ class QueueTimers:
         if fragment.singles is None:
             return True
         enforcement.wake(fragment, self.state.unix_ms)
-        enforcement.expire(fragment, self.state.unix_ms)
+        self._expire(fragment, self.state.unix_ms)
         due_ms = enforcement.expires_ms(fragment)
         if due_ms is None or due_ms >= self.state.unix_ms:
             return True
-        self._arm(fragment.fragment_id, due_ms)
+        self.state.unfinished[fragment.fragment_id] = None
         return False
+
+    def _expire(self, fragment: Fragment, before_ms: int) -> None:
+        work = self.state.work
+        work.spend(DEATH_WORK * enforcement.expire(fragment, before_ms, self._most()))
+
+    def _most(self) -> int:
+        """How many messages of a fragment may die in what is left of the turn; some in any case."""
+        return max(_DEATHS_MIN, self.state.work.left // DEATH_WORK)
 
     def after(self, primary: Primary) -> None:
         """What nobody took is subject to the queue's limits; the dead set out."""
@@ -57,7 +70,7 @@ class QueueTimers:
         if fragment.singles is not None and fragment.out.dead:
             self.letters.send(primary)
             if fragment.out.dead and primary.dying < dead_letters_max:
-                self._arm(fragment.fragment_id, self.state.unix_ms + 1)
+                self.state.unfinished[fragment.fragment_id] = None
 
     def after_private(self, private: PrivateQueue) -> None:
         """The same for a queue of this node alone."""
@@ -65,14 +78,18 @@ class QueueTimers:
         if private.fragment.singles is not None and private.fragment.out.dead:
             self.letters.send_private(private)
             if private.fragment.out.dead:
-                self._arm(private.fragment.fragment_id, self.state.unix_ms + 1)
+                self.state.unfinished[private.fragment.fragment_id] = None
 
     def _enforce(self, fragment: Fragment) -> None:
         policy = fragment.policy
         if fragment.singles is not None:
-            enforcement.expire(fragment, self.state.unix_ms + 1)
+            self._expire(fragment, self.state.unix_ms + 1)
         if policy.max_length is not None or policy.max_bytes is not None:
-            enforcement.trim(fragment)
+            most = self._most()
+            died = enforcement.trim(fragment, most)
+            self.state.work.spend(DEATH_WORK * died)
+            if died == most:
+                self.state.unfinished[fragment.fragment_id] = None
         if fragment.singles is None:
             return
         enforcement.sweep(fragment)

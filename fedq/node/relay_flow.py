@@ -12,7 +12,7 @@ from typing import Final
 
 from fedq.amqp.content import decode_properties
 from fedq.amqp.rare_contents import return_frames
-from fedq.amqp.rewriting import as_stored, has_cycled, routing_keys
+from fedq.amqp.rewriting import as_stored, cycled_queues, routing_keys
 from fedq.core.errors import NO_ROUTE
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split, split_route
@@ -201,9 +201,8 @@ class RelayFlow:
     def _without_circles(self, message: bytes, private: tuple[int, ...]) -> tuple[int, ...]:
         """A dead letter comes back to no queue that it died in, unless somebody rejected it."""
         known = self.state.private_by_id
-        return tuple(
-            number for number in private if not has_cycled(message, known[number].key.name)
-        )
+        cycled = cycled_queues(message) if private else {}
+        return tuple(number for number in private if known[number].key.name not in cycled)
 
     # --- what became of them -----------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class PrivateQueue:
     """A queue that lives on this node only: an exclusive one."""
 
     __slots__ = (
-        "arguments", "auto_delete", "bindings", "claimed", "durable", "fragment",
+        "arguments", "auto_delete", "bindings", "claimed", "durable", "ending", "fragment",
         "had_consumers", "hub", "is_plain", "key", "owner", "policy", "taker", "used_ms",
     )  # fmt: skip
 
@@ -77,6 +77,8 @@ class PrivateQueue:
         self.arguments = ""
         #: Its name was chosen by the client and is registered in the map.
         self.claimed = False
+        #: Its bindings are being undone; then it is gone.
+        self.ending = False
         self.had_consumers = False
         #: (exchange, routing key, arguments as JSON).
         self.bindings: dict[tuple[QueueKey, str, str], None] = {}
@@ -282,6 +284,8 @@ class NodeState:
         self.memory_full = self.disk_low = False
         #: Answers to relays that wait until it does not any more.
         self.relays_done: list[tuple[NodeId, PeerMessage]] = []
+        #: Fragments whose dead, or what is over their limits, were more than a turn has room for.
+        self.unfinished: dict[FragmentId, None] = {}
         #: Channels that are gone once their request is answered: until then they hold deliveries.
         self.leaving: dict[Channel, None] = {}
         #: Channels whose request waits for the cluster, and since when.

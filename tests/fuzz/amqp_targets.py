@@ -186,7 +186,7 @@ def _rewrite(message: bytes) -> None:
     rewriting.without_header(message, "BCC")
     dead = message
     for queue in ("one", "two", "one"):
-        rewriting.has_cycled(dead, queue)
+        rewriting.cycled_queues(dead)
         dead = rewriting.dead_letter(dead, "rejected", queue, "dlx", None, 1)
     changed = rewriting.with_headers(dead, {"x-delivery-count": 1})
     assert changed.endswith(b"body")

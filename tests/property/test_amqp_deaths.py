@@ -38,7 +38,7 @@ def test_whatever_is_taken_can_die(properties: bytes, deaths: list[tuple[str, st
     message = encode(message_flags(properties), make_route("e", "k"), properties, b"body")
     before = headers_of(properties)
     for queue, reason in deaths:
-        rewriting.has_cycled(message, queue)
+        rewriting.cycled_queues(message)
         message = rewriting.dead_letter(message, reason, queue, "dlx", None, 5)
         _, written, body = split(message)
         headers = headers_of(written)

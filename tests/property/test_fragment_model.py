@@ -147,10 +147,14 @@ class FragmentMachine(RuleBasedStateMachine):
                 entry.seen = True
 
     @precondition(lambda self: len(self.entries) > 8)
-    @rule()
-    def purge(self) -> None:
+    @rule(most=st.sampled_from([1, 3, 1_000]))
+    def purge(self, most: int) -> None:
+        """However many leave at a time, together they are the same."""
         ready = [entry for entry in self.entries if entry.holder is None]
-        assert self.fragment.purge() == len(ready)
+        through, gone = self.fragment.last, 0
+        while purged := self.fragment.purge(through, most):
+            gone += purged
+        assert gone == len(ready)
         self.remove(ready)
 
     @rule(lost=st.lists(takers, unique=True, max_size=1))

@@ -159,20 +159,23 @@ class PolicyMachine(RuleBasedStateMachine):
         if what == "requeue" and limit is not None:
             self.die([entry for entry in chosen if entry.returns > limit], RETURNED_TOO_OFTEN)
 
-    @rule(passes_ms=st.integers(0, 12))
-    def time_goes_by(self, passes_ms: int) -> None:
+    @rule(passes_ms=st.integers(0, 12), most=st.sampled_from([1, 3, 1_000]))
+    def time_goes_by(self, passes_ms: int, most: int) -> None:
         self.now_ms += passes_ms
         wake(self.fragment, self.now_ms)
         for entry in self.entries:
             if entry.holder == DELAYED and entry.due is not None and entry.due <= self.now_ms:
                 entry.holder = None
-        expire(self.fragment, self.now_ms + 1)
+        while expire(self.fragment, self.now_ms + 1, most) == most:
+            pass
         over = [e for e in self.ready() if e.expires is not None and e.expires <= self.now_ms]
         self.die(over, EXPIRED)
 
-    @rule()
-    def cut(self) -> None:
-        trim(self.fragment)
+    @rule(most=st.sampled_from([1, 3, 1_000]))
+    def cut(self, most: int) -> None:
+        """However many die at a time, together they are the same."""
+        while trim(self.fragment, most) == most:
+            pass
         while (ready := self.ready()) and self.is_too_long(ready):
             self.die(ready[:1], TOO_LONG)
 

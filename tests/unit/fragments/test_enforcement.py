@@ -30,7 +30,7 @@ def test_a_queue_that_refuses_publishes_loses_nothing_that_comes_back(overflow: 
     taken = here.take(ANN, 1)
     here.publish(ORIGIN, 2, [message()])
     here.requeue(ANN, taken.positions)
-    trim(here)
+    trim(here, 100)
     assert here.ready_count == 2
     assert not here.out.dead
 
@@ -50,5 +50,5 @@ def test_nobody_counts_what_is_about_to_be_dropped() -> None:
     here = fragment(QueuePolicy(max_length=2))
     here.publish(ORIGIN, 1, [message()] * 5)
     assert visible_count(here) == 2
-    trim(here)
+    trim(here, 100)
     assert here.ready_count == 2

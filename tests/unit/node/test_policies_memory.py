@@ -21,10 +21,11 @@ from fedq.amqp.methods import (
     TxCommitOk,
     TxSelect,
     TxSelectOk,
+    encode_method,
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
-from fedq.core.limits import dead_letters_per_turn_max, due_per_look_max
+from fedq.core.limits import due_per_look_max, work_per_turn
 from fedq.core.message import encode, make_route
 from fedq.core.policy import QueuePolicy
 from fedq.fragments.enforcement import SLACK, expire, sweep
@@ -49,7 +50,7 @@ def test_a_queue_that_nobody_consumes_forgets_what_expired_there(max_priority: i
     here = fragment(QueuePolicy(message_ttl_ms=10, max_priority=max_priority))
     for turn in range(1_000):
         here.publish(ORIGIN, 10 * turn + 1, [message(priority=turn % 3)] * 10, unix_ms=20 * turn)
-        expire(here, 20 * turn + 15)
+        expire(here, 20 * turn + 15, 100)
         sweep(here)
         here.check()
     assert len(here.messages) <= 10
@@ -80,7 +81,7 @@ def test_what_is_swept_loses_no_message_and_no_appointment() -> None:
     sweep(here)
     assert here.take(ME, 4).positions == [*held[-2:], held[-1] + 1, held[-1] + 2]
     here.requeue(ME, [held[-1] + 2])
-    expire(here, 1_001)
+    expire(here, 1_001, due_per_look_max)
     assert list(here.messages) == [*held[-2:], held[-1] + 1], "those are with a consumer"
     assert all(one < other for one, other in pairwise(here.messages))
 
@@ -186,11 +187,14 @@ def test_a_turn_does_not_take_longer_because_all_dies_at_once(
     for _ in range(count // 1_000):
         client.publish("mortal", *["x"] * 1_000, persistent=False)
     cluster.now_ms += 4_000
-    client.ask(BasicConsume("mortal", no_ack=True), BasicConsumeOk)
+    client.write(encode_method(1, BasicConsume("mortal", no_ack=True)))
     orders = next(iter(cluster.node("n1").state.primaries.values())).fragment
-    sent = 0
-    while orders.ready_count < count:
-        cluster.pass_ms(50)
-        assert 0 < orders.ready_count - sent <= 2 * dead_letters_per_turn_max
+    sent = turns = 0
+    while cluster.turn():
+        turns += 1
+        # A letter is ten units of work or more.
+        assert orders.ready_count - sent <= work_per_turn // 10
         sent = orders.ready_count
+    assert sent == count
+    assert turns > count // (work_per_turn // 10)
     assert client.deliveries() == []
