@@ -10,7 +10,7 @@ Within a turn each client has a share, so that one that asks for much leaves roo
 class Work:
     """The budget of a turn."""
 
-    __slots__ = ("_before", "_floor", "left", "per_turn", "share", "turn")
+    __slots__ = ("_before", "_dealt", "_floor", "left", "per_turn", "share", "turn")
 
     def __init__(self, per_turn: int) -> None:
         """`per_turn`: what a turn may do."""
@@ -19,6 +19,8 @@ class Work:
         self.share = max(1, per_turn // 2)
         #: What this turn may still do; negative when it is overdrawn.
         self.left = per_turn
+        #: What was done to hand out messages.
+        self._dealt = 0
         #: Counts the turns.
         self.turn = 0
         #: What the share at hand must leave, and what was left when it began.
@@ -44,7 +46,7 @@ class Work:
         """A turn begins, with all of its budget."""
         self.turn += 1
         self.left = self.per_turn
-        self._floor = 0
+        self._floor = self._dealt = 0
 
     def resize(self, per_turn: int) -> None:
         """From the next turn on this is what a turn may do."""
@@ -54,6 +56,16 @@ class Work:
     def spend(self, amount: int) -> None:
         """So much was done, or is begun and will be."""
         self.left -= amount
+
+    def deal(self, amount: int) -> bool:
+        """So much was done to hand out messages; true if the turn has room for more.
+
+        A quarter of a turn is for that, whatever else there is to do, and one batch at least.
+        """
+        before = self._dealt
+        self.left -= amount
+        self._dealt += amount
+        return self.left > 0 or before <= self.per_turn // 4
 
     def begin_share(self, used: int) -> None:
         """What follows is one client's, who has used so much of its share in this turn."""

@@ -10,6 +10,7 @@ Changes hubs, channels' unacked windows; sends credit and watches to peers.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from typing import Final
 
 from fedq.amqp.deliveries import append_deliveries
 from fedq.core.ids import FragmentId, NodeId, QueueKey
@@ -27,6 +28,9 @@ from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.hub import Hub, Parked
 from fedq.proxy.turns import room
+
+#: A delivery is this part of a unit of work.
+_DEALT_SHIFT: Final = 1
 
 
 class ConsumeFlow:
@@ -278,7 +282,7 @@ class ConsumeFlow:
         if only is not None and not reserved:
             self._deal_to(only, fragment, NO_LIMIT if only.no_ack else most)
             return
-        while available := fragment.ready_count:
+        while (available := fragment.ready_count) and self._may_deal(fragment):
             ready = hub.ready(available if not reserved else None)
             if reserved:
                 available = min(available, room(ready, available + reserved) - reserved)
@@ -310,7 +314,10 @@ class ConsumeFlow:
 
     def _deal_to(self, consumer: Consumer, fragment: Fragment, most: int) -> None:
         """To the only consumer of a queue here: as `_deal_from`, with nobody to share with."""
-        while fragment.ready_count and (free := min(consumer.free(), most)) > 0:
+        while fragment.ready_count and self._may_deal(fragment):
+            free = min(consumer.free(), most)
+            if free <= 0:
+                return
             taken = fragment.take(self.state.me, min(free, delivery_batch_max), consumer.no_ack)
             if not taken.messages:
                 return
@@ -320,6 +327,13 @@ class ConsumeFlow:
             self._deliver(
                 consumer, fragment.fragment_id, taken.pieces, taken.messages, taken.redelivered
             )
+
+    def _may_deal(self, fragment: Fragment) -> bool:
+        """Whether the turn has room for another batch; otherwise the next one goes on."""
+        if self.state.work.deal(1):
+            return True
+        self.state.unfinished[fragment.fragment_id] = None
+        return False
 
     def _deal_parked(self, hub: Hub[Consumer]) -> None:
         while hub.parked:
@@ -366,6 +380,7 @@ class ConsumeFlow:
             machine.frame_bytes_max,
         )  # fmt: skip
         client.delivered_bytes += len(machine.parts[-1])
+        self.state.work.deal(len(messages) >> _DEALT_SHIFT)
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
             self.state.sated[client] = None
         self.state.dirty_clients[client] = None

@@ -38,7 +38,7 @@ from fedq.wiring.routes import Route
 
 #: What a letter costs in units of work, and its head, which is rewritten: this part of its bytes.
 _LETTER_WORK: Final = 20
-_HEAD_SHIFT: Final = 5
+_HEAD_SHIFT: Final = 4
 
 
 class Dying:
@@ -119,8 +119,10 @@ class DeadLetters:
         exchange = policy.dead_letter_exchange
         assert exchange is not None, "only with one do messages stay when they die"
         reason = DEATHS[fragment.notes[NOTE_DEAD][position]]
+        died = fragment.messages[position]
+        state.work.spend(_LETTER_WORK + (head_size(died) >> _HEAD_SHIFT))
         message = dead_letter(
-            fragment.messages[position], reason, queue.name, exchange, policy.dead_letter_key,
+            died, reason, queue.name, exchange, policy.dead_letter_key,
             state.unix_ms // 1_000,
         )  # fmt: skip
         if reason != "rejected":
@@ -129,8 +131,7 @@ class DeadLetters:
             # An earlier primary may have sent it on already, and somebody have consumed it.
             message = with_flag(message, FLAG_SEEN)
         targets = self._targets(queue, message)
-        queues = len(targets.queues) + len(targets.nodes)
-        state.work.spend(_LETTER_WORK + queues + (head_size(message) >> _HEAD_SHIFT))
+        state.work.spend(len(targets.queues) + len(targets.nodes))
         messages = delayed([message]) if targets.delayed else [message]
         spread = int(fragment.fragment_id)
         reach = self.outlets.reach(targets, self._sticky, spread)

@@ -175,9 +175,7 @@ class Node:
         if self._started_ms is None:
             self._started_ms = now_ms
         if self.state.unfinished:
-            unfinished, self.state.unfinished = self.state.unfinished, {}
-            for fragment in unfinished:
-                self.state.mark_fragment(fragment)
+            self.state.go_on_with_unfinished()
         self.clients.begin_turn()
         self.relays.begin_turn()
 

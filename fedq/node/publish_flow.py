@@ -97,7 +97,11 @@ class PublishFlow:
                 targets = self._route(channel, messages[0], route, ahead)
                 if self._may_pile(channel, targets, route, bits, messages):
                     count, queues = len(messages), len(targets.queues)
-                    work.spend(1 + queues + (count * queues >> _PILED_SHIFT))
+                    most = max(1, (work.room << _PILED_SHIFT) // (queues or 1))
+                    work.spend(1 + queues + (min(count, most) * queues >> _PILED_SHIFT))
+                    if count > most:
+                        piles.add(messages[:most], targets.queues)
+                        return [(route, bits, messages[most:]), *batch[place + 1 :]]
                     piles.add(messages, targets.queues)
                     place, ahead = place + 1, None
                     continue

@@ -346,6 +346,14 @@ class NodeState:
         assert isinstance(policy, QueuePolicy), "the map holds no arguments that mean nothing"
         return policy
 
+    def go_on_with_unfinished(self) -> None:
+        """A turn begins: what the last one had no room for comes first."""
+        unfinished, self.unfinished = self.unfinished, {}
+        queues, self.dirty_queues = self.dirty_queues, {}
+        for fragment in unfinished:
+            self.mark_fragment(fragment)
+        self.dirty_queues.update(queues)
+
     def send(self, peer: NodeId, message: PeerMessage, patient: bool = False) -> None:
         """Queues a message on the link to a peer; void when it is down.
 

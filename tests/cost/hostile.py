@@ -8,17 +8,25 @@ things instead of hundreds of thousands.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, final
 
+from fedq.amqp.content import encode_properties
 from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
+    BasicNack,
     BasicQos,
     ChannelFlow,
+    ExchangeBind,
+    ExchangeDeclare,
+    QueueBind,
     QueueDeclare,
+    QueuePurge,
     TxSelect,
     encode_method,
 )
+from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId
 from tests.cost.meters import Instructions
 from tests.cost.rig import Rig
@@ -172,6 +180,117 @@ def _a_consumer_is_lost() -> Scene:
     return _leave(rig, _holding(rig, 20_000))
 
 
+def _headers_with_one_hook() -> Scene:
+    rig = _rig()
+    client = rig.client()
+    for number in range(600):
+        arguments: FieldTable = {"x-match": "all", "a": 1, "n": number}
+        _bound(rig, client, "amq.headers", f"q{number}", arguments=arguments)
+    headers = encode_properties({"headers": {"a": 1, "n": 7}})
+    return _say(rig, rig.client(), publish(1, "amq.headers", "", b"x", headers) * 100)
+
+
+def _bound(
+    rig: Rig, client: ConnectionId, exchange: str, queue: str, key: str = "",
+    arguments: FieldTable | None = None, exclusive: bool = True,
+) -> None:  # fmt: skip
+    """A queue of the client's with a binding."""
+    declare = QueueDeclare(queue, exclusive=exclusive)
+    bind = QueueBind(queue, exchange, key, arguments=arguments or {})
+    rig.put(client, encode_method(1, declare) + encode_method(1, bind))
+    rig.settle()
+
+
+def _a_thousand_keys() -> Scene:
+    rig = _rig()
+    client = rig.client()
+    for number in range(128):
+        _bound(rig, client, "amq.topic", f"q{number}", f"#.{number}.#")
+    keys = [".".join(map(str, range(first, first + 20))) for first in range(128)]
+    copies = encode_properties({"headers": {"CC": list(keys)}})
+    return _say(rig, rig.client(), publish(1, "amq.topic", "none", b"x", copies) * 3)
+
+
+def _one_large_among_small() -> Scene:
+    rig = _rig()
+    arguments: FieldTable = {"x-max-length-bytes": 10_000}
+    publisher = _filled(rig, 10_000, QueueDeclare(QUEUE, arguments=arguments))
+    return _say(rig, publisher, publish(1, "", QUEUE, b"x" * 9_999))
+
+
+def _returned(rig: Rig, messages: int) -> ConnectionId:
+    """Fills the queue with messages that came back, and returns another client."""
+    rig.hang_up(_holding(rig, messages))
+    rig.settle()
+    return rig.client()
+
+
+def _a_purge() -> Scene:
+    rig = _rig()
+    return _say(rig, _returned(rig, 10_000), encode_method(1, QueuePurge(QUEUE)))
+
+
+def _many_deaths() -> Scene:
+    """Each dead letter has as many deaths behind it as a header frame holds."""
+    rig = _rig()
+    arguments: FieldTable = {"x-dead-letter-exchange": "amq.fanout", "x-max-length": 0}
+    publisher = rig.client(QueueDeclare(QUEUE, arguments=arguments))
+    deaths = encode_properties({"headers": {"x-death": [{} for _ in range(2_000)]}})
+    return _say(rig, publisher, publish(1, "", QUEUE, b"x", deaths) * 20)
+
+
+def _transactions_on_many_channels() -> Scene:
+    rig = _rig()
+    channels = 300
+    client = rig.client(QueueDeclare(QUEUE), channels=channels)
+    for channel in range(1, channels + 1):
+        rig.say(client, encode_method(channel, TxSelect()))
+    return _say(rig, client, publish(1, "", QUEUE, b"x") * 600 + publish(2, "", QUEUE, b"x") * 600)
+
+
+def _a_chain_of_exchanges() -> Scene:
+    rig = _rig()
+    names = [f"e{number}" for number in range(100)]
+    client = rig.client(*(ExchangeDeclare(name, "fanout") for name in names))
+    for source, destination in pairwise(names):
+        rig.say(client, encode_method(1, ExchangeBind(destination, source)))
+    keys = [publish(1, "e0", f"key.{number}", b"x") for number in range(200)]
+    return _say(rig, client, b"".join(keys))
+
+
+def _hundreds_of_shared_queues() -> Scene:
+    rig = _rig()
+    client = rig.client()
+    for number in range(200):
+        _bound(rig, client, "amq.fanout", f"q{number}", exclusive=False)
+    return _say(rig, client, publish(1, "amq.fanout", "", b"x") * 200)
+
+
+def _draws_among_hundreds() -> Scene:
+    rig = _rig()
+    client = rig.client(ExchangeDeclare("hash", "x-consistent-hash"))
+    for number in range(200):
+        _bound(rig, client, "hash", f"q{number}", "1", exclusive=False)
+    keys = [publish(1, "hash", f"key.{number}", b"x") for number in range(200)]
+    return _say(rig, client, b"".join(keys))
+
+
+def _an_owner_leaves() -> Scene:
+    """Its one queue has very many bindings."""
+    rig = _rig()
+    client = rig.client(QueueDeclare("own", exclusive=True))
+    for number in range(2_000):
+        rig.put(client, encode_method(1, QueueBind("own", "amq.direct", f"key.{number}")))
+    rig.settle()
+    return _leave(rig, client)
+
+
+def _unwanted_messages_return() -> Scene:
+    rig = _rig()
+    client = _holding(rig, 10_000)
+    return _say(rig, client, encode_method(1, BasicNack(0, True, True)))
+
+
 SCRIPTS: Final = (
     Script("acks in a transaction", _acks_in_a_transaction),
     Script("consumers of ranks leave", _consumers_of_ranks_leave),
@@ -181,4 +300,18 @@ SCRIPTS: Final = (
     # Reading 600 frames, each for another channel than the last one, is not charged.
     Script("acks of a shared allowance", _acks_of_a_shared_allowance, 2_000),
     Script("a consumer is lost", _a_consumer_is_lost),
+    Script("headers with one hook", _headers_with_one_hook),
+    # One publish with so many keys is routed in one piece.
+    Script("a thousand keys", _a_thousand_keys, 4_000),
+    Script("one large among small", _one_large_among_small),
+    Script("a purge", _a_purge),
+    # What is read is not charged: 20 publishes with all these headers.
+    Script("many deaths", _many_deaths, 8_000),
+    Script("transactions on many channels", _transactions_on_many_channels, 1_000),
+    Script("a chain of exchanges", _a_chain_of_exchanges),
+    Script("hundreds of shared queues", _hundreds_of_shared_queues),
+    Script("draws among hundreds", _draws_among_hundreds),
+    Script("an owner leaves", _an_owner_leaves),
+    # A delivery is half a unit: compiled it is nearly nothing.
+    Script("unwanted messages return", _unwanted_messages_return, 2_000),
 )
