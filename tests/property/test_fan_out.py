@@ -212,6 +212,12 @@ def by_consumer(said: list[Said]) -> ByConsumer:
 Step = tuple[int, int, list[Word] | Writable]
 
 
+def _told(said: list[Said], room: int) -> object:
+    """What was said. With little room channels answer in turns, in any order among each other."""
+    others, tags, deliveries = by_consumer(said)
+    return (sorted(map(repr, others)) if room < work_per_turn else others), tags, deliveries
+
+
 def compare(script: Iterable[Step], room: int) -> None:
     """Plays the script on both sides."""
     short, long = Side(room), Side(None)
@@ -219,7 +225,7 @@ def compare(script: Iterable[Step], room: int) -> None:
         short.step(*step)
         long.step(*step)
         for one, other in zip(short.heard(), long.heard(), strict=True):
-            assert by_consumer(one) == by_consumer(other), step
+            assert _told(one, room) == _told(other, room), step
     assert short.held() == long.held()
     for node in (short.cluster.node("n1"), long.cluster.node("n1")):
         for private in node.state.private.values():
