@@ -314,9 +314,9 @@ class ConsumeFlow:
 
     def _deal_to(self, consumer: Consumer, fragment: Fragment, most: int) -> None:
         """To the only consumer of a queue here: as `_deal_from`, with nobody to share with."""
-        while fragment.ready_count and self._may_deal(fragment):
+        while fragment.ready_count:
             free = min(consumer.free(), most)
-            if free <= 0:
+            if free <= 0 or not self._may_deal(fragment):
                 return
             taken = fragment.take(self.state.me, min(free, delivery_batch_max), consumer.no_ack)
             if not taken.messages:
