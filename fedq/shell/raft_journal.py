@@ -170,6 +170,11 @@ class RaftJournal:
         return self._entries[place]
 
     @property
+    def is_virgin(self) -> bool:
+        """Nothing was ever written to it: no vote, no term, no entry."""
+        return self.term == 0 and self.last_index == FIRST_ENTRY.number
+
+    @property
     def first_index(self) -> int:
         """The index of the oldest entry kept; it is always applied."""
         return self._entries[0].number
@@ -178,6 +183,11 @@ class RaftJournal:
     def last_index(self) -> int:
         """The index of the newest entry."""
         return self._entries[-1].number
+
+    @property
+    def last_term(self) -> int:
+        """The term of the newest entry."""
+        return self._entries[-1].term
 
     def term_at(self, index: int) -> int:
         """The term of an entry that is kept."""
@@ -396,7 +406,8 @@ def _read(path: Path, data: bytes) -> _Contents:
 
 _WHAT_TO_DO = (
     "Entries this node acknowledged may be lost, so it must not vote with this file: restore the "
-    "disk, or remove the node's data directory and let it rejoin as a new member"
+    "disk, or delete this Raft directory: the node votes again once the others have brought it up "
+    "to date"
 )
 
 

@@ -36,8 +36,10 @@ import pysyncobj.version
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
+from fedq.shell.raft_electorate import Electorate
 from fedq.shell.raft_face import JournalFace
-from fedq.shell.raft_journal import RaftJournal
+from fedq.shell.raft_hooks import LogMachine, VoterHooks
+from fedq.shell.raft_learning import Learning
 from fedq.shell.raft_replication import Follower, next_batch, take_entries
 from fedq.shell.raft_snapshot import (
     SnapshotError,
@@ -46,15 +48,17 @@ from fedq.shell.raft_snapshot import (
 )
 from fedq.shell.raft_storage import RaftStorage
 from fedq.shell.raft_timing import RaftTiming
-from fedq.shell.raft_turns import LogMachine, RaftTurns, VoterHooks
+from fedq.shell.raft_turns import RaftTurns
 from fedq.shell.raft_wire import (
     ENTRY_COMMAND,
     Ack,
     Append,
     Forward,
     LeadNow,
+    Promote,
     RaftMessage,
     SnapshotChunk,
+    Standing,
     Vote,
     VoteRequest,
 )
@@ -125,7 +129,7 @@ class _Transport(pysyncobj.transport.Transport):  # type: ignore[misc]
         return True
 
 
-class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
+class _Voter(Learning, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     """pysyncobj's voter with its replication, application and compaction replaced.
 
     The names that begin with `_SyncObj__` are pysyncobj's private ones, hence the exact version.
@@ -136,16 +140,18 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         node: NodeId,
         peers: Iterable[NodeId],
         timing: RaftTiming,
-        journal: RaftJournal,
+        storage: RaftStorage,
         hooks: VoterHooks,
     ) -> None:
         self._timing = timing
-        self._log = journal
+        self._log = storage.journal
         self._hooks = hooks
         self._post = hooks.post
+        self._node_name = node
         self._peers = {name: pysyncobj.node.Node(name) for name in sorted(peers)}
         self._followers = {name: Follower() for name in self._peers}
         self._receiver = SnapshotReceiver()
+        self._electorate = Electorate(peers, storage)
         self._heard_leader = float("-inf")
         #: Who voted for this candidate in which term: a repeated frame must not count twice.
         self._ballots: tuple[int, dict[NodeId, None]] = (0, {})
@@ -153,7 +159,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         super().__init__(
             pysyncobj.node.Node(node),
             list(self._peers.values()),
-            _configuration(timing, JournalFace(journal)),
+            _configuration(timing, JournalFace(self._log)),
             transport=self._transport,
         )
         self._SyncObj__raftLastApplied = self._log.first_index
@@ -180,6 +186,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         return int(self.raftCommitIndex)
 
     def step(self) -> None:
+        self.learn(_monotonic())
         self.doTick(0)
 
     def append(self, commands: Sequence[bytes]) -> None:
@@ -189,10 +196,9 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         self._SyncObj__sendAppendEntries()
 
     def has_more_to_do(self) -> bool:
-        if self.applied < self.committed:
-            return True
         alone = not self._peers and self._isLeader()
-        return alone and self.committed < self._log.last_index
+        known = self._log.last_index if alone else self.committed
+        return self.applied < known
 
     def hand_over(self) -> bool:
         reasons: list[int] = []
@@ -208,6 +214,8 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         node = self._peers[peer]
         self._SyncObj__onNodeConnected(node)
         self._followers[peer].restart()
+        self._electorate.connected(peer)
+        self.introduce(peer)
         if self._isLeader():
             # It may come back without its disk: what it acknowledged before counts no more.
             self._SyncObj__raftMatchIndex[node] = 0
@@ -228,7 +236,8 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         if self._isLeader():
             node = self._peers[peer]
             matched = self._SyncObj__raftMatchIndex[node]
-            self._SyncObj__raftNextIndex[node] = max(matched, 1) + 1
+            learned = self._electorate.has.get(peer, 1)
+            self._SyncObj__raftNextIndex[node] = max(matched, learned) + 1
 
     # --- frames ---
 
@@ -247,6 +256,10 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
                 self._on_chunk(node, message)
             case Ack():
                 self._on_ack(node, message)
+            case Standing():
+                self._electorate.meet(peer, message)
+            case Promote():
+                self.on_promote(node, message)
             case Forward():
                 raise AssertionError("commands of other voters are the turns' business")
 
@@ -254,6 +267,8 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         # Who hears its leader does not listen to a candidate that does not: else one bad link
         # would depose a leader that a majority is content with (Raft, section 6).
         if self._has_leader_at_hand() and not request.forced:
+            return
+        if not self._electorate.may_vote(request):
             return
         self._SyncObj__onMessageReceived(
             node,
@@ -284,7 +299,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         self._SyncObj__onMessageReceived(node, message)
 
     def _on_lead_now(self, node: Any, order: LeadNow) -> None:
-        if order.term == self.term and self.leader == node.id:
+        if order.term == self.term and self.leader == node.id and not self.is_learner:
             self._transport.forced_term = order.term + 1
             message = {"type": "timeout_now", "term": order.term}
             self._SyncObj__onMessageReceived(node, message)
@@ -348,7 +363,8 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     def _answer(
         self, node: Any, number: int, next_index: int, success: bool = False, reset: bool = False
     ) -> None:
-        self._post(node.id, Ack(self.term, number, next_index, success, reset))
+        learner = self._electorate.is_learner
+        self._post(node.id, Ack(self.term, number, next_index, success, reset, learner))
 
     def _wait_for_leader(self) -> None:
         timeout = self._SyncObj__generateRaftTimeout()
@@ -372,7 +388,10 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             self._SyncObj__raftNextIndex[node] = following
         elif ack.success and ack.next_index <= self._log.last_index + 1:
             match, following = self._SyncObj__raftMatchIndex, self._SyncObj__raftNextIndex
-            match[node] = max(match[node], ack.next_index - 1)
+            if ack.learner:
+                self.teach(node, ack.next_index - 1)
+            else:
+                match[node] = max(match[node], ack.next_index - 1)
             following[node] = max(following[node], ack.next_index)
             if is_current:
                 follower.snapshot_arrived()
@@ -383,6 +402,7 @@ class _Voter(pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802
         for follower in self._followers.values():
             follower.restart()
+        self._electorate.elected(self._log.last_term, self._log.last_index)
         super()._SyncObj__onBecomeLeader()
 
     def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802
@@ -471,9 +491,9 @@ class RaftLog(RaftTurns):
         leader is known. Raises `RaftStorageError` with what to do when the files cannot be
         trusted, `OSError` when they cannot be read.
         """
-        storage = RaftStorage.open(self._directory)
+        storage = RaftStorage.open(self._directory, self._memory)
         try:
-            voter = _Voter(self._node, self._peers, self._timing, storage.journal, self)
+            voter = _Voter(self._node, self._peers, self._timing, storage, self)
             self._begin(voter, storage)
         except BaseException:
             storage.journal.abandon()

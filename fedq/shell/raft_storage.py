@@ -11,32 +11,54 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from fedq.shell.raft_journal import NotReplaced, RaftJournal, RaftStorageError, sync_directory
+from fedq.shell.raft_electorate import NO_MEMORY, Memory
+from fedq.shell.raft_journal import (
+    NotReplaced,
+    RaftJournal,
+    RaftStorageError,
+    sync_directory,
+    write_durably,
+)
 from fedq.shell.raft_snapshot import Snapshot, SnapshotFile, encode_pieces
 
 JOURNAL_NAME = "raft.journal"
 SNAPSHOT_NAME = "raft.snapshot"
+#: Beside the two as long as this voter is a learner; says why.
+LEARNER_NAME = "learner"
+_NEW = b"new\n"
+_LOST = b"lost\n"
 
 
 class RaftStorage:
     """The two files of one voter. Every method blocks for the disk; `OSError` is the end."""
 
-    __slots__ = ("_snapshots", "journal", "restored")
+    __slots__ = ("_learner", "_snapshots", "is_learner", "is_new", "journal", "restored")
 
     def __init__(
-        self, journal: RaftJournal, snapshots: SnapshotFile, restored: Snapshot | None
+        self,
+        journal: RaftJournal,
+        snapshots: SnapshotFile,
+        restored: Snapshot | None,
+        learner: Path,
     ) -> None:
         """Takes over what `open` has read; use that."""
+        self._learner = learner
+        #: These files may lack what this voter promised: it learns before it votes.
+        self.is_learner = learner.exists()
+        #: They never promised anything.
+        self.is_new = self.is_learner and learner.read_bytes() == _NEW and journal.is_virgin
         self.journal = journal
         self._snapshots = snapshots
         #: The machine's state to begin with; None: an empty one.
         self.restored = restored
 
     @classmethod
-    def open(cls, directory: Path) -> Self:
+    def open(cls, directory: Path, memory: Memory = NO_MEMORY) -> Self:
         """Reads or creates the files; the directory is made if its parent exists.
 
-        Raises `RaftStorageError` when they are damaged or do not belong together.
+        `memory`: what is known of them from elsewhere. Files that are new, gone or behind it are
+        a learner's (`fedq.shell.raft_electorate`), until `become_voter`. Raises `RaftStorageError`
+        when they are damaged or do not belong together.
         """
         if not directory.exists():
             directory.mkdir(mode=0o700)
@@ -48,10 +70,16 @@ class RaftStorage:
         if restored is not None and not journal_path.exists():
             raise RaftStorageError(
                 f"{journal_path} is missing beside its snapshot, and with it this node's vote. "
-                "Restore it, or remove the node's data directory and let the node rejoin as a "
-                "new member"
+                f"Restore it, or delete {directory}: the node then votes again once the others "
+                "have brought it up to date"
             )
+        learner = directory / LEARNER_NAME
+        if not journal_path.exists():
+            # Before the first word is in it: a crash in between must not make a voter.
+            write_durably(learner, [_LOST if memory.is_used else _NEW])
         journal = RaftJournal.open(journal_path)
+        if journal.term < memory.term or journal.last_index < memory.applied:
+            write_durably(learner, [_LOST])
         covered = 1 if restored is None else restored.number
         if covered < journal.first_index:
             journal.abandon()
@@ -60,10 +88,18 @@ class RaftStorage:
                 f"{journal.first_index}: the snapshot is missing or from an old backup. Restore "
                 "both, or remove the node's data directory and let it rejoin as a new member"
             )
-        storage = cls(journal, snapshots, restored)
+        storage = cls(journal, snapshots, restored, learner)
         if restored is not None:
             storage._fit(restored.number, restored.term)
         return storage
+
+    def become_voter(self) -> None:
+        """These files speak for themselves again; what was written to the journal is safe first."""
+        self.journal.sync()
+        if self.is_learner:
+            self._learner.unlink()
+            sync_directory(self._learner.parent)
+        self.is_learner = self.is_new = False
 
     def install(self, encoded: bytes, snapshot: Snapshot) -> None:
         """Takes a leader's snapshot in place of the entries it contains."""

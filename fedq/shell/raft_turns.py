@@ -17,11 +17,13 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
-from fedq.shell.raft_compaction import Compactor, Pieces
+from fedq.shell.raft_compaction import Compactor
+from fedq.shell.raft_electorate import NO_MEMORY, Memory
+from fedq.shell.raft_hooks import LogMachine, Voter
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_replication import batches
 from fedq.shell.raft_snapshot import Snapshot
@@ -40,68 +42,6 @@ _ALONE_TICKS: Final = 10
 logger = logging.getLogger(__name__)
 
 
-class LogMachine(Protocol):
-    """What the log drives: the cluster map. None of these may raise: that stops the node."""
-
-    def on_committed(self, command: bytes) -> None:
-        """The next command of the log; each once per process life, in log order."""
-
-    def freeze(self) -> Pieces:
-        """The whole state after the last `on_committed` or `on_snapshot`: the next ones do not
-        change what comes of it, and its pieces may be made in another thread."""
-
-    def on_snapshot(self, data: bytes) -> None:
-        """Replaces the whole state (at start, or when this voter was too far behind)."""
-
-    def on_leader(self, leader: NodeId | None) -> None:
-        """Whom this voter now believes to lead; None at first."""
-
-
-class Voter(Protocol):
-    """One voter of a Raft group, without wires, disks or a clock of its own."""
-
-    @property
-    def leader(self) -> NodeId | None: ...
-    @property
-    def term(self) -> int: ...
-    @property
-    def applied(self) -> int: ...
-    @property
-    def committed(self) -> int: ...
-    def is_connected(self, peer: NodeId) -> bool: ...
-    def connected(self, peer: NodeId) -> None: ...
-    def disconnected(self, peer: NodeId) -> None: ...
-    def frame_lost(self, peer: NodeId) -> None: ...
-    def handle(self, peer: NodeId, message: RaftMessage) -> None: ...
-    def append(self, commands: Sequence[bytes]) -> None:
-        """Puts commands into the log and sends it on; only while leading."""
-
-    def step(self) -> None:
-        """Elections, commits, application, heartbeats: what is due."""
-
-    def has_more_to_do(self) -> bool:
-        """Whether another step would get further without any frame or time in between."""
-
-    def hand_over(self) -> bool:
-        """Asks the best follower to lead; False if none is up to date."""
-
-
-class VoterHooks(Protocol):
-    """What a voter may call while it steps."""
-
-    def post(self, peer: NodeId, message: RaftMessage) -> None:
-        """Sends a message at the end of the turn, after the sync."""
-
-    def apply(self, command: bytes) -> None:
-        """The next committed command."""
-
-    def encoded_snapshot(self) -> bytes:
-        """A snapshot that ends with the first entry kept, or later."""
-
-    def install(self, encoded: bytes, snapshot: Snapshot) -> None:
-        """A leader's snapshot takes the place of the machine's state and of the log."""
-
-
 class RaftTurns:
     """Drives one `Voter` on the running asyncio loop."""
 
@@ -115,13 +55,15 @@ class RaftTurns:
         machine: LogMachine,
         failed: Callable[[str], None],
         timing: RaftTiming | None = None,
+        memory: Memory = NO_MEMORY,
     ) -> None:
         """`voters` contains `node`; `directory` holds the files, its parent exists.
 
         `send` hands a frame to the peer's stream, False if it is not connected. `failed` is
         called once, with a sentence, when the log had to stop: the process should end.
-        Raises `ValueError` for impossible voters.
+        `memory`: how far the files must have come. Raises `ValueError` for impossible voters.
         """
+        self._memory = memory
         names = dict.fromkeys(voters)
         if node not in names or len(names) != len(voters) or len(names) > voters_max:
             raise ValueError(
@@ -187,6 +129,12 @@ class RaftTurns:
         assert self._storage is not None
         self._storage.install(encoded, snapshot)
         self._machine.on_snapshot(snapshot.data)
+
+    def on_voting(self) -> None:
+        """This voter is no learner any more; on disk when this returns."""
+        assert self._storage is not None
+        self._storage.become_voter()
+        logger.info("this node votes on the cluster map")
 
     def _begin(self, voter: Voter, storage: RaftStorage) -> None:
         """Starts the turns; the machine gets the restored snapshot first."""
@@ -272,6 +220,16 @@ class RaftTurns:
     def leader(self) -> NodeId | None:
         """Whom this voter believes to lead."""
         return self._voter.leader if self._voter is not None else None
+
+    @property
+    def is_learner(self) -> bool:
+        """Whether it may have forgotten what it promised, and so gives no vote."""
+        return self._voter is not None and self._voter.is_learner
+
+    @property
+    def mark(self) -> Memory:
+        """How far the files have come: what is applied is never taken back."""
+        return Memory(self.term, self.applied_index, is_used=True)
 
     @property
     def is_leader(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core import limits
 
-WIRE_VERSION: Final = 1
+WIRE_VERSION: Final = 2
 
 #: The first byte of a log entry: what follows is a command, or nothing (a new leader's entry).
 ENTRY_COMMAND: Final = 0
@@ -96,7 +96,8 @@ class Ack(NamedTuple):
     """The answer to the `Append` or `SnapshotChunk` of the same number.
 
     `success`: the sender's log equals the leader's, on disk, up to `next_index` - 1.
-    `reset`: it does not; go on from `next_index`.
+    `reset`: it does not; go on from `next_index`. `learner`: it may have forgotten what it promised
+    before, so it must not be counted for a commit.
     """
 
     term: int
@@ -104,6 +105,29 @@ class Ack(NamedTuple):
     next_index: int
     success: bool
     reset: bool
+    learner: bool = False
+
+
+class Standing(NamedTuple):
+    """What a voter says of itself when a stream begins, and while it knows of no leader."""
+
+    term: int
+    last_index: int
+    last_term: int
+    #: It votes only as `fedq.shell.raft_electorate` lets it.
+    is_learner: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Its log holds nothing but what every log begins with."""
+        return self.last_index <= 1
+
+
+class Promote(NamedTuple):
+    """The leader of `term` takes the receiver, which has entry `index`, for a voter again."""
+
+    term: int
+    entry: int
 
 
 class Forward(NamedTuple):
@@ -112,7 +136,9 @@ class Forward(NamedTuple):
     commands: list[bytes]
 
 
-RaftMessage: TypeAlias = VoteRequest | Vote | LeadNow | Append | SnapshotChunk | Ack | Forward
+RaftMessage: TypeAlias = (
+    VoteRequest | Vote | LeadNow | Append | SnapshotChunk | Ack | Forward | Standing | Promote
+)
 
 _HEAD = struct.Struct(">BB")
 _VOTE_REQUEST = struct.Struct(">QQQB")
@@ -120,7 +146,9 @@ _TERM = struct.Struct(">Q")
 _APPEND = struct.Struct(">QQQQQH")
 _ENTRY = struct.Struct(">QI")
 _CHUNK = struct.Struct(">QQQQ")
-_ACK = struct.Struct(">QQQBB")
+_ACK = struct.Struct(">QQQBBB")
+_STANDING = struct.Struct(">QQQB")
+_PROMOTE = struct.Struct(">QQ")
 _COUNT = struct.Struct(">H")
 _SIZE = struct.Struct(">I")
 
@@ -131,6 +159,8 @@ _KIND_APPEND = 4
 _KIND_CHUNK = 5
 _KIND_ACK = 6
 _KIND_FORWARD = 7
+_KIND_STANDING = 8
+_KIND_PROMOTE = 9
 
 
 def encode(message: RaftMessage) -> bytes:
@@ -159,6 +189,10 @@ def _body(message: RaftMessage) -> tuple[int, list[bytes]]:
             return _KIND_CHUNK, [_CHUNK.pack(*message[:-1]), message.data]
         case Ack():
             return _KIND_ACK, [_ACK.pack(*message)]
+        case Standing():
+            return _KIND_STANDING, [_STANDING.pack(*message)]
+        case Promote():
+            return _KIND_PROMOTE, [_PROMOTE.pack(*message)]
         case Forward(commands):
             parts = [_COUNT.pack(len(commands))]
             for command in commands:
@@ -244,9 +278,24 @@ def _read_chunk(frame: bytes, at: int) -> tuple[SnapshotChunk, int]:
 
 
 def _read_ack(frame: bytes, at: int) -> tuple[Ack, int]:
-    term, number, next_index, success, reset = _ACK.unpack_from(frame, at)
+    term, number, next_index, success, reset, learner = _ACK.unpack_from(frame, at)
     _check_numbers(term, number, next_index)
-    return Ack(term, number, next_index, _flag(success), _flag(reset)), at + _ACK.size
+    flags = (_flag(success), _flag(reset), _flag(learner))
+    return Ack(term, number, next_index, *flags), at + _ACK.size
+
+
+def _read_standing(frame: bytes, at: int) -> tuple[Standing, int]:
+    term, last_index, last_term, learner = _STANDING.unpack_from(frame, at)
+    _check_numbers(term, last_index, last_term)
+    if last_term > term:
+        raise WireError("a voter's log ends in a later term than its own")
+    return Standing(term, last_index, last_term, _flag(learner)), at + _STANDING.size
+
+
+def _read_promote(frame: bytes, at: int) -> tuple[Promote, int]:
+    term, index = _PROMOTE.unpack_from(frame, at)
+    _check_numbers(term, index)
+    return Promote(term, index), at + _PROMOTE.size
 
 
 def _read_forward(frame: bytes, at: int) -> tuple[Forward, int]:
@@ -271,6 +320,8 @@ _READERS: Final[dict[int, Callable[[bytes, int], tuple[RaftMessage, int]]]] = {
     _KIND_CHUNK: _read_chunk,
     _KIND_ACK: _read_ack,
     _KIND_FORWARD: _read_forward,
+    _KIND_STANDING: _read_standing,
+    _KIND_PROMOTE: _read_promote,
 }
 
 

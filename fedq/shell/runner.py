@@ -24,7 +24,7 @@ from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell import certificates, listeners
 from fedq.shell.amqp_server import AmqpServer
-from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile
+from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
@@ -34,6 +34,7 @@ from fedq.shell.peer_codec import Hello, Process
 from fedq.shell.peer_desk import PeerDesk, agreed_settings
 from fedq.shell.peer_server import PeerServer, PeerSink
 from fedq.shell.process import SpareKeeper, clients_max
+from fedq.shell.raft_electorate import Memory
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
@@ -186,6 +187,12 @@ class NodeRunner:
             logger.warning("the journal's last write was cut off by a crash; it was not confirmed")
         return journal, identity, recovered
 
+    def _mark_raft(self, raft: RaftLog) -> None:
+        """Notes how far the Raft log has come, so that older files are known for what they are."""
+        mark = raft.mark
+        if self._identity_file is not None and mark.applied and not raft.is_learner:
+            self._identity_file.mark_raft(RaftMark(mark.term, mark.applied))
+
     def _begin_start(self) -> Identity:
         """Looks whose the data directory is, and counts this start in it."""
         config = self._config
@@ -209,6 +216,7 @@ class NodeRunner:
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine,
             failed=turn.fail,
+            memory=_memory_of(identity),
         )
         peers = PeerClient(desk, node, turn.input, raft, config.certificates, turn.fail)
         services = {name: make(node, self._connect) for name, make in self._make_services.items()}
@@ -250,6 +258,7 @@ class NodeRunner:
             parts.raft.start()
         except RaftStorageError as error:
             raise NodeFailure(str(error)) from error
+        self._mark_raft(parts.raft)
         await parts.grpc.start_peer(PeerServer(parts.desk, self._voters, sink, is_secure=is_secure))
         await parts.grpc.start_admin()
         parts.peers.start(self._voters)
@@ -432,6 +441,7 @@ class NodeRunner:
     async def _close(self, parts: _Parts) -> None:
         parts.amqp.stop_listening()
         parts.amqp.abort_all()
+        self._mark_raft(parts.raft)
         await parts.raft.stop()
         parts.turn.stop()
         await parts.peers.stop()
@@ -448,6 +458,13 @@ class NodeRunner:
         for _, sockets, _ in self._bound:
             while sockets:
                 sockets.pop().close()
+
+
+def _memory_of(identity: Identity) -> Memory:
+    """What the data directory knows of its Raft files: they must be there if they ever were."""
+    mark = identity.raft
+    was_older_release = any(not start for _, start in identity.past)
+    return Memory(mark.term, mark.applied, is_used=mark.applied > 0 or was_older_release)
 
 
 def _reachable(host: str) -> str:

@@ -10,7 +10,10 @@ from typing import Any
 import orjson
 
 from fedq.core.ids import NodeId
+from fedq.shell.raft_electorate import NO_MEMORY, Memory
+from fedq.shell.raft_journal import RaftJournal
 from fedq.shell.raft_log import RaftLog, RaftTiming
+from fedq.shell.raft_storage import JOURNAL_NAME
 
 FAST = RaftTiming(
     election_min_ms=150,
@@ -85,6 +88,7 @@ class Member:
             machine=self.machine,
             failed=self.failures.append,
             timing=cluster.timing_of(name),
+            memory=cluster.memory.get(name, NO_MEMORY),
         )
 
 
@@ -117,6 +121,8 @@ class Cluster:
         self.patient: frozenset[NodeId] = frozenset()
         self.names: Sequence[NodeId] = [NodeId(f"n{number}") for number in range(1, size + 1)]
         self.members: dict[NodeId, Member] = {}
+        #: What is known of a voter's files from elsewhere.
+        self.memory: dict[NodeId, Memory] = {}
         self.connected: set[tuple[NodeId, NodeId]] = set()
         #: Counts the connections, so that frames of an old one get lost.
         self.generation = 0
@@ -275,6 +281,12 @@ def run(
             await cluster.stop()
 
     asyncio.run(main())
+
+
+def make_voter(directory: Path) -> None:
+    """Files of a voter that has never voted and says so: it need not learn first."""
+    directory.mkdir(exist_ok=True)
+    RaftJournal.open(directory / JOURNAL_NAME).close()
 
 
 def numbered(count: int, name: str = "command") -> list[bytes]:

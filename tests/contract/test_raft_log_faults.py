@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import NodeId
-from tests.contract.raft_cluster import Cluster, compacting, numbered, run
+from fedq.shell.raft_wire import Vote, decode
+from tests.contract.raft_cluster import Cluster, compacting, make_voter, numbered, run
 
 
 def test_an_isolated_leader_is_replaced_and_comes_back_as_a_follower(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_one_repeated_vote_does_not_elect(tmp_path: Path) -> None:
 
         def repeat_votes(sender: NodeId, receiver: NodeId, frame: bytes) -> bytes | None:
             nonlocal votes
-            if receiver == candidate.name and frame[:2] == b"\x01\x02":
+            if receiver == candidate.name and isinstance(decode(frame), Vote):
                 votes += 1
                 for _ in range(5):
                     cluster.members[receiver].log.receive(sender, frame)
@@ -170,6 +171,8 @@ def test_one_repeated_vote_does_not_elect(tmp_path: Path) -> None:
 
     async def main() -> None:
         cluster = Cluster(tmp_path, 5)
+        for name in cluster.names:
+            make_voter(tmp_path / name)
         cluster.start(*cluster.names[:2])
         try:
             await scenario(cluster)

@@ -16,12 +16,13 @@ from fedq.shell.raft_wire import (
     LogEntry,
     RaftMessage,
     SnapshotChunk,
+    Standing,
     Vote,
     VoteRequest,
     decode,
     encode,
 )
-from tests.contract.raft_cluster import Machine
+from tests.contract.raft_cluster import Machine, make_voter
 
 OWN, SECOND, THIRD = NodeId("own"), NodeId("second"), NodeId("third")
 #: Longer than any of these tests: nothing happens by itself.
@@ -32,6 +33,7 @@ class Bench:
     """A voter that never campaigns, and what it sent."""
 
     def __init__(self, directory: Path) -> None:
+        make_voter(directory / "raft")
         self.machine = Machine()
         self.sent: list[tuple[NodeId, RaftMessage]] = []
         self.failures: list[str] = []
@@ -61,7 +63,11 @@ class Bench:
             await asyncio.sleep(0)
             while self.log.is_syncing:  # noqa: ASYNC110 - the end of a sync has no event
                 await asyncio.sleep(0)
-        return [message for receiver, message in self.sent if receiver == peer]
+        return [
+            message
+            for receiver, message in self.sent
+            if receiver == peer and not isinstance(message, Standing)
+        ]
 
 
 def on_bench(directory: Path, scenario: Callable[[Bench], Awaitable[None]]) -> None:

@@ -3,6 +3,7 @@
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -200,3 +201,32 @@ def test_a_node_with_another_lease_is_kept_out_and_named(tmp_path: Path) -> None
         )
         assert "timing.lease_ms is" in cluster.nodes["c"].log()
         cluster.wait_served("a")
+
+
+def test_a_node_without_its_raft_directory_learns_before_it_votes(
+    tmp_path: Path, open_connection: Connect
+) -> None:
+    with Cluster(tmp_path) as cluster:
+        publish(cluster, "a", open_connection, numbered("early", 30))
+        cluster.wait_whole("work")
+        leader = cluster.leader()
+        forgetful, stale = (name for name in cluster.nodes if name != leader)
+        cluster.kill(stale)
+        connection = open_connection(cluster.nodes[forgetful].amqp)
+        connection.channel().queue_declare("later", durable=True)
+        connection.close()
+        cluster.kill(forgetful)
+        cluster.kill(leader)
+        shutil.rmtree(cluster.nodes[forgetful].directory / "data" / "raft")
+        cluster.nodes[stale].start()
+        cluster.nodes[forgetful].start()
+        # The two have a majority, and neither knows of the queue `later`.
+        stood = time.monotonic() + 6
+        until("some elections have passed", lambda: time.monotonic() > stood, 10)
+        assert cluster.ask("cluster", "status", node=stale)["leader"] in (None, "")
+        cluster.restart(leader)
+        cluster.wait_served(forgetful)
+        connection = open_connection(cluster.nodes[forgetful].amqp)
+        connection.channel().queue_declare("later", passive=True)
+        connection.close()
+        assert "this node votes on the cluster map" in cluster.nodes[forgetful].log()

@@ -158,7 +158,7 @@ def test_damage_in_what_was_synced_refuses_with_the_place_and_what_to_do(tmp_pat
             RaftJournal.open(path)
         assert str(path) in str(refusal.value)
     assert "damaged at byte" in str(refusal.value)
-    assert "let it rejoin as a new member" in str(refusal.value)
+    assert "delete this Raft directory" in str(refusal.value)
 
 
 def test_a_newer_format_is_left_alone(tmp_path: Path) -> None:

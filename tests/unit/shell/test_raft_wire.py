@@ -12,8 +12,10 @@ from fedq.shell.raft_wire import (
     Forward,
     LeadNow,
     LogEntry,
+    Promote,
     RaftMessage,
     SnapshotChunk,
+    Standing,
     Vote,
     VoteRequest,
     WireError,
@@ -52,13 +54,21 @@ def vote_requests(draw: st.DrawFn) -> VoteRequest:
     return VoteRequest(term, draw(numbers), last_term, draw(st.booleans()))
 
 
+@st.composite
+def standings(draw: st.DrawFn) -> Standing:
+    last_term, term = sorted((draw(numbers), draw(numbers)))
+    return Standing(term, draw(numbers), last_term, draw(st.booleans()))
+
+
 messages: st.SearchStrategy[RaftMessage] = st.one_of(
     vote_requests(),
     st.builds(Vote, numbers),
     st.builds(LeadNow, numbers),
     appends(),
     chunks(),
-    st.builds(Ack, numbers, numbers, numbers, st.booleans(), st.booleans()),
+    st.builds(Ack, numbers, numbers, numbers, st.booleans(), st.booleans(), st.booleans()),
+    standings(),
+    st.builds(Promote, numbers, numbers),
     st.builds(Forward, st.lists(commands, max_size=5)),
 )
 
@@ -83,8 +93,8 @@ def test_a_frame_cut_short_or_prolonged_is_refused(
             decode(shorter)
 
 
-@given(st.one_of(st.binary(max_size=200), st.binary(max_size=200).map(lambda b: b"\x01" + b)))
-@example(b"\x01\x04" + bytes(42))
+@given(st.one_of(st.binary(max_size=200), st.binary(max_size=200).map(lambda b: b"\x02" + b)))
+@example(b"\x02\x04" + bytes(42))
 def test_whatever_decodes_encodes_to_the_same_bytes(frame: bytes) -> None:
     try:
         message = decode(frame)
@@ -94,10 +104,10 @@ def test_whatever_decodes_encodes_to_the_same_bytes(frame: bytes) -> None:
 
 
 def test_the_format_is_frozen() -> None:
-    assert encode(Vote(7)).hex() == "01020000000000000007"
+    assert encode(Vote(7)).hex() == "02020000000000000007"
     append = Append(3, 6, 8, 9, 2, [LogEntry(3, b"\x00hi"), LogEntry(3, NO_OP)])
     assert encode(append).hex() == (
-        "0104"
+        "0204"
         "0000000000000003" "0000000000000006" "0000000000000008"
         "0000000000000009" "0000000000000002" "0002"
         "0000000000000003" "00000003" "006869"
@@ -105,8 +115,12 @@ def test_the_format_is_frozen() -> None:
     )  # fmt: skip
     assert (
         encode(Ack(3, 7, 12, True, False)).hex()
-        == "010600000000000000030000000000000007000000000000000c0100"
+        == "020600000000000000030000000000000007000000000000000c010000"
     )
+    assert encode(Standing(3, 7, 2, True)).hex() == (
+        "0208" "0000000000000003" "0000000000000007" "0000000000000002" "01"
+    )  # fmt: skip
+    assert encode(Promote(3, 7)).hex() == "020900000000000000030000000000000007"
 
 
 def test_the_largest_frames_fit() -> None:
@@ -121,11 +135,11 @@ def test_the_largest_frames_fit() -> None:
     [
         (b"", "has 2 to"),
         (bytes(frame_bytes_max + 1), "has 2 to"),
-        (b"\x02\x02" + bytes(8), "version 2; this node speaks version 1"),
+        (b"\x01\x02" + bytes(8), "version 1; this node speaks version 2"),
         (b"\x80\x04\x95" + bytes(20), "version 128"),
-        (b"\x01\x63", "unknown kind of Raft frame: 99"),
-        (b"\x01\x02" + b"\xff" * 8, "beyond"),
-        (b"\x01\x06" + bytes(24) + b"\x02\x00", "a flag is 0 or 1"),
+        (b"\x02\x63", "unknown kind of Raft frame: 99"),
+        (b"\x02\x02" + b"\xff" * 8, "beyond"),
+        (b"\x02\x06" + bytes(24) + b"\x00\x00\x02", "a flag is 0 or 1"),
         (encode(Append(5, 0, 0, 1, 4, [LogEntry(3, NO_OP)])), "never fall"),
         (encode(Append(5, 0, 0, 1, 4, [LogEntry(6, NO_OP)])), "pass the leader"),
         (encode(Append(5, 0, 0, 0, 0, [LogEntry(5, NO_OP)])), "after index 0"),
@@ -134,6 +148,7 @@ def test_the_largest_frames_fit() -> None:
         (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, bytes(entry_bytes_max + 1))])), "at most 49153"),
         (encode(Forward([bytes(limits.command_bytes_max + 1)])), "at most 49152"),
         (encode(VoteRequest(1, 1, 2, False)), "later term than its own"),
+        (encode(Standing(1, 1, 2, False)), "later term than its own"),
         (encode(SnapshotChunk(1, 0, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
         (encode(SnapshotChunk(1, 0, 0, snapshot_bytes_max + 1, b"x")), "of a snapshot of"),
     ],

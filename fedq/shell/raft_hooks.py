@@ -1,0 +1,76 @@
+"""What the Raft log's parts ask of each other: the machine it drives, the voter, and its turns."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fedq.core.ids import NodeId
+from fedq.shell.raft_compaction import Pieces
+from fedq.shell.raft_snapshot import Snapshot
+from fedq.shell.raft_wire import RaftMessage
+
+
+class LogMachine(Protocol):
+    """What the log drives: the cluster map. None of these may raise: that stops the node."""
+
+    def on_committed(self, command: bytes) -> None:
+        """The next command of the log; each once per process life, in log order."""
+
+    def freeze(self) -> Pieces:
+        """The whole state after the last `on_committed` or `on_snapshot`: the next ones do not
+        change what comes of it, and its pieces may be made in another thread."""
+
+    def on_snapshot(self, data: bytes) -> None:
+        """Replaces the whole state (at start, or when this voter was too far behind)."""
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        """Whom this voter now believes to lead; None at first."""
+
+
+class Voter(Protocol):
+    """One voter of a Raft group, without wires, disks or a clock of its own."""
+
+    @property
+    def leader(self) -> NodeId | None: ...
+    @property
+    def term(self) -> int: ...
+    @property
+    def applied(self) -> int: ...
+    @property
+    def committed(self) -> int: ...
+    @property
+    def is_learner(self) -> bool: ...
+    def is_connected(self, peer: NodeId) -> bool: ...
+    def connected(self, peer: NodeId) -> None: ...
+    def disconnected(self, peer: NodeId) -> None: ...
+    def frame_lost(self, peer: NodeId) -> None: ...
+    def handle(self, peer: NodeId, message: RaftMessage) -> None: ...
+    def append(self, commands: Sequence[bytes]) -> None:
+        """Puts commands into the log and sends it on; only while leading."""
+
+    def step(self) -> None:
+        """Elections, commits, application, heartbeats: what is due."""
+
+    def has_more_to_do(self) -> bool:
+        """Whether another step would get further without any frame or time in between."""
+
+    def hand_over(self) -> bool:
+        """Asks the best follower to lead; False if none is up to date."""
+
+
+class VoterHooks(Protocol):
+    """What a voter may call while it steps."""
+
+    def post(self, peer: NodeId, message: RaftMessage) -> None:
+        """Sends a message at the end of the turn, after the sync."""
+
+    def apply(self, command: bytes) -> None:
+        """The next committed command."""
+
+    def encoded_snapshot(self) -> bytes:
+        """A snapshot that ends with the first entry kept, or later."""
+
+    def on_voting(self) -> None:
+        """From now on this voter votes like any other."""
+
+    def install(self, encoded: bytes, snapshot: Snapshot) -> None:
+        """A leader's snapshot takes the place of the machine's state and of the log."""
