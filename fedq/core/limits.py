@@ -106,6 +106,8 @@ peer_frame_bytes_max: Final = 4 * MIB
 #: What one link may hold unacknowledged before its senders are held back.
 peer_window_bytes_max: Final = 32 * MIB
 interest_keys_per_exchange_max: Final = 1_000
+#: What a node says at once of what its private queues want.
+interest_piece_bytes_max: Final = 256 * KIB
 
 #: Starts of its node that a data directory remembers.
 starts_remembered_max: Final = 256

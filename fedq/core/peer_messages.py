@@ -255,6 +255,9 @@ class Interest(NamedTuple):
     everything: list[QueueKey]
     #: Exchanges for which that is over; their items, if any, are in `added`.
     selective: list[QueueKey]
+    #: Too much for one message: further ones with the same number follow, and it holds with the
+    #: last of them.
+    more: bool = False
 
 
 class InterestDone(NamedTuple):

@@ -16,6 +16,7 @@ from fedq.node import accounts
 from fedq.node.client_state import Client
 from fedq.node.registrations import Registrations
 from fedq.node.state import NodeState, PrivateQueue
+from fedq.proxy.fanout import in_pieces
 from fedq.wiring.operations import arguments_of
 
 Binding = tuple[QueueKey, str, str]
@@ -114,20 +115,21 @@ class PrivateFlow:
     def announce(self) -> None:
         """Tells every live peer what changed in this turn."""
         if self.state.interest.changed:
-            message = self.state.interest.announce()
+            pieces = in_pieces(self.state.interest.announce())
             for node in self.state.live_peers():
-                self.state.send(node, message)
+                for piece in pieces:
+                    self.state.send(node, piece)
 
     def introduce(self, node: NodeId) -> None:
         """A new session with a peer: each side says all it wants."""
         self.announce()
         self.state.peers[node].interest_told = 0
-        self.state.send(node, self.state.interest.everything_of())
+        for piece in in_pieces(self.state.interest.everything_of()):
+            self.state.send(node, piece)
 
     def on_interest(self, sender: NodeId, message: Interest) -> None:
         """What a peer newly wants, or no longer wants."""
         router = self.state.router
-        self.state.peers[sender].introduced = True
         if message.whole:
             self._forget_interest(sender)
         wanted = self._interest_of.setdefault(sender, {})
@@ -146,6 +148,9 @@ class PrivateFlow:
             if item not in wanted:
                 wanted[item] = None
                 self._route_item(sender, item)
+        if message.more:
+            return
+        self.state.peers[sender].introduced = True
         self.state.send(sender, InterestDone(message.number))
 
     def on_interest_done(self, sender: NodeId, message: InterestDone) -> None:

@@ -7,11 +7,16 @@ of this node want, per exchange and key, and says to the peers only what is new 
 """
 
 from collections import deque
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, QueueKey
-from fedq.core.limits import interest_keys_per_exchange_max, peer_window_bytes_max
+from fedq.core.limits import (
+    interest_keys_per_exchange_max,
+    interest_piece_bytes_max,
+    peer_window_bytes_max,
+)
 from fedq.core.peer_messages import Interest, InterestItem
 
 Waiter = TypeVar("Waiter")
@@ -91,6 +96,45 @@ class Relays(Generic[Waiter]):
         """The peer is gone, and its private queues with it."""
         self._pending = {}
         return self.on_done(self.last)
+
+
+def interest_bytes(message: Interest) -> int:
+    """About what a message takes on the wire."""
+    return sum([_entry_bytes(entry) for entries in _entries(message) for entry in entries])
+
+
+def in_pieces(message: Interest, bytes_max: int = interest_piece_bytes_max) -> list[Interest]:
+    """The same in messages that take about so much each, to be sent in this order."""
+    lists: list[list[Any]] = [[], [], [], []]
+    cuts = [lists]
+    taken = 0
+    for place, entries in enumerate(_entries(message)):
+        for entry in entries:
+            size = _entry_bytes(entry)
+            if taken and taken + size > bytes_max:
+                lists, taken = [[], [], [], []], 0
+                cuts.append(lists)
+            lists[place].append(entry)
+            taken += size
+    pieces: list[Interest] = []
+    for everything, selective, removed, added in cuts:
+        is_first, is_last = not pieces, len(pieces) == len(cuts) - 1
+        whole = message.whole and is_first
+        piece = Interest(message.number, whole, added, removed, everything, selective, not is_last)
+        pieces.append(piece)
+    return pieces
+
+
+def _entries(message: Interest) -> tuple[Sequence[Any], ...]:
+    """In the order in which a receiver looks at them."""
+    return message.everything, message.selective, message.removed, message.added
+
+
+def _entry_bytes(entry: QueueKey | InterestItem) -> int:
+    # A character takes four bytes at most, and a field some for itself.
+    if isinstance(entry, QueueKey):
+        return 32 + 4 * (len(entry.vhost) + len(entry.name))
+    return _entry_bytes(entry.exchange) + 4 * (len(entry.routing_key) + len(entry.arguments))
 
 
 class InterestBook:

@@ -29,6 +29,7 @@ from fedq.core.peer_messages import (
     Deliver,
     Got,
     Heartbeat,
+    Interest,
     PeerFrame,
     PeerMessage,
     PublishAtomic,
@@ -36,6 +37,7 @@ from fedq.core.peer_messages import (
     Relay,
     Replicate,
 )
+from fedq.proxy.fanout import interest_bytes
 
 Session = tuple[int, int]
 NO_SESSION: Session = (0, 0)
@@ -58,6 +60,8 @@ def size_of(message: PeerMessage) -> int:
         return FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
     if isinstance(message, CopyChunk | Replicate):
         return FIXED_BYTES + len(message.records)
+    if isinstance(message, Interest):
+        return FIXED_BYTES + interest_bytes(message)
     return FIXED_BYTES
 
 

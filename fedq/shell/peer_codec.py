@@ -262,7 +262,9 @@ _SPECIAL: Final = {
     # Of deliveries, not an event.
     (peer.Credit, "through"): _counted("through"),
 }
-_UNJUDGED: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "records", "origins"))
+_UNJUDGED: Final = frozenset(
+    ("resent", "exclusive", "once", "done", "whole", "more", "records", "origins")
+)
 
 
 def _kind(make: Any, slot: str) -> _Kind:

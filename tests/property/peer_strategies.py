@@ -77,7 +77,8 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
         Origin, NAMES.map(NodeId), _numbers(0, NUMBER_MAX).map(Incarnation)
     ),
     "messages": st.lists(CONTENTS, max_size=4),
-    "resent": FLAGS, "once": FLAGS, "exclusive": FLAGS, "whole": FLAGS, "done": FLAGS,
+    "resent": FLAGS, "once": FLAGS, "exclusive": FLAGS, "whole": FLAGS, "more": FLAGS,
+    "done": FLAGS,
     "positions": LISTS, "redelivered": LISTS, "acknowledged": LISTS, "requeued": LISTS,
     "rejected": LISTS, "unseen": LISTS, "unmatched": LISTS, "refused": LISTS,
     "held": RANGES, "dropped": RANGES,

@@ -5,7 +5,7 @@ any time and starts with everything). The model is a plain count per binding, wi
 an exchange with too many keys wants everything until it has few again.
 """
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
@@ -18,10 +18,13 @@ from fedq.node.proposals import Proposals
 from fedq.node.registrations import Registrations
 from fedq.node.settings import NodeSettings
 from fedq.node.state import NodeState
-from fedq.proxy.fanout import InterestBook
+from fedq.proxy.fanout import InterestBook, in_pieces
+from fedq.proxy.links import size_of
 
 SUBSCRIBER, LISTENER = NodeId("subscriber"), NodeId("listener")
 KEYS_MAX = 6
+#: What a piece may take: often less than one item does.
+PIECE_BYTES = st.sampled_from([1, 150, 400, 10_000])
 EXCHANGES = [QueueKey("/", "orders"), QueueKey("/", "news")]
 ITEMS = [
     InterestItem(exchange, f"key-{number}", "") for exchange in EXCHANGES for number in range(10)
@@ -45,6 +48,10 @@ class Listener:
 
     def hear(self, message: Interest) -> None:
         self.flow.on_interest(SUBSCRIBER, message)
+
+    @property
+    def is_introduced(self) -> bool:
+        return self.state.peers[SUBSCRIBER].introduced
 
     def wants(self, item: InterestItem) -> bool:
         """Whether a publish with this key crosses to the subscriber's node."""
@@ -91,12 +98,13 @@ class InterestMachine(RuleBasedStateMachine):
             if self.keys_of(item.exchange) <= KEYS_MAX // 2:
                 self.everything.pop(item.exchange, None)
 
-    @rule()
-    def announce(self) -> None:
+    @rule(data=st.data())
+    def announce(self, data: st.DataObject) -> None:
         if self.book.changed:
             message = self.book.announce()
-            for listener in self.listeners:
-                listener.hear(message)
+            for piece in in_pieces(message, data.draw(PIECE_BYTES)):
+                for listener in self.listeners:
+                    listener.hear(piece)
         assert not self.book.changed
         for item in ITEMS:
             wanted = item in self.counts or item.exchange in self.everything
@@ -104,16 +112,20 @@ class InterestMachine(RuleBasedStateMachine):
                 assert listener.wants(item) == wanted, item
 
     @precondition(lambda self: len(self.listeners) < 3)
-    @rule()
-    def a_peer_joins(self) -> None:
+    @rule(data=st.data())
+    def a_peer_joins(self, data: st.DataObject) -> None:
         """As the node does it: first the others hear what is new, then this one hears it all."""
-        self.announce()
+        self.announce(data)
         listener = Listener()
         message = self.book.everything_of()
         assert message.number == self.book.number
-        listener.hear(message)
+        pieces = in_pieces(message, data.draw(PIECE_BYTES))
+        for piece in pieces:
+            assert not listener.is_introduced
+            listener.hear(piece)
+        assert listener.is_introduced
         self.listeners.append(listener)
-        self.announce()
+        self.announce(data)
 
     @rule()
     def a_router_is_rebuilt(self) -> None:
@@ -125,3 +137,23 @@ class InterestMachine(RuleBasedStateMachine):
 
 TestInterest = InterestMachine.TestCase
 TestInterest.settings = settings(max_examples=100, stateful_step_count=25)
+
+
+KEYS = st.lists(st.sampled_from(EXCHANGES), max_size=5)
+SOME = st.lists(st.sampled_from(ITEMS), max_size=40)
+
+
+@given(st.builds(Interest, st.integers(0, 9), st.booleans(), SOME, SOME, KEYS, KEYS), PIECE_BYTES)
+def test_pieces_are_bounded_and_add_up(message: Interest, bytes_max: int) -> None:
+    pieces = in_pieces(message, bytes_max)
+    assert [piece.more for piece in pieces] == [True] * (len(pieces) - 1) + [False]
+    assert [piece.whole for piece in pieces[1:]] == [False] * (len(pieces) - 1)
+    assert pieces[0].whole == message.whole
+    for name in ("everything", "selective", "removed", "added"):
+        entries = [entry for piece in pieces for entry in getattr(piece, name)]
+        assert entries == getattr(message, name)
+    for piece in pieces:
+        count = len(piece.added + piece.removed) + len(piece.everything + piece.selective)
+        assert count <= 1 or size_of(piece) <= bytes_max + size_of(
+            Interest(0, True, [], [], [], [])
+        )

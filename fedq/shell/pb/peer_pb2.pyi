@@ -396,20 +396,22 @@ class InterestItem(_message.Message):
     def __init__(self, exchange: _Optional[_Union[QueueKey, _Mapping]] = ..., routing_key: _Optional[bytes] = ..., arguments: _Optional[str] = ...) -> None: ...
 
 class Interest(_message.Message):
-    __slots__ = ("number", "added", "removed", "everything", "selective", "whole")
+    __slots__ = ("number", "added", "removed", "everything", "selective", "whole", "more")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
     EVERYTHING_FIELD_NUMBER: _ClassVar[int]
     SELECTIVE_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     number: int
     added: _containers.RepeatedCompositeFieldContainer[InterestItem]
     removed: _containers.RepeatedCompositeFieldContainer[InterestItem]
     everything: _containers.RepeatedCompositeFieldContainer[QueueKey]
     selective: _containers.RepeatedCompositeFieldContainer[QueueKey]
     whole: bool
-    def __init__(self, number: _Optional[int] = ..., added: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., removed: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., everything: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., selective: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., whole: _Optional[bool] = ...) -> None: ...
+    more: bool
+    def __init__(self, number: _Optional[int] = ..., added: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., removed: _Optional[_Iterable[_Union[InterestItem, _Mapping]]] = ..., everything: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., selective: _Optional[_Iterable[_Union[QueueKey, _Mapping]]] = ..., whole: _Optional[bool] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class InterestDone(_message.Message):
     __slots__ = ("number",)
