@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.shell import config_yaml
-from fedq.shell.config_yaml import Value, key_text
+from fedq.shell.config_yaml import USERS_KEY, Value, key_text
 from fedq.shell.node_config import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,
@@ -321,6 +321,8 @@ def _explained(error: ValidationError, file: Path | None, lines: Mapping[str, in
 
 def _sentence(details: ErrorDetails, path: tuple[str | int, ...]) -> str:
     given = details["input"]
+    # Log lines and screens are no place for passwords.
+    shown = "this" if path[:1] == (USERS_KEY,) else repr(given)
     match details["type"]:
         case "extra_forbidden":
             return _unknown_key(path)
@@ -336,11 +338,11 @@ def _sentence(details: ErrorDetails, path: tuple[str | int, ...]) -> str:
             return f"must be a list, not {_kind(given)}; begin each item with `- `"
         case "string_pattern_mismatch":
             return (
-                f"{given!r} is no node name; use at most 63 letters, digits, dots, dashes "
+                f"{shown} is no node name; use at most 63 letters, digits, dots, dashes "
                 "and underscores"
             )
         case _:
-            return f"{given!r} is not possible: {details['msg'][:1].lower()}{details['msg'][1:]}"
+            return f"{shown} is not possible: {details['msg'][:1].lower()}{details['msg'][1:]}"
 
 
 def _kind(value: object) -> str:

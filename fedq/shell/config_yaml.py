@@ -59,6 +59,10 @@ def read(file: Path) -> tuple[dict[str, Value], Mapping[str, int]]:
     return values, reader.lines
 
 
+#: What is below is secret: errors do not show it.
+USERS_KEY: Final = "users"
+
+
 class _Reader:
     """Turns one document into values, noting lines."""
 
@@ -72,7 +76,10 @@ class _Reader:
             if isinstance(event, yaml.AliasEvent):
                 line = 0 if event.start_mark is None else event.start_mark.line + 1
                 raise ConfigError(
-                    f"*{event.anchor} is an alias; write the value out", file=self._file, line=line
+                    "an alias (*…) hides where a value comes from; write the value out, or put it "
+                    "in quotes if it is text",
+                    file=self._file,
+                    line=line,
                 )
         root: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
         return root
@@ -90,8 +97,9 @@ class _Reader:
         try:
             value = self._loader.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
+            shown = "this" if path[:1] == (USERS_KEY,) else repr(node.value)
             raise ConfigError(
-                f"{node.value!r} cannot be understood; put it in quotes if it is text",
+                f"{shown} cannot be understood; put it in quotes if it is text",
                 key=key_text(path),
                 file=self._file,
                 line=line,

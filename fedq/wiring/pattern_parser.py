@@ -5,9 +5,13 @@ Inputs: a text, and how many steps its program may have. Output: the steps, the 
 nesting by GROUPS_DEPTH_MAX, repetition by the number of steps (a repeated part is written out).
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 GROUPS_DEPTH_MAX: Final = 50
+#: One above the last code of a character.
+_CODE_END: Final = 0x110000
 REPEAT_MAX: Final = 1_000
 
 #: What a step does: takes one character, goes on at several places, asks for an end, is the goal.
@@ -36,17 +40,43 @@ class Step(NamedTuple):
     code: int
     #: Of SPLIT: where it goes on.
     targets: tuple[int, ...] = ()
-    #: Of ONE_OF: any of these sets.
-    sets: tuple[Characters, ...] = ()
-    negated: bool = False
+    #: Of ONE_OF: the codes at which the characters that it takes begin and end, in turn.
+    cuts: tuple[int, ...] = ()
 
     def holds(self, character: str) -> bool:
-        """Whether a ONE_OF takes this character."""
-        for singles, ranges, negated in self.sets:
-            inside = character in singles or any(low <= character <= high for low, high in ranges)
-            if inside != negated:
-                return not self.negated
-        return self.negated
+        """Whether a ONE_OF takes this character; as fast for a thousand ranges as for a few."""
+        return bisect_right(self.cuts, ord(character)) % 2 == 1
+
+
+def one_of(sets: Sequence[Characters], *, negated: bool = False) -> Step:
+    """A step that takes any character of these sets, or (`negated`) of none of them."""
+    spans: list[tuple[int, int]] = []
+    for singles, ranges, is_negated in sets:
+        own = [(ord(single), ord(single) + 1) for single in singles]
+        own += [(ord(low), ord(high) + 1) for low, high in ranges]
+        cuts = _merged(own)
+        if is_negated:
+            cuts = _complement(cuts)
+        spans += zip(cuts[::2], cuts[1::2], strict=True)
+    merged = _merged(spans)
+    return Step(ONE_OF, cuts=tuple(_complement(merged) if negated else merged))
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[int]:
+    """Where these begin and end, in order and without overlaps."""
+    cuts: list[int] = []
+    for begin, end in sorted(spans):
+        if cuts and begin <= cuts[-1]:
+            cuts[-1] = max(cuts[-1], end)
+        else:
+            cuts += [begin, end]
+    return cuts
+
+
+def _complement(cuts: list[int]) -> list[int]:
+    """The same for all other characters."""
+    begin = cuts[1:] if cuts[:1] == [0] else [0, *cuts]
+    return begin[:-1] if cuts[-1:] == [_CODE_END] else [*begin, _CODE_END]
 
 
 # --- the tree --------------------------------------------------------------------------------
@@ -175,12 +205,12 @@ class _Parser:
         if self.take("$"):
             return _Leaf(Step(END))
         if self.take("."):
-            return _Leaf(Step(ONE_OF, sets=(_ANY,)))
+            return _Leaf(one_of([_ANY]))
         if self.peek() in ("*", "+", "?"):
             raise self.wrong("nothing to repeat")
         character = self.peek()
         self.at += 1
-        return _Leaf(Step(ONE_OF, sets=(Characters(character),)))
+        return _Leaf(one_of([Characters(character)]))
 
     def group(self) -> _Node:
         if self.depth == GROUPS_DEPTH_MAX:
@@ -201,7 +231,7 @@ class _Parser:
             return _Leaf(Step(START))
         if self.take("z") or self.take("Z"):
             return _Leaf(Step(END))
-        return _Leaf(Step(ONE_OF, sets=(self.escaped(),)))
+        return _Leaf(one_of([self.escaped()]))
 
     def escaped(self) -> Characters:
         """What the character after a backslash stands for."""
@@ -250,7 +280,7 @@ class _Parser:
             ranges.append((low.singles, high.singles))
         self.at += 1
         plain = Characters("".join(singles), tuple(ranges))
-        return _Leaf(Step(ONE_OF, sets=(plain, *sets), negated=negated))
+        return _Leaf(one_of([plain, *sets], negated=negated))
 
     def member(self) -> Characters:
         """One character, or one class, between brackets."""

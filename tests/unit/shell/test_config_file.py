@@ -171,7 +171,7 @@ WRONG = [
     ("timing: {suspect_ms: 1400}\n", 1, "timing.suspect_ms", "more than twice lease_ms"),
     ("timing:\n  lease_ms: 5\n", 2, "timing.lease_ms", "5 is not possible"),
     ("node: n1\nnode: n2\n", 2, "node", "given twice (first in line 1); remove one"),
-    ("zone: &z a\nnode: *z\n", 2, "", "*z is an alias; write the value out"),
+    ("zone: &z a\nnode: *z\n", 2, "", "hides where a value comes from; write the value out"),
     ("zone: !!int x\n", 1, "zone", "cannot be understood; put it in quotes"),
     ("node: n1\n? [a]\n: 3\n", 2, "", "a key must be text"),
     ("- n1\n", 1, "", "must hold keys"),
@@ -251,3 +251,17 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 def test_loopback_is_recognised() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.org")))
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["{secret}" + "x" * 300, "2026-13-45", "*secret-anchor", "[1, {{a: secret}}]", "!!int secret"],
+)
+def test_no_error_shows_a_password(tmp_path: Path, written: str) -> None:
+    file = tmp_path / "node.yaml"
+    file.write_text(f"users:\n  ann: {written}\n")
+    with pytest.raises(ConfigError) as caught:
+        config_file.load(file)
+    assert "secret" not in str(caught.value)
+    assert "2026" not in str(caught.value)
+    assert ":2: " in str(caught.value), "it still says where"

@@ -1,9 +1,17 @@
 """What patterns of permissions mean, and which are refused."""
 
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING
+
 import pytest
 
 from fedq.core import limits
+from fedq.wiring.pattern_parser import Characters, one_of
 from fedq.wiring.patterns import EVERYTHING, Pattern, PatternError, compile_text
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 
 @pytest.mark.parametrize(
@@ -61,3 +69,37 @@ def test_what_cannot_be_run_is_refused_with_the_reason(text: str, why: str) -> N
     with pytest.raises(PatternError) as refused:
         Pattern(text)
     assert why in str(refused.value)
+
+
+def test_many_ranges_cost_no_more_than_one() -> None:
+    """The lines that are run are counted: once for each range, a name took seconds."""
+    # Every second character: ranges that cannot be merged.
+    apart = "".join(chr(256 + 4 * n) + "-" + chr(257 + 4 * n) for n in range(130))
+    hostile, plain = Pattern(f"([{apart}]?){{240}}x"), Pattern("([a]?){240}x")
+    name = chr(256 + 4 * 129) * 40
+    assert lines_of(hostile, name) < 2 * lines_of(plain, "a" * 40)
+
+
+def test_ranges_that_overlap_are_merged() -> None:
+    assert one_of([Characters("c", (("a", "f"), ("d", "k"), ("l", "m")))]).cuts == (97, 110)
+    assert one_of([Characters("", (("\0", chr(0x10FFFF)),))], negated=True).cuts == ()
+    assert one_of([Characters("", (("\0", "a"),), negated=True)]).cuts == (98, 0x110000)
+    assert one_of([], negated=True).cuts == (0, 0x110000)
+
+
+def lines_of(pattern: Pattern, name: str) -> int:
+    """How many lines of Python matching takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> "TraceFunction":
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        pattern.matches(name)
+    finally:
+        sys.settrace(before)
+    return count
