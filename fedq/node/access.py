@@ -132,7 +132,7 @@ class Access:
     def _tell(self, user: str) -> None:
         if self.state.now_ms - self._told_ms >= TELL_EVERY_MS:
             self._told_ms = self.state.now_ms
-            self.state.out.story.append(
+            self.state.out.warnings.append(
                 f"too many wrong passwords, lately of {user!r}: new ones are refused unseen"
             )
 

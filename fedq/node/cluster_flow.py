@@ -174,6 +174,8 @@ class ClusterFlow:
             return False
         state.joined = True
         state.joined_ms = state.now_ms
+        up = ", ".join([node for node, member in state.map.members.items() if member.up])
+        state.out.story.append(f"joined at map version {state.map.version}: {up} up")
         return True
 
     @property
@@ -219,7 +221,7 @@ class ClusterFlow:
         if stalled:
             in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
             # If only a joining one stalls, the same set at a new epoch voids its joining.
-            state.out.story.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
+            state.out.warnings.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
             for node in stalled:
                 # What it has been sent waits on its link; no more is added to that.
                 primary.replication.reset(node, state.now_ms)

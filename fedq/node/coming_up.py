@@ -101,13 +101,13 @@ class ComingUp:
         if not isinstance(result, Refused):
             known = state.map.members.get(state.me)
             if known is not None and known.behind:
-                state.out.story.append(
+                state.out.warnings.append(
                     "this data directory did not go on from the process that the cluster knew of "
                     "this node: its copies count as old, and are compared with the others'"
                 )
         elif result is not GAVE_UP and result.text != self._refusal:
             self._refusal = result.text
-            state.out.story.append(f"this process is not let in yet: {result.text}")
+            state.out.warnings.append(f"this process is not let in yet: {result.text}")
 
     def _look_at_rival(self, rival: Member) -> None:
         """A process of this name is up, and this directory knows nothing of it: does it live?"""

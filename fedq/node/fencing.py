@@ -40,7 +40,7 @@ class Fencing:
             self._since_ms = None
             self._told = self._closed = False
         else:
-            state.out.story.append("fenced: " + REASON)
+            state.out.warnings.append("fenced: " + REASON)
             self._since_ms = state.now_ms
 
     def tick(self) -> None:

@@ -105,11 +105,12 @@ class HandingOver:
         if stalls == state.disk_stalls:
             return
         state.disk_stalls = stalls
-        state.out.story.append(
-            "the journal's disk hangs: what this node leads goes to copies in sync elsewhere"
-            if stalls
-            else "the journal's disk works again"
-        )
+        if stalls:
+            state.out.warnings.append(
+                "the journal's disk hangs: what this node leads goes to copies in sync elsewhere"
+            )
+        else:
+            state.out.story.append("the journal's disk works again")
 
     # --- asking the map ----------------------------------------------------------------------
 

@@ -157,7 +157,7 @@ class MapFlow:
             case FragmentRemoved():
                 self._on_fragment_removed(change.id, change.before)
             case EraChanged():
-                self.state.out.story.append(f"era {change.number} begins")
+                self._tell(f"era {change.number} begins")
             case BindingAdded():
                 self._bind(change.binding)
             case BindingRemoved():
@@ -237,16 +237,21 @@ class MapFlow:
             hub.forget_source(fragment)
             hub.drop_parked(fragment)
 
+    def _tell(self, line: str) -> None:
+        """A line for the log; not while this process reads what happened before it began."""
+        if self.state.joined:
+            self.state.out.story.append(line)
+
     def _tell_story(self, change: FragmentChanged) -> None:
         before, after = change.before, change.after
         what = f"fragment {after.id} of {after.queue.name!r} at epoch {after.epoch}"
         if before.reign != after.reign:
-            self.state.out.story.append(
+            self._tell(
                 f"{what}: primary {after.primary} (was {before.primary}), in sync "
                 f"{', '.join(after.in_sync)}"
             )
         elif before.in_sync != after.in_sync:
-            self.state.out.story.append(f"{what}: in sync {', '.join(after.in_sync)}")
+            self._tell(f"{what}: in sync {', '.join(after.in_sync)}")
 
     # --- members and links -------------------------------------------------------------------
 
@@ -256,7 +261,7 @@ class MapFlow:
         if member is None:
             return
         word = "up" if member.up else "down"
-        state.out.story.append(f"member {node} is {word} (incarnation {member.incarnation})")
+        self._tell(f"member {node} is {word} (incarnation {member.incarnation})")
         if node != state.me:
             if node in state.peers:
                 self._refresh_link(node)

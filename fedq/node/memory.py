@@ -80,7 +80,7 @@ class Memory:
         if not state.memory_full:
             if held > bound or (resident > bound and held > bound // 2):
                 state.memory_full = True
-                state.out.story.append(
+                state.out.warnings.append(
                     f"{held} bytes held, {resident} resident, more than {bound}: publishers wait"
                 )
                 self.clients.blocking.set_blocked("memory", REASON)
@@ -95,7 +95,7 @@ class Memory:
         if not state.disk_low:
             if 0 <= free < bound:
                 state.disk_low = True
-                state.out.story.append(
+                state.out.warnings.append(
                     f"{free} bytes of disk free, less than {bound}: publishers wait"
                 )
                 self.clients.blocking.set_blocked("disk", DISK_REASON)

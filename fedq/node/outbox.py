@@ -31,7 +31,7 @@ class NodeOut:
 
     __slots__ = (
         "again", "closes", "drop_segments", "fanned", "fanned_to", "fatal", "journal", "linger",
-        "peers", "proposals", "reading", "story", "urgent", "valid_until_ms", "writes",
+        "peers", "proposals", "reading", "story", "urgent", "valid_until_ms", "warnings", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -57,6 +57,8 @@ class NodeOut:
         self.proposals: list[bytes] = []
         #: Control-plane events worth a log line (never one per message).
         self.story: list[str] = []
+        #: The same, of what an operator should look at.
+        self.warnings: list[str] = []
         #: Set when the node cannot go on (see `NodeFailure`): stop the process.
         self.fatal: str | None = None
         #: There is more to do that this turn did not take on: run another one soon.
@@ -79,7 +81,10 @@ class NodeOut:
         self.journal = []
         self.drop_segments = []
         self.proposals = []
-        self.story = []
+        if self.story:
+            self.story = []
+        if self.warnings:
+            self.warnings = []
         self.again = False
         self.linger = False
         self.valid_until_ms = 0

@@ -87,7 +87,7 @@ class ReplicaFlow:
         """Nothing of it counts: the copy is compared with the primary's once more."""
         fragment = backup.replication.fragment_id
         if fragment not in self.state.suspect_copies:
-            self.state.out.story.append(f"fragment {fragment}: {why}")
+            self.state.out.warnings.append(f"fragment {fragment}: {why}")
             self.state.suspect_copies[fragment] = None
 
     def _apply(self, backup: Backup, records: bytes) -> bool:

@@ -179,8 +179,7 @@ class Turn:
         self.fail(f"{type(error).__name__}: {error}")
 
     def _drain(self, out: NodeOut) -> None:
-        for line in out.story:
-            logger.info("%s", line)
+        _tell(out)
         if out.fatal is not None:
             self.fail(out.fatal)
             return
@@ -256,3 +255,11 @@ class Turn:
     def _on_tick_due(self) -> None:
         self._tick = self._loop.call_later(tick_ms / 1_000, self._on_tick_due)
         self.input(self._node.on_tick)
+
+
+def _tell(out: NodeOut) -> None:
+    """What the node has to say goes to the log."""
+    for line in out.story:
+        logger.info("%s", line)
+    for line in out.warnings:
+        logger.warning("%s", line)

@@ -334,7 +334,7 @@ class Host:
 
     def _note_lanes(self, out: NodeOut) -> None:
         note = self.world.note
-        for line in out.story:
+        for line in [*out.story, *out.warnings]:
             note(self.name, f"story: {line}")
         for chunk in out.journal:
             data = shorten(f"{chunk.data!r}", 200)

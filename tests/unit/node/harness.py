@@ -97,6 +97,8 @@ class Cluster:
             NodeSettings(
                 node=host.name,
                 incarnation=Incarnation(host.life),
+                start=f"{name}.{host.life}",
+                past=tuple((number, f"{name}.{number}") for number in range(1, host.life)),
                 peers={each: f"{each}:7000" for each in self.hosts},
                 amqp_address=f"{host.name}:5672",
                 password_cost=COST_MIN,
@@ -221,7 +223,7 @@ class Cluster:
         host.reading.update(out.reading)
         if host.name not in self.cuts and self._has_quorum():
             self.log += out.proposals
-        host.story += out.story
+        host.story += [*out.story, *out.warnings]
         if out.again:
             host.inbox.append(lambda _: None)
         out.clear()

@@ -88,7 +88,7 @@ def test_an_older_directory_comes_up_behind_when_the_other_process_is_down() -> 
     assert isinstance(up, MemberUp)
     assert up.behind
     lone.commit_command(lone.asked_in[0])
-    assert any("copies count as old" in line for line in lone.node.out.story)
+    assert any("copies count as old" in line for line in lone.node.out.warnings)
 
 
 def test_a_process_whose_name_is_taken_by_one_that_lives_ends_and_says_so() -> None:
@@ -98,7 +98,7 @@ def test_a_process_whose_name_is_taken_by_one_that_lives_ends_and_says_so() -> N
     (asked,) = lone.pass_ms(50)
     assert isinstance(asked, MemberUp), "it does not call the other one down"
     lone.commit_command(lone.asked_in[0])
-    assert any("not let in yet: process 7" in line for line in lone.node.out.story)
+    assert any("not let in yet: process 7" in line for line in lone.node.out.warnings)
     lone.pass_ms(6_000)
     assert "another process of node 'n1' is up in this cluster (number 7" in lone.fatal
     assert lone.node.overtaken_by is None

@@ -249,6 +249,19 @@ def test_the_story_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == ["n2 is up, 100%"]
 
 
+def test_what_an_operator_should_look_at_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        driven.node.on("on_tick", lambda: driven.node.out.warnings.append("fenced: 100%"))
+        driven.turn.input(driven.node.on_tick)
+        await asyncio.sleep(0)
+
+    with caplog.at_level(logging.INFO, "fedq.node"):
+        run(scenario())
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert told == [("WARNING", "fenced: 100%")]
+
+
 @pytest.mark.parametrize("where", ["on_bytes", "begin_turn", "end_turn"])
 def test_a_node_that_raises_is_cut_off(where: str, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
