@@ -25,6 +25,8 @@ from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.access import refuse_pattern
 from fedq.wiring.operations import Operation
 from fedq.wiring.operations_access import (
+    USER_LIMITS,
+    VHOST_LIMITS,
     AddVhost,
     ClearPermissions,
     DeleteUser,
@@ -33,6 +35,8 @@ from fedq.wiring.operations_access import (
     SetPassword,
     SetPermissions,
     SetTags,
+    SetUserLimits,
+    SetVhostLimits,
 )
 from fedq.wiring.passwords import COST, KEY_BYTES, SALT_BYTES, make_record, refuse_password, verify
 
@@ -81,6 +85,35 @@ class AccessAnswers:
             reply.vhosts.append(
                 pb.Vhost(name=name, exchanges=one.exchanges, queues=one.queues, users=one.users)
             )
+        return reply
+
+    # --- limits -----------------------------------------------------------------------------------
+
+    async def set_limits(self, request: pb.SetLimitsRequest, timeout_s: float) -> pb.SetLimitsReply:
+        """A virtual host, or a user, gets these limits."""
+        wanted = request.limits
+        if wanted.WhichOneof("of") == "user":
+            limits = _limits(wanted, USER_LIMITS)
+            await self._change(SetUserLimits(_name("user", wanted.user), limits), timeout_s)
+        else:
+            limits = _limits(wanted, VHOST_LIMITS)
+            await self._change(SetVhostLimits(_name("vhost", wanted.vhost), limits), timeout_s)
+        return pb.SetLimitsReply()
+
+    async def list_limits(self, request: pb.ListLimitsRequest) -> pb.ListLimitsReply:
+        """A page of limits."""
+        found = {(str(each.is_user), each.name): each for each in self._overview.limits()}
+        page = page_of(list(found), request.page_size, request.page_token)
+        reply = pb.ListLimitsReply(next_page_token=page.next_token)
+        for key in page.keys:
+            each = found[key]
+            one = reply.limits.add()
+            if each.is_user:
+                one.user = each.name
+            else:
+                one.vhost = each.name
+            for name, value in each.limits:
+                one.limits.add(name=name, value=value)
         return reply
 
     # --- users ------------------------------------------------------------------------------------
@@ -238,6 +271,16 @@ def _name(what: str, value: str) -> str:
     if len(value.encode()) > limits.name_bytes_max:
         raise invalid(f"{what} is longer than {limits.name_bytes_max} bytes")
     return value
+
+
+def _limits(wanted: pb.Limits, names: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    found = {each.name: each.value for each in wanted.limits}
+    for name in found:
+        if name not in names:
+            raise invalid(f"{name} is no limit of this; there are {' and '.join(names)}")
+        if found[name] >= 1 << 31:
+            raise invalid(f"{name} is more than {(1 << 31) - 1}")
+    return tuple(sorted(found.items()))
 
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:

@@ -48,6 +48,22 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         """A page of virtual hosts."""
         return await reply(context, self._access.list_vhosts(request))
 
+    async def SetLimits(
+        self,
+        request: pb.SetLimitsRequest,
+        context: grpc.aio.ServicerContext[pb.SetLimitsRequest, pb.SetLimitsReply],
+    ) -> pb.SetLimitsReply:
+        """What a virtual host, or a user, may have at most."""
+        return await reply(context, self._access.set_limits(request, timeout_s(context, change_ms)))
+
+    async def ListLimits(
+        self,
+        request: pb.ListLimitsRequest,
+        context: grpc.aio.ServicerContext[pb.ListLimitsRequest, pb.ListLimitsReply],
+    ) -> pb.ListLimitsReply:
+        """A page of limits."""
+        return await reply(context, self._access.list_limits(request))
+
     async def PutUser(
         self,
         request: pb.PutUserRequest,

@@ -10,6 +10,7 @@ from fedq.cli.asking import Asker, asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import CommandError, reporting
 from fedq.cli.forms import user_form
+from fedq.cli.limits import MaxChannels, MaxConnections, list_limits, set_limits
 from fedq.cli.options import JsonOption
 from fedq.cli.password import PasswordOption, PasswordStdinOption, read_password
 from fedq.cli.screen import console, print_json, table
@@ -70,6 +71,29 @@ def list_users(endpoint: Endpoint, json: JsonOption = False) -> None:
         for user in users
     ]
     console().print(table(("NAME", "LOGIN", "TAGS"), rows))
+
+
+@app.command("set-limits")
+@reporting
+@asking_a_node
+def set_user_limits(
+    endpoint: Endpoint,
+    name: UserArgument,
+    max_connections: MaxConnections = None,
+    max_channels: MaxChannels = None,
+    json: JsonOption = False,
+) -> None:
+    """Limit what a user may have; limits that are not named end."""
+    values = {"max-connections": max_connections, "max-channels": max_channels}
+    set_limits(endpoint, pb.Limits(user=name), values, json)
+
+
+@app.command("limits")
+@reporting
+@asking_a_node
+def list_user_limits(endpoint: Endpoint, json: JsonOption = False) -> None:
+    """List the limits of users."""
+    list_limits(endpoint, "user", ("max-connections", "max-channels"), json)
 
 
 def _pages(asker: Asker) -> Iterator[pb.ListUsersReply]:

@@ -10,6 +10,7 @@ from fedq.cli.asking import Asker, asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
 from fedq.cli.forms import vhost_form
+from fedq.cli.limits import MaxConnections, MaxQueues, list_limits, set_limits
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import console, print_json, table
 from fedq.shell.pb import admin_pb2 as pb
@@ -57,6 +58,29 @@ def list_vhosts(endpoint: Endpoint, json: JsonOption = False) -> None:
         return
     rows = [(one["name"], one["queues"], one["exchanges"], one["users"]) for one in vhosts]
     console().print(table(("NAME", "#QUEUES", "#EXCHANGES", "#USERS"), rows))
+
+
+@app.command("set-limits")
+@reporting
+@asking_a_node
+def set_vhost_limits(
+    endpoint: Endpoint,
+    name: VhostArgument,
+    max_connections: MaxConnections = None,
+    max_queues: MaxQueues = None,
+    json: JsonOption = False,
+) -> None:
+    """Limit what a virtual host may have; limits that are not named end."""
+    values = {"max-connections": max_connections, "max-queues": max_queues}
+    set_limits(endpoint, pb.Limits(vhost=name), values, json)
+
+
+@app.command("limits")
+@reporting
+@asking_a_node
+def list_vhost_limits(endpoint: Endpoint, json: JsonOption = False) -> None:
+    """List the limits of virtual hosts."""
+    list_limits(endpoint, "vhost", ("max-connections", "max-queues"), json)
 
 
 def _pages(asker: Asker) -> Iterator[pb.ListVhostsReply]:

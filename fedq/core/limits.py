@@ -66,6 +66,8 @@ commands_in_flight_max: Final = 1_024
 requests_remembered_max: Final = 4_096
 requests_remembered_bytes_max: Final = 16 * MIB
 map_objects_max: Final = 50_000
+#: So many of them are for operators and members: a map that clients have filled can be managed.
+map_reserve_percent: Final = 2
 #: What all objects may take of a snapshot, as JSON, and how far operators and members may go
 #: beyond it. With the requests that are remembered it stays far below `snapshot_bytes_max`.
 map_bytes_max: Final = 64 * MIB

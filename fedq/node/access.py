@@ -17,10 +17,12 @@ from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, Refused
 from fedq.core.seeds import Salts
+from fedq.node.accounts import connections_of
 from fedq.node.budget import Budget
+from fedq.node.client_state import Client
 from fedq.node.proposals import Proposals
 from fedq.node.state import NodeState
-from fedq.wiring.operations_access import FirstUsers
+from fedq.wiring.operations_access import MAX_CHANNELS, MAX_CONNECTIONS, FirstUsers
 from fedq.wiring.passwords import SALT_BYTES, make_record, verify
 from fedq.wiring.state import GrantKey
 
@@ -144,7 +146,36 @@ class Access:
             return Refused(NOT_ALLOWED, f"vhost {vhost} not found")
         if GrantKey(user, vhost) not in self.state.map.grants:
             return Refused(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")
+        return self._refuse_connection(user, vhost)
+
+    def _refuse_connection(self, user: str, vhost: str) -> Refused | None:
+        """Why there may be no further connection; those of this node count."""
+        known, accounts = self.state.map, self.state.accounts
+        limit = known.limit_of_vhost(vhost, MAX_CONNECTIONS)
+        if limit is not None and connections_of(accounts.vhosts.get(vhost)) >= limit:
+            return Refused(
+                NOT_ALLOWED,
+                f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) "
+                "is reached",
+            )
+        limit = known.limit_of_user(user, MAX_CONNECTIONS)
+        if limit is not None and connections_of(accounts.users.get(user)) >= limit:
+            return Refused(
+                NOT_ALLOWED,
+                f"connection refused for user '{user}': user connection limit ({limit}) is reached",
+            )
         return None
+
+    def refuse_channel(self, client: Client) -> Refused | None:
+        """Why the client may not have the channel that it has just opened; None if it may."""
+        limit = self.state.map.limit_of_user(client.user, MAX_CHANNELS)
+        if limit is None or self.state.accounts.channels_of(client) <= limit:
+            return None
+        return Refused(
+            NOT_ALLOWED,
+            f"number of channels opened for user '{client.user}' has reached the maximum allowed "
+            f"user limit of ({limit})",
+        )
 
     # --- first users -------------------------------------------------------------------------
 

@@ -5,10 +5,10 @@ Reads only. Names in order; passwords only as records, and only to be compared.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fedq.node.node import Node
-from fedq.wiring.state import Grant, GrantKey
+from fedq.wiring.state import Grant, GrantKey, Limits, MapState
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,14 @@ class UserOverview:
     has_password: bool
 
 
+class LimitsOverview(NamedTuple):
+    """What a virtual host, or a user, may have at most: names and numbers."""
+
+    is_user: bool
+    name: str
+    limits: Limits
+
+
 class AccessOverview(Protocol):
     """What the admin floor asks."""
 
@@ -38,6 +46,9 @@ class AccessOverview(Protocol):
 
     def vhost(self, name: str) -> VhostOverview:
         """One that `vhosts` named."""
+
+    def limits(self) -> Sequence[LimitsOverview]:
+        """Of virtual hosts, then of users, in order of names."""
 
     def users(self) -> Sequence[str]:
         """Names of all users."""
@@ -77,6 +88,10 @@ class AccessView:
             sum(key.vhost == name for key in known.grants),
         )
 
+    def limits(self) -> Sequence[LimitsOverview]:
+        """See `AccessOverview`."""
+        return limits_of(self._node.state.map)
+
     def users(self) -> Sequence[str]:
         """See `AccessOverview`."""
         return sorted(self._node.state.map.users)
@@ -98,3 +113,11 @@ class AccessView:
     def grant(self, key: GrantKey) -> Grant:
         """See `AccessOverview`."""
         return self._node.state.map.grants[key]
+
+
+def limits_of(known: MapState) -> list[LimitsOverview]:
+    """All limits in a map."""
+    return [
+        *(LimitsOverview(False, *each) for each in sorted(known.vhost_limits.items())),
+        *(LimitsOverview(True, *each) for each in sorted(known.user_limits.items())),
+    ]

@@ -10,6 +10,7 @@ nothing charged, and neither has a user or virtual host without connections.
 
 from typing import Final
 
+from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.limits import KIB
 from fedq.node.client_state import Account, Client, Transaction
 
@@ -30,9 +31,11 @@ _WAITING: Final = 2
 class Accounts:
     """See the module's docstring."""
 
-    __slots__ = ("bytes_held", "bytes_unfinished", "heaping", "users", "vhosts")
+    __slots__ = ("bytes_held", "bytes_unfinished", "heaping", "share", "users", "vhosts")
 
-    def __init__(self) -> None:
+    def __init__(self, share: int) -> None:
+        """`share`: what one connection may hold; all those of one user twice as much."""
+        self.share = share
         self.bytes_held = 0
         #: Bodies, and frames, that have not come to their ends.
         self.bytes_unfinished = 0
@@ -81,6 +84,23 @@ class Accounts:
         if client.of_vhost is not None:
             client.of_vhost.bytes_held += size
 
+    def refuse_more(self, client: Client) -> Refused | None:
+        """Why the client may not have one thing more that lasts; None if it may."""
+        user = client.of_user
+        if client.bytes_held > self.share:
+            who, most = "this connection", self.share
+        elif user is not None and user.bytes_held > 2 * self.share:
+            who, most = f"user '{client.user}'", 2 * self.share
+        else:
+            return None
+        text = f"{who} holds more than {most} bytes in queues, bindings and consumers of this node"
+        return Refused(RESOURCE_ERROR, f"{text}: use fewer")
+
+    def channels_of(self, client: Client) -> int:
+        """The channels of all connections of the client's user, this one's as they are now."""
+        counted = client.of_user.channels if client.of_user is not None else 0
+        return counted + len(client.channels) - client.channels_charged
+
     def on_read(self, client: Client, size: int) -> None:
         """So many bytes of the client have been worked off, as far as they can be."""
         unfinished = client.machine.bytes_unfinished()
@@ -112,6 +132,11 @@ class Accounts:
             self.charge(client, -client.bytes_waiting * _WAITING)
             client.bytes_waiting = 0
         return done
+
+
+def connections_of(account: Account | None) -> int:
+    """How many connections somebody has here."""
+    return account.connections if account is not None else 0
 
 
 def of_binding(routing_key: str, arguments: str) -> int:

@@ -89,7 +89,8 @@ class BasicRequests:
         refuse_reused(channel, tag)
         found = self.queues.find(channel, request.queue)
         if not isinstance(found, Refused):
-            found = _refuse_consumer(channel, request, found) or found
+            refused = _refuse_consumer(channel, request, found)
+            found = refused or self.state.accounts.refuse_more(channel.client) or found
         if isinstance(found, Refused):
             self.answers.refuse(channel, found, request)
             return

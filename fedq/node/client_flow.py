@@ -267,6 +267,9 @@ class ClientFlow:
                 self._look_ahead(client, command)
             case ChannelOpened():
                 client.channels[command.channel] = Channel(client, command.channel)
+                refused = self.access.refuse_channel(client)
+                if refused is not None:
+                    self._close(client, ConnectionViolation(refused.reply_code, refused.text))
             case ChannelClosed():
                 channel = client.channels.get(command.channel)
                 if channel is not None:

@@ -43,6 +43,7 @@ from fedq.wiring.state import (
     FragmentChanged,
     FragmentInfo,
     FragmentRemoved,
+    LimitsChanged,
     Member,
     MemberChanged,
     PermissionsChanged,
@@ -58,7 +59,7 @@ ABSENT_MS = 30_000
 
 NameChange = (
     QueueAdded | QueueRemoved | ExchangeAdded | ExchangeRemoved | ClaimTaken | ClaimReleased
-    | VhostAdded | VhostRemoved | UserChanged | PermissionsChanged
+    | VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 )  # fmt: skip
 
 
@@ -194,7 +195,7 @@ class MapFlow:
                 self.evictions.on_vhost_removed(change.vhost)
             case UserChanged():
                 self.evictions.on_user_changed(change.user)
-            case VhostAdded() | PermissionsChanged():
+            case VhostAdded() | PermissionsChanged() | LimitsChanged():
                 # What is asked for at each login, or derived anew when the map has changed.
                 pass
             case _:

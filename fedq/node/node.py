@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 from fedq.amqp.connection import ConnectionSettings
-from fedq.core import limits
 from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId, QueueKey
@@ -496,5 +495,6 @@ def _connection_settings(state: NodeState, access: Access) -> ConnectionSettings
         authenticate=access.authenticate,
         vhosts=lambda vhost: vhost in state.map.vhosts,
         may_open=access.may_open,
-        body_bytes_max=min(limits.body_bytes_max, state.settings.share_bytes_max),
+        channels_max=state.settings.channels_max,
+        body_bytes_max=state.settings.body_bytes_max,
     )

@@ -8,6 +8,7 @@ Changes `private`, the router, the interest book; sends interest to peers.
 
 from collections.abc import Callable
 
+from fedq.core.errors import Refused
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import Interest, InterestDone, InterestItem
 from fedq.core.policy import PLAIN, QueuePolicy
@@ -17,6 +18,7 @@ from fedq.node.client_state import Client
 from fedq.node.registrations import Registrations
 from fedq.node.state import NodeState, PrivateQueue
 from fedq.proxy.fanout import in_pieces
+from fedq.wiring.declarations import refuse_beyond_limit
 from fedq.wiring.operations import arguments_of
 
 Binding = tuple[QueueKey, str, str]
@@ -63,7 +65,23 @@ class PrivateFlow:
         del state.private_by_id[private.fragment.fragment_id]
         state.dirty_queues.pop(private.key, None)
         private.owner.private.pop(private.key, None)
+        if private.is_counted:
+            self.count(private, -1)
         state.accounts.charge(private.owner, -accounts.QUEUE)
+
+    def refuse(self, key: QueueKey, owner: Client, exclusive: bool) -> Refused | None:
+        """Why its owner may not have this further queue; None if it may."""
+        unnamed = self.state.private_unnamed.get(key.vhost, 0)
+        limited = refuse_beyond_limit(self.state.map, key, unnamed)
+        return limited or (self.state.accounts.refuse_more(owner) if exclusive else None)
+
+    def count(self, private: PrivateQueue, more: int) -> None:
+        """A queue that its client did not name has come, or goes."""
+        vhost, counts = private.key.vhost, self.state.private_unnamed
+        private.is_counted = more > 0
+        counts[vhost] = counts.get(vhost, 0) + more
+        if not counts[vhost]:
+            del counts[vhost]
 
     def bind(self, private: PrivateQueue, binding: Binding) -> None:
         """The queue hears an exchange; a repeated binding changes nothing."""

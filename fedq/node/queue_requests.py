@@ -148,7 +148,10 @@ class QueueRequests:
             self._declared(channel, request, found)
         elif key in self.state.map.queues:
             self._declare_shared(channel, request, key)
-        elif (refused := refuse_new(key, request)) is not None:
+        elif (
+            refused := refuse_new(key, request)
+            or self.private.refuse(key, channel.client, request.exclusive)
+        ) is not None:
             self.answers.refuse(channel, refused, request)
         elif request.exclusive and not request.queue:
             self._create_private(channel, request, key)
@@ -168,6 +171,8 @@ class QueueRequests:
         assert isinstance(policy, QueuePolicy), "a declaration that means nothing was refused"
         private = self.private.create(key, channel.client, policy)
         private.claimed = claimed
+        if not claimed:
+            self.private.count(private, 1)
         private.auto_delete = request.auto_delete
         private.durable = request.durable
         private.arguments = arguments_text(request.arguments)
@@ -282,8 +287,12 @@ class QueueRequests:
         private = self.state.private.get(key)
         if private is not None:
             source = self.state.map.exchanges[exchange]
-            refused = refuse_arguments(arguments) or refuse_binding(
-                source.type, arguments_of(source.arguments), routing_key, request.arguments
+            refused = (
+                refuse_arguments(arguments)
+                or refuse_binding(
+                    source.type, arguments_of(source.arguments), routing_key, request.arguments
+                )
+                or self.state.accounts.refuse_more(channel.client)
             )
             if refused is not None:
                 self.answers.refuse(channel, refused, request)

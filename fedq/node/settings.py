@@ -50,6 +50,8 @@ class NodeSettings:
     memory_bytes_max: int = limits.node_memory_bytes_max
     #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
     work_per_turn: int = limits.work_per_turn
+    #: Offered to clients in connection.tune.
+    channels_max: int = limits.channels_max
     #: With less free on the disk of its data, publishers wait; 0: nobody looks.
     disk_free_bytes_min: int = 0
     #: A segment of the journal ends when it is longer than this.
@@ -63,6 +65,11 @@ class NodeSettings:
     def share_bytes_max(self) -> int:
         """What one kind of thing that clients make a node hold may take of its memory."""
         return max(self.memory_bytes_max // 4, limits.MIB)
+
+    @property
+    def body_bytes_max(self) -> int:
+        """The longest message."""
+        return min(limits.body_bytes_max, self.share_bytes_max)
 
     def __post_init__(self) -> None:
         assert self.node in self.peers, "a node is one of its cluster's peers"

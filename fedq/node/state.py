@@ -51,7 +51,8 @@ class PrivateQueue:
 
     __slots__ = (
         "arguments", "auto_delete", "bindings", "claimed", "durable", "ending", "fragment",
-        "had_consumers", "hub", "is_plain", "key", "owner", "policy", "taker", "used_ms",
+        "had_consumers", "hub", "is_counted", "is_plain", "key", "owner", "policy", "taker",
+        "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +81,8 @@ class PrivateQueue:
         #: Its bindings are being undone; then it is gone.
         self.ending = False
         self.had_consumers = False
+        #: It is one of `NodeState.private_unnamed`.
+        self.is_counted = False
         #: (exchange, routing key, arguments as JSON).
         self.bindings: dict[tuple[QueueKey, str, str], None] = {}
 
@@ -219,6 +222,9 @@ class NodeState:
         #: Those that held messages at the end of the turn that last touched them: few, of many.
         self.holding: dict[QueueKey, PrivateQueue] = {}
         self.private_made = 0
+        #: How many of them, by virtual host, clients declared without a name of their own: the
+        #: map knows of the others.
+        self.private_unnamed: dict[str, int] = {}
         #: Consumers of private queues so far.
         self.tickets_given = 0
         self.publishers: dict[FragmentId, FragmentPublisher[Owner]] = {}
@@ -230,15 +236,6 @@ class NodeState:
             for peer in settings.peers
             if peer != self.me
         }
-        self.accounts = Accounts()
-        #: Bytes that have come in since the process began, of clients and of other nodes' records.
-        self.bytes_taken = 0
-        #: As the driver says: what waits in its buffers, the process's memory beyond what it began
-        #: with, and what is free on its disk (-1: unknown).
-        self.bytes_waiting = self.resident = 0
-        self.disk_free = -1
-        #: Channels in tx mode, and some that are gone.
-        self.transacting: dict[Channel, None] = {}
         self.interest = InterestBook()
         #: Whether this node may confirm and deliver (P7): up in the map, and its lease holds.
         self.serving = False
@@ -256,7 +253,20 @@ class NodeState:
         #: Private queues with `x-expires`, and when each fragment's policy has something to do.
         self.expiring: dict[QueueKey, None] = {}
         self.alarms: list[tuple[int, FragmentId]] = []
+        self._begin_counting(settings)
         self._begin_marks()
+
+    def _begin_counting(self, settings: NodeSettings) -> None:
+        """What is held, beside messages, and what the driver says of it."""
+        self.accounts = Accounts(settings.share_bytes_max)
+        #: Bytes that have come in since the process began, of clients and of other nodes' records.
+        self.bytes_taken = 0
+        #: As the driver says: what waits in its buffers, the process's memory beyond what it began
+        #: with, and what is free on its disk (-1: unknown).
+        self.bytes_waiting = self.resident = 0
+        self.disk_free = -1
+        #: Channels in tx mode, and some that are gone.
+        self.transacting: dict[Channel, None] = {}
 
     @property
     def takes_nothing(self) -> bool:

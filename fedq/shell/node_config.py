@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import disk_free_bytes_min
+from fedq.core.limits import channels_max, disk_free_bytes_min
 
 DEFAULT_AMQP_PORT: Final = 5672
 DEFAULT_ADMIN_PORT: Final = 15692
@@ -109,6 +109,7 @@ class NodeConfig:
     fragment_threshold: int = 1_000
     #: None: a share of what the machine has.
     memory_bytes_max: int | None = None
+    channels_max: int = channels_max
     disk_free_bytes_min: int = disk_free_bytes_min
     timing: Timing = Timing()
     #: Where it was read from, for messages: the file, and the line of each key.

@@ -289,6 +289,7 @@ class NodeRunner:
             stop_wait_ms=timing.stop_wait_ms,
             fragment_threshold=config.fragment_threshold,
             memory_bytes_max=config.memory_bytes_max or memory_default(),
+            channels_max=config.channels_max,
             disk_free_bytes_min=config.disk_free_bytes_min,
         )
 

@@ -23,6 +23,8 @@ from fedq.wiring.operations_access import (
     SetPassword,
     SetPermissions,
     SetTags,
+    SetUserLimits,
+    SetVhostLimits,
 )
 from fedq.wiring.patterns import PatternError, compile_text
 from fedq.wiring.state import (
@@ -32,6 +34,8 @@ from fedq.wiring.state import (
     ExchangeAdded,
     Grant,
     GrantKey,
+    Limits,
+    LimitsChanged,
     MapState,
     Ok,
     PermissionsChanged,
@@ -52,6 +56,10 @@ def apply(state: MapState, operation: AccessOperation) -> Ok | Refused:
             return _add_vhost(state, operation.vhost)
         case DeleteVhost():
             return _delete_vhost(state, operation.vhost)
+        case SetVhostLimits():
+            return _set_vhost_limits(state, operation)
+        case SetUserLimits():
+            return _set_user_limits(state, operation)
         case PutUser():
             return _put_user(state, operation)
         case SetPassword():
@@ -88,7 +96,7 @@ def _add_vhost(state: MapState, vhost: str) -> Ok | Refused:
         return Ok()
     if len(state.vhosts) >= limits.vhosts_max:
         return _full("virtual hosts", limits.vhosts_max)
-    if refusal := state.refuse_if_full(1 + len(PREDECLARED)):
+    if refusal := state.refuse_if_full(1 + len(PREDECLARED), by_operator=True):
         return refusal
     state.add_vhost(vhost)
     state.changes.append(VhostAdded(vhost))
@@ -110,8 +118,44 @@ def _delete_vhost(state: MapState, vhost: str) -> Ok | Refused:
     del state.exchanges[QueueKey(vhost, "")]
     for name in [key for key in state.claims if key.vhost == vhost]:
         state.changes.append(ClaimReleased(name, state.claims.pop(name)))
+    _change_limits(state, "vhost_limits", state.vhost_limits, vhost, ())
     del state.vhosts[vhost]
     state.changes.append(VhostRemoved(vhost))
+    return Ok(1)
+
+
+# --- limits ----------------------------------------------------------------------------------
+
+
+def _set_vhost_limits(state: MapState, operation: SetVhostLimits) -> Ok | Refused:
+    if operation.vhost not in state.vhosts:
+        return no_vhost(operation.vhost)
+    if refusal := state.refuse_if_heavy():
+        return refusal
+    table = state.vhost_limits
+    return _change_limits(state, "vhost_limits", table, operation.vhost, operation.limits)
+
+
+def _set_user_limits(state: MapState, operation: SetUserLimits) -> Ok | Refused:
+    if operation.user not in state.users:
+        return no_user(operation.user)
+    if refusal := state.refuse_if_heavy():
+        return refusal
+    table = state.user_limits
+    return _change_limits(state, "user_limits", table, operation.user, operation.limits)
+
+
+def _change_limits(
+    state: MapState, table: str, known: dict[str, Limits], name: str, wanted: Limits
+) -> Ok:
+    """`known`: the table of that name."""
+    if known.get(name, ()) == wanted:
+        return Ok()
+    if wanted:
+        known[name] = wanted
+    else:
+        del known[name]
+    state.changes.append(LimitsChanged(table, name))
     return Ok(1)
 
 
@@ -127,7 +171,7 @@ def _put_user(state: MapState, operation: PutUser) -> Ok | Refused:
         return state.refuse_if_heavy() or _change_user(state, name, user)
     if len(state.users) >= limits.users_max:
         return _full("users", limits.users_max)
-    if refusal := state.refuse_if_full():
+    if refusal := state.refuse_if_full(by_operator=True):
         return refusal
     return _change_user(state, name, user)
 
@@ -146,6 +190,7 @@ def _delete_user(state: MapState, name: str) -> Ok | Refused:
     for key in [key for key in state.grants if key.user == name]:
         del state.grants[key]
         state.changes.append(PermissionsChanged(key))
+    _change_limits(state, "user_limits", state.user_limits, name, ())
     del state.users[name]
     state.changes.append(UserChanged(name))
     return Ok(1)
@@ -185,7 +230,7 @@ def _set_permissions(state: MapState, operation: SetPermissions) -> Ok | Refused
     if known is None:
         if len(state.grants) >= limits.permissions_max:
             return _full("permissions", limits.permissions_max)
-        if refusal := state.refuse_if_full():
+        if refusal := state.refuse_if_full(by_operator=True):
             return refusal
     elif refusal := state.refuse_if_heavy():
         return refusal

@@ -125,6 +125,7 @@ class ClusterMap(MapState):
     def _weigh_anew(self) -> None:
         self._weights.recount(self)
         self.bytes_held = self._weights.total
+        self.queues_of_vhost = self._weights.queues_of
         self._remembered_bytes = sum(
             [snapshot.request_bytes(*item) for item in self._remembered.items()]
         )

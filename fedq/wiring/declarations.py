@@ -40,6 +40,7 @@ from fedq.wiring.operations import (
     WiringOperation,
     arguments_of,
 )
+from fedq.wiring.operations_access import MAX_QUEUES
 from fedq.wiring.placement import choose
 from fedq.wiring.state import (
     Claim,
@@ -177,6 +178,7 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
             exclusive=False,
             auto_delete=operation.auto_delete,
         )
+        or refuse_beyond_limit(state, key)
         or state.refuse_if_full(1 + count)
     )
     if refusal:
@@ -239,7 +241,11 @@ def _claim_name(state: MapState, operation: ClaimName) -> Ok | Refused:
             PRECONDITION_FAILED,
             f"process {claim.incarnation} of node '{claim.node}' is not a member that is up",
         )
-    refusal = _refuse_name(state, "queue", key, durable=True) or state.refuse_if_full()
+    refusal = (
+        _refuse_name(state, "queue", key, durable=True)
+        or refuse_beyond_limit(state, key)
+        or state.refuse_if_full()
+    )
     if refusal:
         return refusal
     state.claims[key] = claim
@@ -255,6 +261,18 @@ def _release_name(state: MapState, operation: ReleaseName) -> Ok | Refused:
     del state.claims[key]
     state.changes.append(ClaimReleased(key, claim))
     return Ok(1)
+
+
+def refuse_beyond_limit(state: MapState, key: QueueKey, more: int = 0) -> Refused | None:
+    """Why the virtual host may have no further queue; `more`: what it has beside the map's."""
+    limit = state.limit_of_vhost(key.vhost, MAX_QUEUES) if state.vhost_limits else None
+    if limit is None or state.queues_of_vhost.get(key.vhost, 0) + more < limit:
+        return None
+    return Refused(
+        PRECONDITION_FAILED,
+        f"cannot declare queue '{key.name}' in vhost '{key.vhost}': queue limit in vhost "
+        f"'{key.vhost}' ({limit}) is reached",
+    )
 
 
 # --- refusals --------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     if known is not None:
         refusal = _refuse_process(known, operation)
     else:
-        refusal = state.refuse_if_full()
+        refusal = state.refuse_if_full(by_operator=True)
     if refusal is not None:
         return refusal
     stays = known is not None and known.up and known.incarnation == incarnation

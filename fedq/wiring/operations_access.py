@@ -13,6 +13,13 @@ from fedq.core import limits
 from fedq.wiring.operation_fields import Check, bounded, flag, name, text
 from fedq.wiring.passwords import is_record
 
+#: What can be limited, in RabbitMQ's words.
+MAX_CONNECTIONS: Final = "max-connections"
+MAX_QUEUES: Final = "max-queues"
+MAX_CHANNELS: Final = "max-channels"
+VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
+USER_LIMITS: Final = (MAX_CHANNELS, MAX_CONNECTIONS)
+
 
 @dataclass(frozen=True, slots=True)
 class AddVhost:
@@ -26,6 +33,22 @@ class DeleteVhost:
     """The virtual host goes with all that is in it, and with the permissions in it."""
 
     vhost: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetVhostLimits:
+    """These limits of the virtual host, and no others; names and numbers, in order of names."""
+
+    vhost: str
+    limits: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetUserLimits:
+    """These limits of the user, and no others; names and numbers, in order of names."""
+
+    user: str
+    limits: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +116,8 @@ class FirstUsers:
 AccessOperation: TypeAlias = (
     AddVhost
     | DeleteVhost
+    | SetVhostLimits
+    | SetUserLimits
     | PutUser
     | SetPassword
     | SetTags
@@ -127,12 +152,33 @@ def _users(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def _limits(names: tuple[str, ...]) -> Check:
+    """Pairs of one of these names and a number from 0."""
+
+    def check(value: object) -> tuple[tuple[str, int], ...]:
+        if not isinstance(value, list) or len(value) > len(names):
+            raise ValueError(f"is not a list of at most {len(names)} limits")
+        found: dict[str, int] = {}
+        for item in value:
+            if not isinstance(item, list) or len(item) != 2 or item[0] not in names:
+                raise ValueError(f"has an entry that is no pair of {' or '.join(names)} and number")
+            number = item[1]
+            if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 31:
+                raise ValueError("has a limit that is no number from 0")
+            found[item[0]] = number
+        return tuple(sorted(found.items()))
+
+    return check
+
+
 _pattern: Final = bounded(limits.pattern_bytes_max)
 
 #: Name on the wire -> the operation's class and the check of each field.
 ACCESS_FORMS: Final[dict[str, tuple[Callable[..., AccessOperation], dict[str, Check]]]] = {
     "add_vhost": (AddVhost, {"vhost": name}),
     "delete_vhost": (DeleteVhost, {"vhost": text}),
+    "set_vhost_limits": (SetVhostLimits, {"vhost": text, "limits": _limits(VHOST_LIMITS)}),
+    "set_user_limits": (SetUserLimits, {"user": text, "limits": _limits(USER_LIMITS)}),
     "put_user": (PutUser, {"user": name, "password": _record, "tags": _tags, "replace": flag}),
     "set_password": (SetPassword, {"user": text, "password": _record}),
     "set_tags": (SetTags, {"user": text, "tags": _tags}),

@@ -22,6 +22,7 @@ from fedq.wiring.state import (
     FragmentInfo,
     Grant,
     GrantKey,
+    Limits,
     MapState,
     Member,
     Ok,
@@ -68,6 +69,8 @@ class Frozen:
             ("claims", list(state.claims.items()), _pair_row),
             ("users", list(state.users.items()), user_row),
             ("grants", list(state.grants.items()), _pair_row),
+            ("vhost_limits", list(state.vhost_limits.items()), limits_row),
+            ("user_limits", list(state.user_limits.items()), limits_row),
             ("requests", list(remembered.items()), _request_row),
         ]
 
@@ -155,6 +158,11 @@ def fragment_row(_: FragmentId, info: FragmentInfo) -> list[object]:
 def user_row(name: str, user: User) -> list[object]:
     """A user."""
     return [name, user.password, user.tags]
+
+
+def limits_row(name: str, limits: Limits) -> list[object]:
+    """The limits of a virtual host, or of a user."""
+    return [name, limits]
 
 
 def _key_row(key: tuple[object, ...], _: None) -> list[object]:
@@ -282,7 +290,16 @@ def _read_access(form: dict[str, Any], state: MapState) -> None:
     for fields in form.get("grants", ()):
         user, vhost, configure, write, read = (_text(field) for field in fields)
         state.grants[GrantKey(user, vhost)] = Grant(configure, write, read)
+    state.vhost_limits = _limits(form.get("vhost_limits", ()))
+    state.user_limits = _limits(form.get("user_limits", ()))
     state.seeded = _flag(form.get("seeded", False))
+
+
+def _limits(rows: Any) -> dict[str, Limits]:
+    return {
+        _text(name): tuple((_text(what), _number(most)) for what, most in limits)
+        for name, limits in rows
+    }
 
 
 def _read_fragment(

@@ -10,7 +10,7 @@ queues and grants are in virtual hosts that exist, and grants are users'.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core import limits
 from fedq.core.errors import RESOURCE_ERROR, Refused
@@ -138,6 +138,10 @@ class Grant(NamedTuple):
     read: str
 
 
+#: Names and numbers, in order of names (`fedq.wiring.operations_access`).
+Limits: TypeAlias = tuple[tuple[str, int], ...]
+
+
 class GrantKey(NamedTuple):
     """Whose grant, and where."""
 
@@ -256,7 +260,14 @@ class PermissionsChanged(NamedTuple):
     key: GrantKey
 
 
-AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged
+class LimitsChanged(NamedTuple):
+    """The limits of a virtual host, or of a user, changed: which table, and whose."""
+
+    table: str
+    name: str
+
+
+AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 Change = (
     MemberChanged
     | EraChanged
@@ -286,14 +297,14 @@ class Ok:
 TABLES: Final = (
     "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims", "era",
     "era_number", "exchanges", "fragments", "grants", "members", "next_fragment",
-    "objects_max", "queues", "seeded", "users", "version", "vhosts",
+    "objects_max", "queues", "seeded", "user_limits", "users", "version", "vhost_limits", "vhosts",
 )  # fmt: skip
 
 
 class MapState:
     """The tables of the cluster map. Read freely; only `ClusterMap.apply` and `restore` write."""
 
-    __slots__ = (*TABLES, "bytes_adding", "bytes_held", "bytes_max")
+    __slots__ = (*TABLES, "bytes_adding", "bytes_held", "bytes_max", "queues_of_vhost")
 
     def __init__(self, objects_max: int = limits.map_objects_max) -> None:
         """`objects_max` must be the same on every node."""
@@ -318,6 +329,11 @@ class MapState:
         self.claims: dict[QueueKey, Claim] = {}
         self.users: dict[str, User] = {}
         self.grants: dict[GrantKey, Grant] = {}
+        #: By virtual host, or user: what is limited, and how.
+        self.vhost_limits: dict[str, Limits] = {}
+        self.user_limits: dict[str, Limits] = {}
+        #: How many queues, and names of exclusive ones, each virtual host has.
+        self.queues_of_vhost: dict[str, int] = {}
         #: Whether the cluster has had its first users; never again false.
         self.seeded = False
         #: What the command that is being applied changed so far.
@@ -360,9 +376,16 @@ class MapState:
             + len(self.grants)
         )  # fmt: skip
 
-    def refuse_if_full(self, more: int = 1) -> Refused | None:
-        """The refusal of `more` further objects; None if there is room for them."""
-        if self.object_count() + more <= self.objects_max:
+    def refuse_if_full(self, more: int = 1, by_operator: bool = False) -> Refused | None:
+        """The refusal of `more` further objects; None if there is room for them.
+
+        `by_operator`: not a client asks, so the reserve may be used. (Commands of versions that
+        knew of none name no `bytes_max`.)
+        """
+        reserve = 0
+        if self.bytes_max and not by_operator:
+            reserve = self.objects_max * limits.map_reserve_percent // 100
+        if self.object_count() + more <= self.objects_max - reserve:
             return self.refuse_if_heavy()
         return Refused(
             RESOURCE_ERROR,
@@ -380,6 +403,14 @@ class MapState:
             "exchanges, queues or bindings that are no longer used, or use shorter names and "
             "arguments",
         )
+
+    def limit_of_vhost(self, vhost: str, name: str) -> int | None:
+        """A limit of a virtual host; None: it has none of that name."""
+        return dict(self.vhost_limits.get(vhost, ())).get(name)
+
+    def limit_of_user(self, user: str, name: str) -> int | None:
+        """A limit of a user; None: it has none of that name."""
+        return dict(self.user_limits.get(user, ())).get(name)
 
     # --- bindings, kept in three tables at once ---
 
@@ -436,6 +467,8 @@ class MapState:
             assert key.vhost in self.vhosts
         for key in self.exchanges:
             assert key.vhost in self.vhosts, "an exchange without its virtual host"
+        assert all(vhost in self.vhosts for vhost in self.vhost_limits), "limits of no vhost"
+        assert all(user in self.users for user in self.user_limits), "limits of no user"
         for user, vhost in self.grants:
             assert user in self.users, "a grant without its user"
             assert vhost in self.vhosts, "a grant without its virtual host"

@@ -25,7 +25,15 @@ from fedq.wiring.operations import (
     Operation,
     encode_operation,
 )
-from fedq.wiring.operations_access import AddVhost, PutUser, SetPassword, SetPermissions, SetTags
+from fedq.wiring.operations_access import (
+    AddVhost,
+    PutUser,
+    SetPassword,
+    SetPermissions,
+    SetTags,
+    SetUserLimits,
+    SetVhostLimits,
+)
 from fedq.wiring.snapshot import text_bytes
 from fedq.wiring.state import (
     PREDECLARED,
@@ -39,6 +47,7 @@ from fedq.wiring.state import (
     FragmentAdded,
     FragmentChanged,
     FragmentRemoved,
+    LimitsChanged,
     MapState,
     MemberChanged,
     PermissionsChanged,
@@ -60,7 +69,16 @@ _NEW_FRAGMENT_BYTES: Final = 512
 _CLAIM_BYTES: Final = 64
 
 _CLIENTS: Final = DeclareExchange | DeclareQueue | Bind | AddFragment
-_OPERATORS: Final = AddVhost | PutUser | SetPassword | SetTags | SetPermissions | MemberUp
+_OPERATORS: Final = (
+    AddVhost
+    | PutUser
+    | SetPassword
+    | SetTags
+    | SetPermissions
+    | SetVhostLimits
+    | SetUserLimits
+    | MemberUp
+)
 
 _Rows: TypeAlias = dict[Any, int]
 
@@ -68,20 +86,23 @@ _Rows: TypeAlias = dict[Any, int]
 class Weights:
     """What each object of one map weighs, by table and key, and the sum."""
 
-    __slots__ = ("_tables", "total")
+    __slots__ = ("_tables", "queues_of", "total")
 
     def __init__(self) -> None:
         self._tables: dict[str, _Rows] = {}
         self.total = 0
+        #: How many queues, and names of exclusive ones, each virtual host has.
+        self.queues_of: dict[str, int] = {}
 
     def recount(self, state: MapState) -> None:
         """Weighs the whole map anew."""
-        self._tables = {}
+        self._tables, self.queues_of = {}, {}
         self.total = 0
         for vhost in state.vhosts:
             self._weigh(state, "vhosts", vhost)
         for table in (
             "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
+            "vhost_limits", "user_limits",
         ):  # fmt: skip
             for key in getattr(state, table):
                 self._weigh(state, table, key)
@@ -110,6 +131,8 @@ class Weights:
                     self._weigh(state, "users", user)
                 case PermissionsChanged(grant):
                     self._weigh(state, "grants", grant)
+                case LimitsChanged(table, name):
+                    self._weigh(state, table, name)
                 case VhostAdded(vhost) | VhostRemoved(vhost):
                     self._weigh(state, "vhosts", vhost)
                     # The default exchange comes and goes without a change of its own.
@@ -119,10 +142,19 @@ class Weights:
         rows = self._tables.setdefault(table, {})
         weight = _weight(state, table, key) if key in getattr(state, table) else 0
         self.total += weight - rows.get(key, 0)
+        if table in ("queues", "claims"):
+            self._count(key.vhost, bool(weight) - (key in rows))
         if weight:
             rows[key] = weight
         else:
             rows.pop(key, None)
+
+    def _count(self, vhost: str, more: int) -> None:
+        count = self.queues_of.get(vhost, 0) + more
+        if count:
+            self.queues_of[vhost] = count
+        else:
+            self.queues_of.pop(vhost, None)
 
 
 def may_add(operation: Operation) -> int:
@@ -168,6 +200,8 @@ def _weight(state: MapState, table: str, key: Any) -> int:
         case "claims":
             texts = text_bytes(key.vhost) + text_bytes(key.name)
             return texts + text_bytes(state.claims[key].node) + _CLAIM_BYTES
+        case "vhost_limits" | "user_limits":
+            row = snapshot.limits_row(key, getattr(state, table)[key])
         case "users":
             row = snapshot.user_row(key, state.users[key])
         case _:

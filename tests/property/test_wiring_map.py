@@ -40,6 +40,8 @@ from fedq.wiring.operations_access import (
     SetPassword,
     SetPermissions,
     SetTags,
+    SetUserLimits,
+    SetVhostLimits,
 )
 from fedq.wiring.passwords import make_record
 from fedq.wiring.state import FragmentChanged, FragmentInfo
@@ -60,6 +62,9 @@ ends = st.sampled_from(["q", "r", "e", "f", "a", "b"])
 keys = st.sampled_from(["", "k"])
 texts = st.sampled_from(["", '{"x-match":"any"}', '{"x-match":"no"}'])
 copies = st.lists(st.tuples(nodes, incarnations), max_size=3).map(tuple)
+
+vhost_limits = st.sampled_from([(), (("max-queues", 1),), (("max-connections", 5),)])
+user_limits = st.sampled_from([(), (("max-channels", 1), ("max-connections", 5))])
 
 binding = (vhosts, exchanges, kinds, ends, keys, texts)
 operations: st.SearchStrategy[Operation] = st.one_of(
@@ -99,6 +104,8 @@ operations: st.SearchStrategy[Operation] = st.one_of(
     st.builds(MarkUsed, fragments),
     st.builds(AddVhost, vhosts),
     st.builds(DeleteVhost, vhosts),
+    st.builds(SetVhostLimits, vhosts, vhost_limits),
+    st.builds(SetUserLimits, users, user_limits),
     st.builds(PutUser, users, records, tags, st.booleans()),
     st.builds(SetPassword, users, records),
     st.builds(SetTags, users, tags),

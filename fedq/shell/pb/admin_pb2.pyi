@@ -384,6 +384,50 @@ class ListVhostsReply(_message.Message):
     next_page_token: str
     def __init__(self, vhosts: _Optional[_Iterable[_Union[Vhost, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class Limit(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: int
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+
+class Limits(_message.Message):
+    __slots__ = ("vhost", "user", "limits")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    user: str
+    limits: _containers.RepeatedCompositeFieldContainer[Limit]
+    def __init__(self, vhost: _Optional[str] = ..., user: _Optional[str] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ...) -> None: ...
+
+class SetLimitsRequest(_message.Message):
+    __slots__ = ("limits",)
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    limits: Limits
+    def __init__(self, limits: _Optional[_Union[Limits, _Mapping]] = ...) -> None: ...
+
+class SetLimitsReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListLimitsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListLimitsReply(_message.Message):
+    __slots__ = ("limits", "next_page_token")
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    limits: _containers.RepeatedCompositeFieldContainer[Limits]
+    next_page_token: str
+    def __init__(self, limits: _Optional[_Iterable[_Union[Limits, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class User(_message.Message):
     __slots__ = ("name", "tags", "has_password")
     NAME_FIELD_NUMBER: _ClassVar[int]

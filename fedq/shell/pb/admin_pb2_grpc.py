@@ -89,6 +89,16 @@ class AdminStub:
                 request_serializer=admin__pb2.ListVhostsRequest.SerializeToString,
                 response_deserializer=admin__pb2.ListVhostsReply.FromString,
                 _registered_method=True)
+        self.SetLimits = channel.unary_unary(
+                '/fedq.admin.v1.Admin/SetLimits',
+                request_serializer=admin__pb2.SetLimitsRequest.SerializeToString,
+                response_deserializer=admin__pb2.SetLimitsReply.FromString,
+                _registered_method=True)
+        self.ListLimits = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListLimits',
+                request_serializer=admin__pb2.ListLimitsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListLimitsReply.FromString,
+                _registered_method=True)
         self.PutUser = channel.unary_unary(
                 '/fedq.admin.v1.Admin/PutUser',
                 request_serializer=admin__pb2.PutUserRequest.SerializeToString,
@@ -216,6 +226,20 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetLimits(self, request, context):
+        """What a virtual host, or a user, may have at most, from now on; nothing else of it is limited.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLimits(self, request, context):
+        """Virtual hosts, then users, that have limits, in order of their names, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PutUser(self, request, context):
         """A user with a password and tags. ALREADY_EXISTS unless `replace`.
         """
@@ -336,6 +360,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListVhosts,
                     request_deserializer=admin__pb2.ListVhostsRequest.FromString,
                     response_serializer=admin__pb2.ListVhostsReply.SerializeToString,
+            ),
+            'SetLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLimits,
+                    request_deserializer=admin__pb2.SetLimitsRequest.FromString,
+                    response_serializer=admin__pb2.SetLimitsReply.SerializeToString,
+            ),
+            'ListLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLimits,
+                    request_deserializer=admin__pb2.ListLimitsRequest.FromString,
+                    response_serializer=admin__pb2.ListLimitsReply.SerializeToString,
             ),
             'PutUser': grpc.unary_unary_rpc_method_handler(
                     servicer.PutUser,
@@ -680,6 +714,60 @@ class Admin:
             '/fedq.admin.v1.Admin/ListVhosts',
             admin__pb2.ListVhostsRequest.SerializeToString,
             admin__pb2.ListVhostsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/SetLimits',
+            admin__pb2.SetLimitsRequest.SerializeToString,
+            admin__pb2.SetLimitsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListLimits',
+            admin__pb2.ListLimitsRequest.SerializeToString,
+            admin__pb2.ListLimitsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -29,7 +29,7 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
-from fedq.node.access_overview import UserOverview, VhostOverview
+from fedq.node.access_overview import LimitsOverview, UserOverview, VhostOverview, limits_of
 from fedq.node.overview_types import (
     ClusterOverview,
     ConnectionOverview,
@@ -183,6 +183,9 @@ class SharedMap:
     def vhost(self, name: str) -> VhostOverview:
         exchanges = sum(key.vhost == name for key in self.map.exchanges)
         return VhostOverview(name, exchanges, 0, sum(key.vhost == name for key in self.map.grants))
+
+    def limits(self) -> Sequence[LimitsOverview]:
+        return limits_of(self.map)
 
     def users(self) -> Sequence[str]:
         return sorted(self.map.users)

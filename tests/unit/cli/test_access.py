@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedq.cli.main import app
+from fedq.wiring.operations_access import AddVhost
 from fedq.wiring.passwords import verify
 from tests.unit.admin.served import Served, a_cluster, served
 from tests.unit.cli.command import Outcome, fedq
@@ -99,3 +100,21 @@ def test_permissions(servers: Served) -> None:
     assert run(servers, "permission", "clear", "ann").exit_code == 0
     assert run(servers, "permission", "clear", "ben").exit_code == 1
     assert servers.shared.map.grants == {}
+
+
+def test_limits(servers: Served) -> None:
+    servers.shared.ask(AddVhost("shop"), lambda _: None)
+    set_both = ("set-limits", "shop", "--max-connections", "10", "--max-queues", "0")
+    assert run(servers, "vhost", *set_both).out == (
+        "limits of vhost shop: max-connections 10, max-queues 0\n"
+    )
+    assert run(servers, "vhost", "limits").rows("NAME") == [["shop", "10", "0"]]
+    assert run(servers, "user", "limits").rows("NAME") == []
+    ended = run(servers, "vhost", "set-limits", "shop", "--max-queues", "5", "--json")
+    assert ended.value == {"vhost": "shop", "limits": {"max-queues": 5}}
+    assert run(servers, "vhost", "limits").rows("NAME") == [["shop", "-", "5"]]
+    assert run(servers, "vhost", "set-limits", "shop").out == "limits of vhost shop: none\n"
+    assert run(servers, "vhost", "limits", "--json").value == {"limits": []}
+    nobody = run(servers, "user", "set-limits", "ann", "--max-channels", "1")
+    assert (nobody.exit_code, nobody.sentence) == (1, "user 'ann' does not exist")
+    assert run(servers, "user", "set-limits", "ann", "--max-channels", "-1").exit_code == 2

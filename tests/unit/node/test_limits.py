@@ -1,0 +1,134 @@
+"""Limits of virtual hosts, users and connections, as their clients meet them."""
+
+import pytest
+
+from fedq.amqp.handshake import PROTOCOL_HEADER
+from fedq.amqp.methods import (
+    BasicConsume,
+    ChannelClose,
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    encode_method,
+)
+from fedq.amqp.values import FieldTable
+from fedq.core.ids import NodeId
+from fedq.node.node import Node
+from fedq.wiring.operations import Operation
+from fedq.wiring.operations_access import SetUserLimits, SetVhostLimits
+from tests.unit.amqp.wire import start_ok
+from tests.unit.node.harness import CAPABILITIES, Client, Cluster
+
+MIB = 1024 * 1024
+
+
+def change(cluster: Cluster, operation: Operation) -> None:
+    results: list[object] = []
+
+    def ask(node: Node) -> None:
+        node.on_change_asked(operation, results.append)
+
+    cluster.hosts[NodeId("n1")].inbox.append(ask)
+    cluster.wait_for(lambda: len(results) == 1)
+
+
+def knock(cluster: Cluster) -> Client:
+    client = cluster.knock()
+    client.shake_hands()
+    cluster.wait_for(lambda: client.has(ConnectionOpenOk) or client.has(ConnectionClose))
+    return client
+
+
+def test_a_virtual_host_has_no_more_connections_than_its_limit() -> None:
+    cluster = Cluster()
+    first = cluster.client()
+    change(cluster, SetVhostLimits("/", (("max-connections", 2),)))
+    second = knock(cluster)
+    assert second.has(ConnectionOpenOk)
+    assert knock(cluster).close_reason == (
+        530,
+        "NOT_ALLOWED - access to vhost '/' refused for user 'guest': connection limit (2) is "
+        "reached",
+    )
+    first.hang_up()
+    assert knock(cluster).has(ConnectionOpenOk)
+
+
+def test_a_user_has_no_more_connections_than_its_limit() -> None:
+    cluster = Cluster()
+    change(cluster, SetUserLimits("guest", (("max-connections", 0),)))
+    assert knock(cluster).close_reason == (
+        530,
+        "NOT_ALLOWED - connection refused for user 'guest': user connection limit (0) is reached",
+    )
+
+
+def test_a_user_has_no_more_channels_than_its_limit_on_all_its_connections() -> None:
+    cluster = Cluster()
+    change(cluster, SetUserLimits("guest", (("max-channels", 3),)))
+    first, second = cluster.client(channels=2), cluster.client(channels=1)
+    second.write(encode_method(2, ChannelOpen()) + encode_method(3, ChannelOpen()))
+    cluster.settle()
+    assert second.close_reason == (
+        530,
+        "NOT_ALLOWED - number of channels opened for user 'guest' has reached the maximum allowed "
+        "user limit of (3)",
+    )
+    first.ask(QueueDeclare("q"), QueueDeclareOk)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_exclusive_queues_count_against_the_limit_of_queues(exclusive: bool) -> None:
+    cluster = Cluster()
+    client = cluster.client(channels=2)
+    change(cluster, SetVhostLimits("/", (("max-queues", 3),)))
+    for name in ("", "", "mine"):
+        client.ask(QueueDeclare(name, exclusive=True), QueueDeclareOk)
+    client.send(QueueDeclare("" if exclusive else "shared", exclusive=exclusive), channel=2)
+    cluster.wait_for(lambda: client.has(ChannelClose))
+    close = client.take(ChannelClose)
+    assert close.reply_code == 406
+    assert "queue limit in vhost '/' (3) is reached" in close.reply_text
+    client.hang_up()
+    other = cluster.client()
+    for name in ("a", "b", "c"):
+        other.ask(QueueDeclare(name), QueueDeclareOk)
+
+
+def test_a_connection_holds_no_more_than_its_share_in_queues_and_bindings() -> None:
+    cluster = Cluster(1, memory_bytes_max=4 * MIB)
+    client, other = cluster.client(), cluster.client()
+    client.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    bound = 0
+    while not client.has(ChannelClose):
+        arguments: FieldTable = {"x-match": "all", "n": bound, "long": "x" * 3_000}
+        client.send(QueueBind("mine", "amq.headers", "", arguments=arguments))
+        bound += client.has(QueueBindOk)
+        client.said = [each for each in client.said if isinstance(each, ChannelClose)]
+    assert 50 < bound < 150
+    close = client.take(ChannelClose)
+    assert close.reply_code == 506
+    assert "this connection holds more than" in close.reply_text
+    client.send(ChannelOpen(), channel=2)
+    client.send(BasicConsume("mine"), channel=2)
+    assert client.take(ChannelClose).reply_code == 506
+    other.ask(QueueDeclare("other", exclusive=True), QueueDeclareOk)
+
+
+def test_how_many_channels_are_offered_is_a_setting() -> None:
+    cluster = Cluster(1, channels_max=5)
+    client = cluster.knock()
+    client.write(PROTOCOL_HEADER + start_ok(CAPABILITIES))
+    cluster.settle()
+    assert client.take(ConnectionTune).channel_max == 5
+    client.write(encode_method(0, ConnectionTuneOk(6, 0, 0)))
+    client.write(encode_method(0, ConnectionOpen("/")))
+    cluster.settle()
+    assert client.close_reason[0] == 530
