@@ -28,6 +28,7 @@ class ClusterFlow:
 
     __slots__ = (
         "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_memory",
+        "_served",
         "_up_versions", "abandoned", "beat_due", "coming_up", "detector", "handing", "lease",
         "proposals", "state",
     )  # fmt: skip
@@ -44,6 +45,8 @@ class ClusterFlow:
         #: Whether this process is up in the map, as of this change of its members.
         self._is_up = False
         self._members_version = MapVersion(-1)
+        #: Whether this node served when the last turn ended.
+        self._served = False
         self._beat_ms = -settings.heartbeat_ms
         self.coming_up = ComingUp(state, proposals)
         #: The process that answered last at each peer's own address: only one can listen there, so
@@ -186,8 +189,18 @@ class ClusterFlow:
             return 0
         return self.lease.ends_ms(state.leader)
 
+    def begin_turn(self, now_ms: int) -> None:
+        """It is this late: what inputs have done at once is not done after the lease's end.
+
+        One of them may renew it: `decide_serving` says so when the turn ends.
+        """
+        state, lease = self.state, self.lease
+        state.now_ms = now_ms
+        if state.serving and not lease.is_alone and not lease.holds(state.now_ms, state.leader):
+            state.serving = False
+
     def decide_serving(self) -> bool:
-        """Whether this node may confirm and deliver; true if that has just changed."""
+        """Whether this node may confirm and deliver; true if that was not so a turn ago."""
         state = self.state
         if state.map.members_version != self._members_version:
             self._members_version = state.map.members_version
@@ -195,15 +208,15 @@ class ClusterFlow:
             self.coming_up.look()
         lease = self.lease
         serving = self._is_up and (lease.is_alone or lease.holds(state.now_ms, state.leader))
-        if serving == state.serving:
-            return False
-        state.serving = serving
-        if serving:
+        if serving and not state.serving:
+            state.serving = True
             for fragment, primary in state.primaries.items():
                 state.dirty_primaries[fragment] = None
                 state.dirty_queues[primary.queue] = None
             state.dirty_queues.update(dict.fromkeys(state.hubs))
-        return True
+        state.serving = serving
+        served, self._served = self._served, serving
+        return served != serving
 
     # --- the copies of a fragment this node leads --------------------------------------------
 

@@ -169,7 +169,7 @@ class Node:
     def begin_turn(self, now_ms: int) -> None:
         """A turn begins at this monotonic time; it never goes back."""
         assert now_ms >= self.state.now_ms, "the clock went back"
-        self.state.now_ms = now_ms
+        self.cluster.begin_turn(now_ms)
         self.state.work.begin_turn()
         if self._started_ms is None:
             self._started_ms = now_ms

@@ -183,6 +183,16 @@ def test_a_consumer_that_acknowledges_by_receiving_is_never_behind(cluster: Clus
     assert counts(clients) == [300, 0, 0]
 
 
+def test_a_turn_that_begins_after_the_lease_hands_nothing_out(cluster: Cluster) -> None:
+    """The process was stopped for long, and reads what had come meanwhile."""
+    one, *_ = declared(cluster)
+    one.publish("orders", "a")
+    cluster.cut("n1")
+    cluster.now_ms += 5_000
+    one.send(BasicGet("orders"))
+    assert not one.has(BasicGetOk)
+
+
 def test_a_confirm_waits_for_the_second_copys_disk(cluster: Cluster) -> None:
     one, *_ = declared(cluster)
     one.ask(ConfirmSelect(), ConfirmSelectOk)
