@@ -116,7 +116,8 @@ class PrivateFlow:
 
     def on_exchange_removed(self, exchange: QueueKey) -> None:
         """The bindings to a deleted exchange are gone."""
-        for private in list(self.state.private.values()):
+        for number in self.state.router.private_of(exchange):
+            private = self.state.private_by_id[FragmentId(number)]
             for binding in [b for b in private.bindings if b[0] == exchange]:
                 self.unbind(private, binding)
 

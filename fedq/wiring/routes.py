@@ -40,7 +40,7 @@ from fedq.wiring.hashing import HashTable
 from fedq.wiring.names import node_of
 from fedq.wiring.state import DELAYED
 
-#: What the kept routes may take; beyond, all are forgotten.
+#: What the kept routes may take; beyond, those of the virtual host that has most are forgotten.
 CACHE_BYTES_MAX: Final = 32 * MIB
 #: What a kept route takes besides its text, and for each of its destinations.
 _ROUTE_BYTES: Final = 250
@@ -76,8 +76,8 @@ class Router:
     """The exchanges of all virtual hosts; see the module's docstring."""
 
     __slots__ = (
-        "_alternates", "_bound", "_cache", "_cache_bytes", "_cache_bytes_max", "_delaying",
-        "_everything", "_internal", "_me", "_named", "_stand_ins", "_tables", "_topics", "walked",
+        "_alternates", "_bound", "_cache_bytes", "_cache_bytes_max", "_delaying", "_everything",
+        "_internal", "_kept", "_me", "_named", "_stand_ins", "_tables", "walked",
     )  # fmt: skip
 
     def __init__(self, me: NodeId, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
@@ -96,13 +96,11 @@ class Router:
         self._bound: dict[Destination, dict[tuple[QueueKey, str, str], Arguments]] = {}
         #: Nodes that want all that an exchange gets.
         self._everything: dict[QueueKey, dict[NodeId, None]] = {}
-        #: By virtual host, then by route; and what all of it takes.
-        self._cache: dict[str, dict[bytes, Route]] = {}
+        #: By virtual host, what is kept of the answers; and what the routes of all of them take.
+        self._kept: dict[str, _Kept] = {}
         self._cache_bytes = 0
         #: What answers have cost that nobody has charged yet, in units of work (`core.work`).
         self.walked = 0
-        #: Topic exchanges by virtual host and the part of a route that names them, as met.
-        self._topics: dict[tuple[str, bytes], _Topics] = {}
 
     # --- exchanges and names ---
 
@@ -124,7 +122,7 @@ class Router:
             self._delaying[key] = None
         if internal:
             self._internal[key] = None
-        self._forget_all()
+        self._forget_all(key.vhost)
 
     def is_internal(self, vhost: str, exchange: str) -> bool:
         """Whether clients may not publish to this exchange."""
@@ -150,7 +148,7 @@ class Router:
                 del self._bound[destination]
         self._everything.pop(key, None)
         self.unbind_all(ToExchange(key))
-        self._forget_all()
+        self._forget_all(key.vhost)
 
     def add_queue(self, name: QueueKey, destination: QueueKey | int | NodeId) -> None:
         """Where the default exchange leads for this routing key: a shared queue, a private queue
@@ -191,21 +189,21 @@ class Router:
             del self._bound[destination]
         table = self._tables[source]
         table.remove(destination, routing_key, arguments)
-        self._topics = {}
+        self._forget_topics(source.vhost)
         self._forget_key(source, table, routing_key)
         return True
 
     def unbind_all(self, destination: Destination) -> list[Bound]:
         """Removes the bindings of a queue that goes, or of a node that went; returns them."""
         undone = []
-        self._topics = {}
         for (source, key, _), arguments in self._bound.pop(destination, {}).items():
             table = self._tables[source]
             table.remove(destination, key, arguments)
+            self._forget_topics(source.vhost)
             self._forget_key(source, table, key)
             undone.append(Bound(source, key, arguments))
         if isinstance(destination, ToExchange):
-            self._forget_all()
+            self._forget_all(destination.key.vhost)
         return undone
 
     def set_everything(self, source: QueueKey, node: NodeId, wanted: bool) -> None:
@@ -221,7 +219,7 @@ class Router:
             nodes.pop(node, None)
         if not nodes:
             del self._everything[source]
-        self._forget_all()
+        self._forget_all(source.vhost)
 
     def forget_node(self, node: NodeId) -> None:
         """The node went: what it wanted to hear, and the names it held, are void."""
@@ -239,11 +237,13 @@ class Router:
         `route` is as in `fedq.core.message`; `properties` is called at most once, and only if an
         exchange that looks at them is reached.
         """
-        kept = self._cache.get(vhost)
-        known = kept.get(route) if kept is not None else None
+        kept = self._kept.get(vhost)
+        if kept is None:
+            kept = self._kept[vhost] = _Kept()
+        known = kept.routes.get(route)
         if known is not None:
             return known
-        topics = self._topics.get((vhost, route[: 1 + route[0]]))
+        topics = kept.topics.get(route[: 1 + route[0]])
         if topics is not None:
             known = topics.route(route[2 + route[0] :])
             walked = topics.table.walked
@@ -259,7 +259,7 @@ class Router:
         if table is None:
             return None
         if topics is None and isinstance(table, TopicTable):
-            self._topics[vhost, route[: 1 + route[0]]] = _Topics(
+            kept.topics[route[: 1 + route[0]]] = _Topics(
                 table,
                 tuple(self._everything.get(source, ())),
                 source in self._delaying,
@@ -267,6 +267,13 @@ class Router:
             )
         answer, may_keep = self._walk(source, (key,), properties)
         return self._keep(vhost, route, answer) if may_keep else answer
+
+    def private_of(self, source: QueueKey) -> list[int]:
+        """The private queues of this node that are bound to an exchange."""
+        table = self._tables.get(source)
+        if table is None:
+            return []
+        return [each for each in dict.fromkeys(table.destinations()) if isinstance(each, int)]
 
     def route_keys(
         self, vhost: str, exchange: str, keys: Sequence[str], properties: Properties
@@ -349,23 +356,32 @@ class Router:
         queues, private, nodes, _ = answer
         destinations = len(queues) + len(private) + len(nodes)
         size = _ROUTE_BYTES + len(route) + _DESTINATION_BYTES * destinations
-        if self._cache_bytes + size > self._cache_bytes_max:
-            self._forget_routes()
-        kept = self._cache.get(vhost)
-        if kept is None:
-            kept = self._cache[vhost] = {}
-        kept[route] = answer
+        while self._cache_bytes and self._cache_bytes + size > self._cache_bytes_max:
+            # Who has kept the most pays for it, not all others.
+            self._forget_routes(max(self._kept, key=self._size_of))
+        kept = self._kept[vhost]
+        kept.routes[route] = answer
+        kept.size += size
         self._cache_bytes += size
         return answer
 
-    def _forget_all(self) -> None:
-        """An exchange changed, or what is beyond its bindings."""
-        self._topics = {}
-        self._forget_routes()
+    def _size_of(self, vhost: str) -> int:
+        return self._kept[vhost].size
 
-    def _forget_routes(self) -> None:
-        self._cache = {}
-        self._cache_bytes = 0
+    def _forget_all(self, vhost: str) -> None:
+        """An exchange changed, or what is beyond its bindings."""
+        self._cache_bytes -= self._kept[vhost].size if vhost in self._kept else 0
+        self._kept.pop(vhost, None)
+
+    def _forget_topics(self, vhost: str) -> None:
+        if vhost in self._kept:
+            self._kept[vhost].topics = {}
+
+    def _forget_routes(self, vhost: str) -> None:
+        kept = self._kept.get(vhost)
+        if kept is not None:
+            self._cache_bytes -= kept.size
+            kept.routes, kept.size = {}, 0
 
     def _forget_key(self, source: QueueKey, table: Table, routing_key: str) -> None:
         """A binding changed: only one route can be wrong now, or any."""
@@ -373,19 +389,34 @@ class Router:
         if table.by_exact_key and not passed_on:
             self._forget_route(source.vhost, source.name, routing_key)
         else:
-            self._forget_routes()
+            self._forget_routes(source.vhost)
 
     def _forget_route(self, vhost: str, exchange: str, routing_key: str) -> None:
-        kept = self._cache.get(vhost)
-        if not kept:
+        kept = self._kept.get(vhost)
+        if kept is None or not kept.routes:
             return
         name = exchange.encode("utf-8", "surrogateescape")
         key = routing_key.encode("utf-8", "surrogateescape")
         named = b"%c%b%c%b" % (len(name), name, len(key), key)
-        gone = kept.pop(named, None)
+        gone = kept.routes.pop(named, None)
         if gone is not None:
             destinations = len(gone.queues) + len(gone.private) + len(gone.nodes)
-            self._cache_bytes -= _ROUTE_BYTES + len(named) + _DESTINATION_BYTES * destinations
+            size = _ROUTE_BYTES + len(named) + _DESTINATION_BYTES * destinations
+            self._cache_bytes -= size
+            kept.size -= size
+
+
+class _Kept:
+    """What is kept of the answers in one virtual host."""
+
+    __slots__ = ("routes", "size", "topics")
+
+    def __init__(self) -> None:
+        #: By route, and what all of these take.
+        self.routes: dict[bytes, Route] = {}
+        self.size = 0
+        #: Topic exchanges by the part of a route that names them, as met.
+        self.topics: dict[bytes, _Topics] = {}
 
 
 class _Topics:

@@ -20,6 +20,7 @@ from fedq.amqp.methods import (
     ChannelFlow,
     ExchangeBind,
     ExchangeDeclare,
+    ExchangeDelete,
     QueueBind,
     QueueDeclare,
     QueuePurge,
@@ -291,6 +292,18 @@ def _unwanted_messages_return() -> Scene:
     return _say(rig, client, encode_method(1, BasicNack(0, True, True)))
 
 
+def _exchanges_that_nobody_uses() -> Scene:
+    """They go, while others have many bindings elsewhere."""
+    rig = _rig()
+    owner = rig.client(QueueDeclare("own", exclusive=True))
+    for number in range(2_000):
+        rig.put(owner, encode_method(1, QueueBind("own", "amq.direct", f"key.{number}")))
+    names = [f"e{number}" for number in range(100)]
+    client = rig.client(*(ExchangeDeclare(name, "fanout") for name in names))
+    deletes = [encode_method(1, ExchangeDelete(name, no_wait=True)) for name in names]
+    return _say(rig, client, b"".join(deletes))
+
+
 SCRIPTS: Final = (
     Script("acks in a transaction", _acks_in_a_transaction),
     Script("consumers of ranks leave", _consumers_of_ranks_leave),
@@ -312,6 +325,7 @@ SCRIPTS: Final = (
     Script("hundreds of shared queues", _hundreds_of_shared_queues),
     Script("draws among hundreds", _draws_among_hundreds),
     Script("an owner leaves", _an_owner_leaves),
+    Script("exchanges that nobody uses", _exchanges_that_nobody_uses),
     # A delivery is half a unit: compiled it is nearly nothing.
     Script("unwanted messages return", _unwanted_messages_return, 2_000),
 )
