@@ -3,9 +3,12 @@
 Inputs: the segments in order, one at a time. Output: `Recovered`. Rules:
 
 * Only the last segment can end in the middle of a write, since a segment is fsynced before the
-  next one is made. Damage there is a torn tail: what was never confirmed. It is cut and counted.
-* Damage anywhere else, a missing segment, or a whole record that this version cannot read is
-  `CorruptJournal`: what was confirmed may be lost, so the node refuses to start.
+  next one is made. What cannot be read at its end, and no mark calls synced
+  (`fedq.journal.marks`), is a torn tail: what was never confirmed. It is cut and counted.
+* Anything else that cannot be read, and a missing segment, is *damage*: what was confirmed may be
+  lost. `recover` raises `CorruptJournal`; `salvage` notes it and goes on behind it, with the next
+  mark or the next segment, for a node whose copies others can make whole again.
+* A whole record that this version cannot read is `CorruptJournal` in any case.
 * Transient messages do not outlive the process, even if they shared a record with others.
 * A note counts for a message that is there. Of one that is not there yet, a copy's chunk that
   brings it brings its notes, too.
@@ -15,17 +18,21 @@ Recovering the same segments twice gives the same result.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Final, NamedTuple, assert_never
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
 from fedq.journal.decoding import CorruptRecord, ForeignRecord, singles
+from fedq.journal.marks import Mark, next_mark, was_synced
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.reader import read
 from fedq.journal.records import Copy, Drop, Enqueue, Keep, Note, Reset, Settle, Single
 from fedq.journal.segments import Segment
+
+#: Its presence says that an operator knows of the damage and wants the node to start.
+ACCEPT_NAME: Final = "accept-loss"
 
 
 class CorruptJournal(NodeFailure):
@@ -34,12 +41,23 @@ class CorruptJournal(NodeFailure):
     def __init__(self, segment: int, offset: int, reason: str) -> None:
         super().__init__(
             f"journal segment {segment} cannot be read from byte {offset} on: {reason}. "
-            "The node does not start on a damaged journal: restore the file, or move the journal "
-            "away so that this node is copied anew from the others"
+            "This node has the only copy of its messages, so it does not start by itself: restore "
+            f"the file from a backup; or create an empty file '{ACCEPT_NAME}' in the journal's "
+            "directory and start again, and the node goes on with what can be read (the damaged "
+            "file is kept)"
         )
         self.segment = segment
         self.offset = offset
         self.reason = reason
+
+
+class Damage(NamedTuple):
+    """Bytes `first` up to `stop` of a segment cannot be read, though they were on disk once."""
+
+    segment: int
+    first: int
+    stop: int
+    reason: str
 
 
 @dataclass(slots=True)
@@ -67,6 +85,8 @@ class Recovered:
     segments: list[Segment] = field(default_factory=list)
     #: How many bytes at the end of the last segment were no whole record.
     torn_bytes: int = 0
+    #: What `salvage` could not read, in order. The segments' sizes are without it.
+    damages: list[Damage] = field(default_factory=list)
 
     @classmethod
     def empty(cls) -> "Recovered":
@@ -79,38 +99,73 @@ def recover(segments: Iterable[tuple[int, bytes]]) -> Recovered:
 
     Takes one segment at a time, so that an iterator never holds two of them.
     """
+    recovered = salvage(segments)
+    if recovered.damages:
+        damage = recovered.damages[0]
+        raise CorruptJournal(damage.segment, damage.first, damage.reason)
+    return recovered
+
+
+def salvage(segments: Iterable[tuple[int, bytes]]) -> Recovered:
+    """The same, of whatever can be read; what cannot is in `damages`.
+
+    Raises `CorruptJournal` only for records of a newer version.
+    """
     recovered = Recovered()
-    tear: CorruptRecord | None = None
+    tear: Damage | None = None
     for number, data in segments:
-        if recovered.segments:
-            previous = recovered.segments[-1]
-            if tear is not None:
-                raise CorruptJournal(previous.number, tear.offset, tear.reason)
-            if number != previous.number + 1:
-                raise CorruptJournal(previous.number + 1, 0, "the segment is missing")
+        if tear is not None:
+            # Its segment is not the last one, so it was on disk.
+            recovered.damages.append(tear)
+        expected = recovered.segments[-1].number + 1 if recovered.segments else number
+        for missing in range(expected, number):
+            recovered.segments.append(Segment(missing))
+            recovered.damages.append(Damage(missing, 0, 0, "the segment is missing"))
         segment = Segment(number)
         recovered.segments.append(segment)
-        tear = _fold_segment(recovered.fragments, segment, data)
-        recovered.torn_bytes = len(data) - segment.size
+        tear = _fold_segment(recovered, segment, data)
+    recovered.torn_bytes = tear.stop - tear.first if tear is not None else 0
     for fragment in recovered.fragments.values():
         _sort_messages(fragment)
     return recovered
 
 
-def _fold_segment(
-    fragments: dict[FragmentId, RecoveredFragment], segment: Segment, data: bytes
-) -> CorruptRecord | None:
-    """Applies the whole records of a segment; returns why the rest is none, if there is a rest."""
-    try:
-        for offset, size, record in read(data):
-            for single in singles((record,)):
-                _apply(fragments, segment.highest, single)
-            segment.size = offset + size
-    except ForeignRecord as error:
-        raise CorruptJournal(segment.number, error.offset, error.reason) from error
-    except CorruptRecord as error:
-        return error
-    return None
+def mended(data: bytes, damages: Iterable[Damage], torn_bytes: int = 0) -> bytes:
+    """A segment without its damage and its torn end."""
+    parts: list[bytes] = []
+    at = 0
+    for damage in damages:
+        parts.append(data[at : damage.first])
+        at = damage.stop
+    parts.append(data[at : len(data) - torn_bytes])
+    return b"".join(parts)
+
+
+def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage | None:
+    """Applies the whole records of a segment; returns the end that is none, if there is such."""
+    at = 0
+    nonce: int | None = None
+    while True:
+        try:
+            for offset, size, record in read(data, at):
+                if isinstance(record, Mark):
+                    nonce = record.nonce if record.segment == segment.number else nonce
+                else:
+                    for single in singles((record,)):
+                        _apply(recovered.fragments, segment.highest, single)
+                segment.size += size
+                at = offset + size
+        except ForeignRecord as error:
+            raise CorruptJournal(segment.number, error.offset, error.reason) from error
+        except CorruptRecord as error:
+            if not was_synced(data, at, segment.number, nonce):
+                return Damage(segment.number, at, len(data), error.reason)
+            behind = next_mark(data, at, segment.number, nonce)
+            assert behind is not None, "some mark said that it was synced"
+            recovered.damages.append(Damage(segment.number, at, behind[0], error.reason))
+            at = behind[0]
+        else:
+            return None
 
 
 def _apply(

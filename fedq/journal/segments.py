@@ -9,6 +9,8 @@ the numbers of dead segments. Invariants:
 * Only the oldest segments are ever dropped: the record that says that a message is gone is always
   younger than the one that brought it, so it outlives it, and nothing returns from the dead.
 * After a restart nothing is appended to an old segment: its tail may have been cut.
+* A chunk begins with a mark (`fedq.journal.marks`) if more is known to be on disk than the last
+  one said; so does each segment.
 """
 
 from collections import deque
@@ -18,6 +20,7 @@ from typing import NamedTuple
 
 from fedq.core import limits
 from fedq.core.ids import FragmentId
+from fedq.journal.marks import MARK_BYTES, Mark, encode_mark
 
 
 class Chunk(NamedTuple):
@@ -45,14 +48,18 @@ class SegmentPlan:
     """Decides where records go. One per node; see the module's docstring for the rules."""
 
     __slots__ = (
-        "_active", "_bytes_max", "_chunks", "_newest_taken", "_number", "_old", "_parts", "_pin",
-        "_sync",
+        "_active", "_bytes_max", "_chunks", "_marked", "_newest_taken", "_nonce", "_number",
+        "_old", "_parts", "_pin", "_sync", "_synced", "_unsynced",
     )  # fmt: skip
 
     def __init__(
-        self, recovered: Iterable[Segment] = (), bytes_max: int = limits.segment_bytes_max
-    ) -> None:
-        """`recovered`: the segments found on disk, ascending (`Recovered.segments`)."""
+        self, recovered: Iterable[Segment] = (), bytes_max: int = limits.segment_bytes_max,
+        nonce: int | None = None,
+    ) -> None:  # fmt: skip
+        """`recovered`: the segments found on disk, ascending (`Recovered.segments`).
+
+        `nonce`: a number that nobody can guess, for the marks; None: there are none.
+        """
         assert bytes_max > 0
         self._bytes_max = bytes_max
         #: Full segments, oldest first.
@@ -66,6 +73,11 @@ class SegmentPlan:
         self._parts: list[bytes] = []
         self._sync = False
         self._number = 1
+        self._nonce = nonce
+        #: (segment, bytes) that are known to be on disk, and that the last mark said.
+        self._synced = self._marked = (0, 0)
+        #: Chunks that were taken: number, segment, where they end in it.
+        self._unsynced: deque[tuple[int, int, int]] = deque()
         #: The fragment that last kept the oldest segment alive; asked first the next time.
         self._pin: FragmentId | None = None
 
@@ -95,6 +107,18 @@ class SegmentPlan:
         self._parts.append(data)
         self._sync = self._sync or sync
         return self._number
+
+    def on_synced(self, number: int) -> None:
+        """The disk has every chunk up to this number."""
+        unsynced = self._unsynced
+        while unsynced and unsynced[0][0] <= number:
+            _, segment, end = unsynced.popleft()
+            self._synced = (segment, end)
+
+    def mark(self) -> None:
+        """Says how much is on disk even if nothing else is to be written; free if it is said."""
+        if not self._parts and self._synced[0] == self._active.number:
+            self._finish_chunk()
 
     def take(self) -> list[Chunk]:
         """The chunks of this turn, in order, for the disk; normally one or none."""
@@ -141,10 +165,27 @@ class SegmentPlan:
         self._active = Segment(self._active.number + 1)
         return self._active
 
+    def _next_mark(self) -> bytes:
+        """The mark that a chunk of the active segment should begin with; empty: none."""
+        number = self._active.number
+        said = self._synced if self._synced[0] == number else (number, 0)
+        if self._nonce is None or said == self._marked:
+            return b""
+        if self._active.size + MARK_BYTES > self._bytes_max:
+            return b""
+        self._marked = said
+        return encode_mark(Mark(self._nonce, *said))
+
     def _finish_chunk(self) -> None:
+        mark = self._next_mark()
+        if mark:
+            self._parts.insert(0, mark)
+            self._active.size += len(mark)
         parts = self._parts
         if not parts:
             return
+        if self._nonce is not None:
+            self._unsynced.append((self._number, self._active.number, self._active.size))
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self._chunks.append(Chunk(self._number, self._active.number, data, self._sync))
         self._number += 1

@@ -4,8 +4,9 @@ Inputs: the map, ticks, the leader, the answers of the map. Outputs: proposals, 
 
 The process proposes itself (`MemberUp`) until the map says that it is up, and says whether its data
 directory has gone on from the process that the map knew before: if not it is *behind*, and its
-copies count as old (docs/adr/0031-who-a-process-is.md). A process that the map refuses for good
-says why and ends: it would neither serve nor be told why, and only hold others up.
+copies count as old (docs/adr/0031-who-a-process-is.md). So they do if its journal is known to lack
+something of that process's (docs/adr/0032-what-a-copy-is-worth.md). A process that the map refuses
+for good says why and ends: it would neither serve nor be told why, and only hold others up.
 """
 
 from fedq.core.errors import Refused
@@ -68,6 +69,7 @@ class ComingUp:
         known = state.map.members.get(state.me)
         other = known if known is not None and not self._is_mine(known) else None
         behind = other is not None and not self._goes_on_from(other)
+        in_doubt = other is not None and other.incarnation < settings.vouched_since
         if other is not None and other.up and (not behind or state.leader == state.me):
             # Of this directory there is one process at a time, and of a voter's name one that
             # leads: the other one is gone.
@@ -80,7 +82,7 @@ class ComingUp:
                 settings.zone, settings.start, settings.started_ms,
                 other.incarnation if other is not None else 0,
                 other.start if other is not None else "",
-                behind,
+                behind or in_doubt,
             ),
             self._on_answer,
         )  # fmt: skip
@@ -103,7 +105,8 @@ class ComingUp:
             if known is not None and known.behind:
                 state.out.warnings.append(
                     "this data directory did not go on from the process that the cluster knew of "
-                    "this node: its copies count as old, and are compared with the others'"
+                    "this node, or its journal is damaged: its copies count as old, and are "
+                    "compared with the others'"
                 )
         elif result is not GAVE_UP and result.text != self._refusal:
             self._refusal = result.text

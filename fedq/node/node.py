@@ -18,7 +18,7 @@ from typing import Any
 from fedq.amqp.connection import ConnectionSettings
 from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
-from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId, QueueKey
+from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import Recovered
 from fedq.node.abandoned import Abandoned
@@ -56,7 +56,7 @@ from fedq.node.settings import NodeSettings
 from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState, Primary
 from fedq.node.transactions import Transactions
-from fedq.wiring.operations import AddFragment, Operation
+from fedq.wiring.operations import Operation
 from fedq.wiring.snapshot import Frozen
 
 __all__ = ["Node", "NodeSettings"]
@@ -75,7 +75,7 @@ class Node:
         self.proposals = Proposals(state)
         admission = Admission(state)
         self.relays = RelayFlow(state, admission)
-        self.outlets = Outlets(state, admission, self.relays, self._propose_fragment)
+        self.outlets = Outlets(state, admission, self.relays, self.proposals.ask_for_fragment)
         self.timers = QueueTimers(state, DeadLetters(state, self.outlets))
         abandoned = Abandoned(state, self.proposals)
         self.fragments = FragmentFlow(state, admission, self.timers, abandoned)
@@ -405,6 +405,7 @@ class Node:
         """Journal chunks up to this number are on disk."""
         state = self.state
         state.synced = number
+        state.plan.on_synced(number)
         waits = state.sync_waits
         while waits and waits[0][0] <= number:
             waiting = waits.popleft()[1]
@@ -462,6 +463,7 @@ class Node:
         self.memory.tick()
         if state.now_ms - self._segments_ms >= SEGMENTS_EVERY_MS:
             self._segments_ms = state.now_ms
+            state.plan.mark()
             self.roles.forget_cold()
             self.map.give_up_absent()
             state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)
@@ -476,17 +478,6 @@ class Node:
         if not self.stopped and self.cluster.handing.may_stop():
             self.clients.close_all("this node is being stopped: connect to another one")
             self.stopped = True
-
-    def _propose_fragment(self, queue: QueueKey) -> None:
-        """This node's publishes to a queue all go elsewhere: it asks for its own fragment."""
-        info = self.state.map.queues.get(queue)
-        if info is None or "x-fedq-fragments" in info.arguments:
-            return
-        if self.state.policy_of(queue).one_place:
-            return
-        primaries = [self.state.map.fragments[fragment].primary for fragment in info.fragments]
-        if self.state.me not in primaries and len(primaries) <= len(self.state.live_peers()):
-            self.proposals.ask(AddFragment(*queue, self.state.me))
 
 
 def _connection_settings(state: NodeState, access: Access) -> ConnectionSettings:

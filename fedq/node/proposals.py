@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from fedq.core.errors import RESOURCE_ERROR, Refused
+from fedq.core.ids import QueueKey
 from fedq.core.limits import commands_in_flight_max
 from fedq.node.state import NodeState
 from fedq.wiring.operations import (
+    AddFragment,
     Operation,
     command_of,
     encode_command,
@@ -70,6 +72,17 @@ class Proposals:
     def ask_together(self, operations: list[Operation]) -> None:
         """Proposes operations that take effect in one commit, or not at all."""
         self.state.out.proposals.append(encode_command(self._next_request(), operations))
+
+    def ask_for_fragment(self, queue: QueueKey) -> None:
+        """This node's publishes to a queue all go elsewhere: it asks for its own fragment."""
+        info = self.state.map.queues.get(queue)
+        if info is None or "x-fedq-fragments" in info.arguments:
+            return
+        if self.state.policy_of(queue).one_place:
+            return
+        primaries = [self.state.map.fragments[fragment].primary for fragment in info.fragments]
+        if self.state.me not in primaries and len(primaries) <= len(self.state.live_peers()):
+            self.ask(AddFragment(*queue, self.state.me))
 
     def flush(self) -> None:
         """What gathered in this turn becomes commands."""

@@ -29,6 +29,8 @@ class NodeSettings:
     started_ms: int = 0
     #: The starts before this one on the same data directory, oldest first: number and id.
     past: tuple[tuple[int, str], ...] = ()
+    #: The journal may lack what processes of this node before this one had in sync.
+    vouched_since: int = 0
     seed: int = 0
     #: Added to the monotonic clock gives the wall clock, in milliseconds since 1970: what outlives
     #: a process (when a message expires) is told in that.

@@ -212,7 +212,7 @@ class NodeState:
         self.out = NodeOut()
         self.map = ClusterMap()
         self.router = Router(settings.node)
-        self.plan = SegmentPlan(recovered.segments, settings.segment_bytes_max)
+        self.plan = _plan_of(settings, recovered)
         #: Cold copies from the disk that the map has not given a part yet.
         self.recovered = recovered.fragments
         self.primaries: dict[FragmentId, Primary] = {}
@@ -417,3 +417,9 @@ class NodeState:
         if info is None or not self.map.members[info.primary].up:
             return None
         return info.primary
+
+
+def _plan_of(settings: NodeSettings, recovered: Recovered) -> SegmentPlan:
+    marks = Salts(settings.seed, f"journal/{settings.node}/{settings.incarnation}")
+    nonce = int.from_bytes(marks.octets(8))
+    return SegmentPlan(recovered.segments, settings.segment_bytes_max, nonce)

@@ -25,7 +25,8 @@ import orjson
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import starts_remembered_max
-from fedq.shell.journal_files import COUNTER_NAME, count_start, replace_durably
+from fedq.shell.durable_files import replace_durably
+from fedq.shell.journal_files import COUNTER_NAME, count_start
 
 IDENTITY_NAME: Final = "identity.json"
 VOTERS_NAME: Final = "voters"

@@ -28,10 +28,16 @@ from typing import Final
 from fedq.core import limits
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation
-from fedq.journal.recovery import Recovered, recover
+from fedq.journal.recovery import Recovered, salvage
 from fedq.journal.segments import Chunk
 from fedq.shell.descriptors import SPARES
+from fedq.shell.durable_files import (
+    make_directory,
+    replace_durably,
+    segment_name,
+)
 from fedq.shell.group_commit import GroupCommit, sync_file
+from fedq.shell.vouching import Vouch, vouch_for, write_vouch
 
 #: What may wait for the writer thread. A disk that far behind is as good as lost.
 backlog_bytes_max: Final = limits.node_memory_bytes_max // 4
@@ -67,7 +73,9 @@ class JournalFiles:
         self._loop = loop
         #: The number of the last chunk handed over.
         self._last_number = 0
-        _make_directory(self._directory)
+        make_directory(self._directory)
+        #: What this journal vouches for; set by `recover`.
+        self.vouch = Vouch()
         self._lock = _lock_directory(self._directory)
         self._directory_fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         #: The end of the pipe that says when more is synced, and what was reported of it.
@@ -95,13 +103,19 @@ class JournalFiles:
         """(number, bytes) of every segment in ascending order, read one at a time."""
         return read_segments(self._directory)
 
-    def recover(self) -> Recovered:
-        """What the journal says; makes it safe to go on from, by cutting its torn tail.
+    def recover(
+        self, start: int = 0, *, has_past: bool = False, is_alone: bool = True
+    ) -> Recovered:
+        """What the journal says; makes it safe to go on from, by cutting its torn tail, and by
+        mending damage where others have the messages (`fedq.shell.vouching`).
 
         Raises `CorruptJournal`, `OSError`. What the last process wrote may still be only in the
         kernel's memory: it is fsynced here, since this process will answer for it.
         """
-        recovered = recover(self.read_segments())
+        recovered = salvage(self.read_segments())
+        self.vouch = vouch_for(
+            self._directory, recovered, start, has_past=has_past, is_alone=is_alone
+        )
         if recovered.segments:
             last = recovered.segments[-1]
             file = os.open(self._path(last.number), os.O_WRONLY)
@@ -228,6 +242,7 @@ class JournalFiles:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         self._fd = SPARES.open_file(self._path(segment), flags)
         os.fsync(self._directory_fd)
+        write_vouch(self._directory, Vouch(self.vouch.since, segment), SPARES.open_file)
 
     def _fail(self, reason: str) -> None:
         """The end of this journal: no report of success follows."""
@@ -241,11 +256,6 @@ class JournalFiles:
 
     def _path(self, segment: int) -> Path:
         return self._directory / segment_name(segment)
-
-
-def segment_name(number: int) -> str:
-    """The file name of a segment; names sort as their numbers do."""
-    return f"{number:012d}.journal"
 
 
 def read_segments(directory: str | Path) -> Iterator[tuple[int, bytes]]:
@@ -269,7 +279,7 @@ def count_start(directory: str | Path) -> Incarnation:
     count is lost: guessing might repeat a number, and with it the identity of old publishes.
     """
     directory = Path(directory)
-    _make_directory(directory)
+    make_directory(directory)
     path = directory / COUNTER_NAME
     number = int(time.time())
     if path.exists():
@@ -287,37 +297,6 @@ def count_start(directory: str | Path) -> Incarnation:
         )
     replace_durably(path, f"{number}\n".encode())
     return Incarnation(number)
-
-
-def replace_durably(path: Path, content: bytes) -> None:
-    """Old or new content, never a mixture, whenever the power goes."""
-    temporary = path.with_name(path.name + ".new")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        left = memoryview(content)
-        while left:
-            left = left[os.write(file, left) :]
-        os.fsync(file)
-    finally:
-        os.close(file)
-    temporary.rename(path)
-    _sync_directory(path.parent)
-
-
-def _make_directory(directory: Path) -> None:
-    """Makes it and what leads to it, each durable in its parent."""
-    if not directory.is_dir():
-        _make_directory(directory.parent)
-        directory.mkdir(mode=0o700, exist_ok=True)
-        _sync_directory(directory.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _lock_directory(directory: Path) -> int:

@@ -41,6 +41,7 @@ from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.system_clock import monotonic_ms, unix_offset_ms
 from fedq.shell.turn import Outlets, Turn
+from fedq.shell.vouching import describe
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
@@ -179,10 +180,19 @@ class NodeRunner:
         try:
             identity = self._begin_start()
             # Reading may take a while, and whoever wants to stop the process should not wait.
-            recovered = await asyncio.to_thread(journal.recover)
+            recovered = await asyncio.to_thread(
+                journal.recover, identity.incarnation, has_past=bool(identity.past),
+                is_alone=len(self._voters) < 2,
+            )  # fmt: skip
         except BaseException:
             journal.close()
             raise
+        if recovered.damages:
+            logger.critical(
+                "the journal is damaged (%s); what was in sync here is compared with the other "
+                "copies. The files as they were are kept in %s",
+                describe(recovered.damages), directory,
+            )  # fmt: skip
         if recovered.torn_bytes:
             logger.warning("the journal's last write was cut off by a crash; it was not confirmed")
         return journal, identity, recovered
@@ -204,7 +214,7 @@ class NodeRunner:
 
     def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
         config = self._config
-        node = Node(self._settings(identity), recovered)
+        node = Node(self._settings(identity, journal.vouch.since), recovered)
         turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         desk = self._peer_desk(identity, node, turn)
         amqp = AmqpServer(node, turn.input, self._connections_max)
@@ -267,7 +277,7 @@ class NodeRunner:
                 await parts.amqp.listen(sockets.pop(), tls)
         await parts.grpc.set_serving(True)
 
-    def _settings(self, identity: Identity) -> NodeSettings:
+    def _settings(self, identity: Identity, vouched_since: int) -> NodeSettings:
         config, timing = self._config, self._config.timing
         return NodeSettings(
             node=config.node,
@@ -275,6 +285,7 @@ class NodeRunner:
             start=identity.start,
             started_ms=identity.started_ms,
             past=identity.past,
+            vouched_since=vouched_since,
             peers=self._voters,
             amqp_address=self._amqp_address,
             zone=config.zone,

@@ -15,7 +15,8 @@ from fedq.journal.records import Enqueue, encode_enqueue
 from fedq.journal.recovery import CorruptJournal, Recovered
 from fedq.journal.segments import Chunk, SegmentPlan
 from fedq.shell import journal_files
-from fedq.shell.journal_files import DirectoryInUse, JournalFiles, count_start, segment_name
+from fedq.shell.durable_files import segment_name
+from fedq.shell.journal_files import DirectoryInUse, JournalFiles, count_start
 from tests.contract import journal_child
 from tests.unit.journal.samples import NORTH, ONE, bodies, encode_all, message
 
@@ -220,6 +221,6 @@ def test_a_killed_process_loses_nothing_it_reported(
     assert positions[0] > oldest_owed - journal_child.BATCH, "what was settled stays gone"
     assert recovered.fragments[ONE].messages[reported] == message(f"{reported:40}")
     counted = int((tmp_path / "incarnation").read_text())
-    assert count_start(tmp_path) == counted + 1
+    assert count_start(tmp_path) > counted
     if reports_before_kill == 400:
         assert recovered.segments[0].number > 1, "dead segments were deleted meanwhile"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fedq.journal.marks import was_synced
 from tests.integration.conftest import Connect
 from tests.integration.harness import Cluster, eventually
 from tests.integration.stock import PERSISTENT, BlockingChannel, pika
@@ -99,6 +100,36 @@ def test_a_clean_stop_of_all_keeps_what_is_durable(
             assert cluster.terminate(node) == 0
         cluster.start_all()
         check(cluster, "a", open_connection)
+
+
+@pytest.mark.patience(120)
+def test_a_flipped_bit_on_one_disk_loses_nothing(open_connection: Connect, tmp_path: Path) -> None:
+    """All nodes are killed, and the one whose journal has rotted starts first."""
+    with Cluster(tmp_path) as cluster:
+        fill(cluster, "a", open_connection)
+        cluster.wait_whole("kept")
+        journal = cluster.nodes["a"].directory / "data" / "journal"
+        # A journal that is quiet notes within a second what it has.
+        eventually("it has said so", lambda: _says_what_it_has(journal))
+        for node in cluster.nodes:
+            cluster.kill(node)
+        newest = max(journal.glob("*.journal"))
+        data = bytearray(newest.read_bytes())
+        data[len(data) // 2] ^= 1
+        newest.write_bytes(data)
+        for node in "abc":
+            cluster.nodes[node].start()
+        for node in "abc":
+            cluster.wait_served(node)
+        check(cluster, "a", open_connection)
+        assert list(journal.glob("*.damaged")), "the damaged file is kept"
+
+
+def _says_what_it_has(journal: Path) -> bool:
+    """Whether a mark calls half of the newest segment synced."""
+    newest = max(journal.glob("*.journal"))
+    data = newest.read_bytes()
+    return was_synced(data, len(data) // 2, int(newest.stem), None)
 
 
 @pytest.mark.patience(60)

@@ -54,6 +54,7 @@ class Cluster:
                 incarnation=Incarnation(start.number),
                 start=start.id,
                 past=start.past,
+                vouched_since=start.vouched_since,
                 peers={each: f"{each}.sim:7000" for each in self.names},
                 amqp_address=f"{name}.sim:5672",
                 zone=f"z{number % self.plan.zones}",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from fedq.journal.recovery import Recovered, mended
 from tests.sim.world import MS, World, between
 
 
@@ -54,6 +55,8 @@ class Start:
     id: str
     #: The starts before it in this directory: number and id.
     past: tuple[tuple[int, str], ...]
+    #: The first start whose copies in sync the journal is known to hold.
+    vouched_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Disk:
         #: The starts that this directory has seen.
         self.starts: tuple[tuple[int, str], ...] = ()
         self._number = 0
+        self._vouched_since = 0
         self._random = world.generator(f"disk/{name}")
         #: Bytes written since the last completed sync, in order: (segment, size).
         self._unsynced: list[tuple[int, int]] = []
@@ -100,11 +104,16 @@ class Disk:
         self._on_synced = on_synced
         self._on_failed = on_failed
 
-    def count_start(self, clock: int, unique: str) -> Start:
-        """The next start, as `fedq.shell.identity` counts it; `clock` stands for the seconds."""
+    def count_start(self, clock: int, unique: str, is_damaged: bool = False) -> Start:
+        """The next start, as `fedq.shell.identity` counts it; `clock` stands for the seconds.
+
+        `is_damaged`: the journal does not vouch for those before (`fedq.shell.vouching`).
+        """
         self._number = max(self._number + 1, clock)
         past, self.starts = self.starts, (*self.starts, (self._number, unique))
-        return Start(self._number, unique, past)
+        if is_damaged:
+            self._vouched_since = self._number
+        return Start(self._number, unique, past, self._vouched_since)
 
     def raise_number(self, number: int) -> None:
         """The next start gets a higher one."""
@@ -129,6 +138,15 @@ class Disk:
     def cut_tail(self, size: int) -> None:
         """Cuts a torn tail off the last segment, as a start does after recovery found it."""
         self._truncate(max(self.segments), size)
+
+    def mend(self, recovered: Recovered) -> None:
+        """Takes what cannot be read out of the segments, as a start does."""
+        last = recovered.segments[-1].number
+        for segment in recovered.segments:
+            damages = [each for each in recovered.damages if each.segment == segment.number]
+            torn_bytes = recovered.torn_bytes if segment.number == last else 0
+            data = bytes(self.segments.get(segment.number, b""))
+            self.segments[segment.number] = bytearray(mended(data, damages, torn_bytes))
 
     def append(self, chunks: list[Chunk]) -> None:
         """Writes chunks; those with `sync` are reported when they are safe."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
-from fedq.journal.recovery import Recovered, recover
+from fedq.journal.recovery import Recovered, salvage
 from fedq.node.outbox import NodeOut
 from fedq.proxy.links import LINGER_MS
 from tests.sim.disk import Disk, Start
@@ -129,7 +129,7 @@ class Host:
         self._clock_base_us = between(self._random, 1, 100) * 1_000 * MS
         recovered = self.recover()
         clock = 0 if self.clock_behind else self.life
-        start = self.disk.count_start(clock, f"{self.name}/{self.life}")
+        start = self.disk.count_start(clock, f"{self.name}/{self.life}", bool(recovered.damages))
         self.incarnation = start.number
         self.world.note(self.name, f"starts, incarnation {start.number}")
         self.machine = self._factory(self.name, start, recovered)
@@ -143,8 +143,11 @@ class Host:
 
     def recover(self) -> Recovered:
         """What the journal holds now; a torn tail is cut off, as the real start does."""
-        recovered = recover(self.disk.read_segments())
-        if recovered.torn_bytes:
+        recovered = salvage(self.disk.read_segments())
+        if recovered.damages:
+            self.world.note(self.name, f"mends {recovered.damages}")
+            self.disk.mend(recovered)
+        elif recovered.torn_bytes:
             self.world.note(self.name, f"cuts a torn tail of {recovered.torn_bytes} bytes")
             self.disk.cut_tail(recovered.torn_bytes)
         return recovered

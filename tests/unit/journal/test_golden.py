@@ -6,6 +6,8 @@ import pytest
 
 from fedq.core.ids import first_position
 from fedq.journal.decoding import decode
+from fedq.journal.marks import Mark, encode_mark
+from fedq.journal.reader import read
 from fedq.journal.records import (
     NOTE_DEAD,
     NOTE_DUE,
@@ -52,6 +54,7 @@ CONTENT: list[Record] = [
 
 
 #: What is in the golden file of notes and groups. Never changed, either.
+MARKED = GOLDEN.with_name("journal-v1-marks.journal")
 NOTED = GOLDEN.with_name("journal-v1-notes.journal")
 NOTED_CONTENT: list[Record] = [
     Group(
@@ -130,3 +133,15 @@ def test_the_golden_notes_still_mean_the_same() -> None:
         },
     )
     assert TWO not in fragments
+
+
+def test_the_golden_marks_still_read_and_are_still_written_alike() -> None:
+    golden = MARKED.read_bytes()
+    record = encode_all(CONTENT[:1])
+    head = encode_mark(Mark(0x1122334455667788, 1, 0))
+    mark = encode_mark(Mark(0x1122334455667788, 1, len(head) + len(record)))
+    assert golden == head + record + mark
+    assert [located.record for located in read(golden)] == [
+        Mark(0x1122334455667788, 1, 0), CONTENT[0],
+        Mark(0x1122334455667788, 1, len(head) + len(record)),
+    ]  # fmt: skip

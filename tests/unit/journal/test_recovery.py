@@ -6,6 +6,8 @@ import pytest
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import first_position
+from fedq.core.message import FLAG_PERSISTENT, encode, make_route
+from fedq.journal.marks import Mark, encode_mark, mark_at
 from fedq.journal.records import (
     NOTE_DEAD,
     NOTE_EXPIRES,
@@ -20,8 +22,15 @@ from fedq.journal.records import (
     Reset,
     Settle,
 )
-from fedq.journal.recovery import CorruptJournal, Recovered, RecoveredFragment, recover
-from fedq.journal.segments import Segment
+from fedq.journal.recovery import (
+    CorruptJournal,
+    Recovered,
+    RecoveredFragment,
+    mended,
+    recover,
+    salvage,
+)
+from fedq.journal.segments import Segment, SegmentPlan
 from tests.unit.journal.samples import (
     NORTH,
     ONE,
@@ -216,3 +225,79 @@ def test_a_segment_is_done_with_before_the_next_is_asked_for() -> None:
     with pytest.raises(CorruptJournal):
         recover(segments())
     assert handed_out == [1]
+
+
+# --- marks ---------------------------------------------------------------------------------------
+
+
+def enqueued(number: int, body: str = "m") -> bytes:
+    return encode_all([Enqueue(ONE, 1, number, NORTH, number, False, bodies(body))])
+
+
+def marked(segment: int, offset: int, nonce: int = 7) -> bytes:
+    return encode_mark(Mark(nonce, segment, offset))
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
+
+
+def test_damage_before_what_a_mark_calls_synced_is_no_torn_tail() -> None:
+    """Before there were marks it was cut, with all that followed, and the node led."""
+    head, first, second = marked(1, 0), enqueued(1), enqueued(2)
+    synced = len(head) + len(first) + len(second)
+    whole = head + first + second + marked(1, synced) + enqueued(3)
+    assert list(recover([(1, whole)]).fragments[ONE].messages) == [1, 2, 3]
+    for at in range(len(head), synced):
+        with pytest.raises(CorruptJournal):
+            recover([(1, flipped(whole, at))])
+        salvaged = salvage([(1, flipped(whole, at))])
+        (damage,) = salvaged.damages
+        assert damage.first <= at < damage.stop
+        assert 3 in salvaged.fragments[ONE].messages, "what follows the next mark is read"
+        again = recover([(1, mended(flipped(whole, at), salvaged.damages))])
+        assert again.fragments == salvaged.fragments
+        assert again.segments == salvaged.segments
+
+
+def test_what_no_mark_calls_synced_is_torn() -> None:
+    whole = marked(1, 0) + enqueued(1) + enqueued(2)
+    recovered = recover([(1, flipped(whole, len(whole) - 1))])
+    assert recovered.torn_bytes == len(enqueued(2))
+    assert list(recovered.fragments[ONE].messages) == [1]
+
+
+@pytest.mark.parametrize(("nonce", "damages"), [(8, 0), (7, 1)])
+def test_a_message_cannot_pretend_to_be_a_mark(nonce: int, damages: int) -> None:
+    """It would have to know the number of the process that writes."""
+    forged = marked(1, 1 << 40, nonce)
+    body = encode(FLAG_PERSISTENT, make_route("", "orders"), b"\x10\x00\x02", forged)
+    torn = flipped(encode_all([Enqueue(ONE, 1, 2, NORTH, 2, False, [body])]), 4)
+    salvaged = salvage([(1, marked(1, 0) + enqueued(1) + torn)])
+    assert len(salvaged.damages) == damages
+
+
+def test_what_is_missing_in_the_middle_is_damage_and_the_rest_is_read() -> None:
+    salvaged = salvage([(1, enqueued(1)), (3, enqueued(3))])
+    assert [damage.segment for damage in salvaged.damages] == [2]
+    assert list(salvaged.fragments[ONE].messages) == [1, 3]
+    assert [segment.number for segment in salvaged.segments] == [1, 2, 3]
+
+
+def test_a_plan_marks_what_is_on_disk_and_says_it_once() -> None:
+    plan = SegmentPlan(nonce=7)
+    plan.append(ONE, 1, enqueued(1), True)
+    (first,) = plan.take()
+    assert mark_at(first.data, 0) == Mark(7, 1, 0)
+    plan.append(ONE, 2, enqueued(2), True)
+    (second,) = plan.take()
+    assert second.data == enqueued(2), "nothing new is known"
+    plan.on_synced(2)
+    plan.mark()
+    (idle,) = plan.take()
+    assert mark_at(idle.data, 0) == Mark(7, 1, len(first.data) + len(second.data))
+    assert not idle.sync
+    plan.mark()
+    assert plan.take() == []
+    data = first.data + second.data + idle.data
+    assert recover([(1, data)]).segments[0].size == len(data) == plan.bytes_held

@@ -31,7 +31,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
-from fedq.journal.recovery import recover
+from fedq.journal.recovery import salvage
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
@@ -63,6 +63,8 @@ class Host:
         #: The journal's last chunk; the node hears of it when the disk does not wait.
         self.written = 0
         self.disk_waits = False
+        #: The first process whose copies in sync the journal is known to hold.
+        self.vouched_since = 0
         self.applied = 0
         self.story: list[str] = []
 
@@ -92,13 +94,16 @@ class Cluster:
         host.life += 1
         host.applied = host.written = 0
         host.inbox = []
-        recovered = recover((n, bytes(data)) for n, data in sorted(host.segments.items()))
+        recovered = salvage((n, bytes(data)) for n, data in sorted(host.segments.items()))
+        if recovered.damages:
+            host.vouched_since = host.life
         host.node = Node(
             NodeSettings(
                 node=host.name,
                 incarnation=Incarnation(host.life),
                 start=f"{name}.{host.life}",
                 past=tuple((number, f"{name}.{number}") for number in range(1, host.life)),
+                vouched_since=host.vouched_since,
                 peers={each: f"{each}:7000" for each in self.hosts},
                 amqp_address=f"{host.name}:5672",
                 password_cost=COST_MIN,

@@ -1,0 +1,53 @@
+"""Files of a data directory that survive a power cut: whole, or as they were.
+
+Invariant: what a function here has returned from is on disk.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+#: Opens a file with flags, for its owner alone; how is the caller's affair.
+OpenFile = Callable[[Path, int], int]
+
+
+def segment_name(number: int) -> str:
+    """The file name of a segment; names sort as their numbers do."""
+    return f"{number:012d}.journal"
+
+
+def open_private(path: Path, flags: int) -> int:
+    """The descriptor of a file that only its owner may read."""
+    return os.open(path, flags, 0o600)
+
+
+def replace_durably(path: Path, content: bytes, open_file: OpenFile = open_private) -> None:
+    """Old or new content, never a mixture, whenever the power goes."""
+    temporary = path.with_name(path.name + ".new")
+    file = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(file, left) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+    temporary.rename(path)
+    sync_directory(path.parent)
+
+
+def make_directory(directory: Path) -> None:
+    """Makes it and what leads to it, each durable in its parent."""
+    if not directory.is_dir():
+        make_directory(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
+        sync_directory(directory.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes renames and new files in a directory survive a power cut."""
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,115 @@
+"""From which process on a journal is known to hold what it should: the file `vouch` beside it.
+
+Inputs: what recovery found, the number of this start. Output: the first of this node's processes
+whose in-sync copies this journal holds whole, and a journal that is fit to go on from. Invariants:
+
+* what was damaged, or is not there any more, is noted on disk before anything is mended;
+* a damaged segment is kept, under a name that nobody reads, and never cut silently;
+* the file also says which segment was made last, so that an emptied journal is no new one.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, Damage, Recovered, mended
+from fedq.shell.durable_files import (
+    OpenFile,
+    open_private,
+    replace_durably,
+    segment_name,
+    sync_directory,
+)
+
+_VOUCH_NAME: Final = "vouch"
+_KEPT_SUFFIX: Final = ".damaged"
+
+
+class Vouch(NamedTuple):
+    """What the file says; zeros: there is none, as of a journal of an earlier release."""
+
+    #: In-sync copies of processes before this one are in doubt.
+    since: int = 0
+    #: The last segment that was made.
+    newest: int = 0
+
+
+def read_vouch(directory: Path) -> Vouch | None:
+    """What the file says; None: there is no such file, or not a readable one."""
+    try:
+        since, newest = (directory / _VOUCH_NAME).read_text("ascii").split()
+        return Vouch(int(since), int(newest))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def write_vouch(directory: Path, vouch: Vouch, open_file: OpenFile = open_private) -> None:
+    """On disk when it returns."""
+    content = f"{vouch.since} {vouch.newest}\n".encode()
+    replace_durably(directory / _VOUCH_NAME, content, open_file)
+
+
+def vouch_for(
+    directory: Path, recovered: Recovered, start: int, *, has_past: bool, is_alone: bool
+) -> Vouch:
+    """Judges what was recovered, and mends it; see the module's docstring.
+
+    `has_past`: the data directory has seen earlier starts. Raises `CorruptJournal` where `is_alone`
+    says that nobody else has the messages, unless the operator has accepted the loss.
+    """
+    known = read_vouch(directory)
+    newest = recovered.segments[-1].number if recovered.segments else 0
+    if known is not None and newest < known.newest:
+        lost = Damage(newest + 1, 0, 0, "the segment is missing")
+    elif known is None and not recovered.segments and has_past:
+        lost = Damage(1, 0, 0, "the journal is empty, though this is not its first start")
+    else:
+        lost = None
+    since = known.since if known is not None else 0
+    if recovered.damages or lost is not None:
+        damages = [*recovered.damages, *([lost] if lost is not None else [])]
+        accepted = directory / ACCEPT_NAME
+        # An empty journal without its note may be that of an earlier release that was never used.
+        if is_alone and (recovered.damages or known is not None) and not accepted.exists():
+            raise CorruptJournal(damages[0].segment, damages[0].first, damages[0].reason)
+        since = start
+        write_vouch(directory, Vouch(since, newest))
+        _mend(directory, recovered)
+        accepted.unlink(missing_ok=True)
+        recovered.damages = damages
+    vouch = Vouch(since, newest)
+    write_vouch(directory, vouch)
+    return vouch
+
+
+def _mend(directory: Path, recovered: Recovered) -> None:
+    """Segments without what cannot be read of them; those as they were are kept beside them."""
+    by_segment: dict[int, list[Damage]] = {}
+    for damage in recovered.damages:
+        by_segment.setdefault(damage.segment, []).append(damage)
+    for number, damages in by_segment.items():
+        path = directory / segment_name(number)
+        if not path.exists():
+            replace_durably(path, b"")
+            continue
+        is_last = number == recovered.segments[-1].number
+        torn_bytes = recovered.torn_bytes if is_last else 0
+        content = mended(path.read_bytes(), damages, torn_bytes)
+        _keep(path)
+        replace_durably(path, content)
+    sync_directory(directory)
+
+
+def _keep(path: Path) -> None:
+    kept = path.with_name(path.name + _KEPT_SUFFIX)
+    if not kept.exists():
+        os.link(path, kept)
+
+
+def describe(damages: Iterable[Damage]) -> str:
+    """Where and why, for the log."""
+    return "; ".join(
+        f"segment {damage.segment} from byte {damage.first} on: {damage.reason}"
+        for damage in damages
+    )
