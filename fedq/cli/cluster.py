@@ -100,10 +100,21 @@ def _show_status(form: Form, is_json: bool) -> None:
         screen.print("all is well", style="green")
 
 
+#: The columns of `fedq cluster members`, and of `--wide` besides; `#` begins one of numbers.
+_COLUMNS: Final = (
+    "NODE", "STATE", "ROLE", "UP FOR", "#CLIENTS", "#CONSUMERS", "#MEMORY", "#JOURNAL",
+)  # fmt: skip
+_WIDE: Final = ("LEASE", "#MAP", "#PROCESS", "#CHANNELS", "#SEGMENTS", "ZONE", "PEER", "AMQP")
+
+
 @app.command("members")
 @reporting
 @asking_a_node
-def show_members(endpoint: Endpoint, json: JsonOption = False) -> None:
+def show_members(
+    endpoint: Endpoint,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns: some 160 characters.")] = False,
+    json: JsonOption = False,
+) -> None:
     """List the members with their figures; ? is what a member did not tell."""
     with asking(endpoint) as asker:
         reply = asker.ask(asker.stub.Members, pb.MembersRequest())
@@ -111,30 +122,31 @@ def show_members(endpoint: Endpoint, json: JsonOption = False) -> None:
     if json:
         print_json({"members": members})
         return
-    headings = (
-        "NODE", "STATE", "ROLE", "LEASE", "#MAP", "#STARTS", "UP FOR", "#CONNECTIONS",
-        "#CHANNELS", "#CONSUMERS", "#MEMORY", "#JOURNAL", "#SEGMENTS", "ZONE", "PEER", "AMQP",
-    )  # fmt: skip
-    console().print(table(headings, map(_member_row, members)))
+    rows = [_member_row(member) + (_wide_row(member) if wide else []) for member in members]
+    console().print(table((*_COLUMNS, *_WIDE) if wide else _COLUMNS, rows))
 
 
 def _member_row(member: Form) -> list[Cell]:
     figures: Form | None = member["figures"]
-    up_for = None if figures is None else duration(figures["uptime_ms"])
     return [
         member["node"],
         _state(member),
         _figure(member, "raft_role"),
+        None if figures is None else duration(figures["uptime_ms"]),
+        None if figures is None else figures["connections"],
+        None if figures is None else figures["consumers"],
+        None if figures is None else size(figures["memory_bytes"]),
+        None if figures is None else size(figures["journal_bytes"]),
+    ]
+
+
+def _wide_row(member: Form) -> list[Cell]:
+    figures: Form | None = member["figures"]
+    return [
         _figure(member, "lease"),
         None if figures is None else figures["map_version"],
         member["incarnation"],
-        up_for,
-        *(
-            None if figures is None else figures[name]
-            for name in ("connections", "channels", "consumers")
-        ),
-        None if figures is None else size(figures["memory_bytes"]),
-        None if figures is None else size(figures["journal_bytes"]),
+        None if figures is None else figures["channels"],
         None if figures is None else figures["journal_segments"],
         member["zone"],
         member["peer_address"],
