@@ -23,6 +23,7 @@ from fedq.amqp.commands import (
     Settles,
 )
 from fedq.amqp.connection import Connection, ConnectionSettings
+from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import ids_of, name_of
 from fedq.core.errors import (
     CONNECTION_FORCED,
@@ -148,7 +149,7 @@ class ClientFlow:
         client = self.state.clients.get(connection)
         if client is None:
             return
-        if client.vhost:
+        if client.vhost or client.gone:
             self._read(client, data)
             return
         client.early += (data,)
@@ -428,6 +429,20 @@ class ClientFlow:
         for client in list(self.state.clients.values()):
             if not client.gone and predicate(client):
                 self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
+
+    def send_away(self, text: str) -> None:
+        """connection.close 320 to those who wait for this node to join.
+
+        Of what they said no more is heard than that they speak AMQP.
+        """
+        for client in list(self.state.clients.values()):
+            early = b"".join(client.early)
+            if client.gone or client.vhost or len(early) < len(PROTOCOL_HEADER):
+                continue
+            client.early = ()
+            self._read(client, early[: len(PROTOCOL_HEADER)])
+            self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
+            self.state.release_reading(client, JOINING)
 
     # --- time, and the end of a turn ---------------------------------------------------------
 

@@ -1,9 +1,10 @@
-"""What clients hear while this node may not serve (P7).
+"""What clients and operators hear while this node may not serve (P7).
 
 Without its lease, or out of the map, a node confirms and delivers nothing. After a moment
 (elections and short pauses are no news) its clients are told by connection.blocked; if it lasts,
-they are asked to go elsewhere by connection.close 320. Both end by themselves when the lease is
-back.
+they are asked to go elsewhere by connection.close 320, and so is whoever comes. A node that has not
+joined since its start knows no users: it sends away who waits for it. The log says who is missing.
+All of it ends by itself when the lease is back.
 """
 
 from fedq.node.client_flow import ClientFlow
@@ -11,13 +12,17 @@ from fedq.node.state import NodeState
 
 TELL_AFTER_MS = 1_000
 CLOSE_AFTER_MS = 10_000
+#: A node that starts needs the others, who may be starting, too.
+JOIN_PATIENCE_MS = 5_000
+WARN_EVERY_MS = 60_000
 REASON = "this node is cut off from the cluster's majority; it confirms and delivers nothing"
+NOT_JOINED = "this node has not joined a majority of the cluster yet; try another one, or later"
 
 
 class Fencing:
     """See the module's docstring."""
 
-    __slots__ = ("_closed", "_since_ms", "_told", "clients", "state")
+    __slots__ = ("_since_ms", "_told", "_warned_ms", "clients", "state")
 
     def __init__(self, state: NodeState, clients: ClientFlow) -> None:
         self.state = state
@@ -25,7 +30,7 @@ class Fencing:
         #: Since when this node does not serve.
         self._since_ms: int | None = None
         self._told = False
-        self._closed = False
+        self._warned_ms: int | None = None
 
     def on_serving(self, changed: bool) -> None:
         """This turn's word on whether the node serves."""
@@ -37,20 +42,50 @@ class Fencing:
             self.clients.on_serving()
             if self._told:
                 self.clients.blocking.set_blocked("fence", None)
-            self._since_ms = None
-            self._told = self._closed = False
+            self._since_ms = self._warned_ms = None
+            self._told = False
         else:
             state.out.warnings.append("fenced: " + REASON)
             self._since_ms = state.now_ms
 
     def tick(self) -> None:
-        """Tells the clients when it is time."""
+        """Tells the clients, and the operator, when it is time."""
+        state = self.state
         if self._since_ms is None:
+            if not state.serving:
+                self._since_ms = state.now_ms
             return
-        lasted = self.state.now_ms - self._since_ms
-        if lasted >= TELL_AFTER_MS and not self._told:
+        lasted = state.now_ms - self._since_ms
+        patience_ms = TELL_AFTER_MS if state.joined else JOIN_PATIENCE_MS
+        if lasted < patience_ms:
+            return
+        self._warn()
+        if not state.joined:
+            self.clients.send_away(NOT_JOINED)
+            return
+        if not self._told:
             self._told = True
             self.clients.blocking.set_blocked("fence", REASON)
-        if lasted >= CLOSE_AFTER_MS and not self._closed:
-            self._closed = True
-            self.clients.close_all(REASON)
+        if lasted >= CLOSE_AFTER_MS:
+            self.clients.close_where(lambda client: bool(client.vhost), REASON)
+
+    def _warn(self) -> None:
+        state, now_ms = self.state, self.state.now_ms
+        if self._warned_ms is not None and now_ms - self._warned_ms < WARN_EVERY_MS:
+            return
+        self._warned_ms = now_ms
+        names = sorted(state.settings.peers)
+        missing = [
+            name for name in names if name != state.me and not state.peers[name].link.connected
+        ]
+        wanted, linked = len(names) // 2 + 1, len(names) - len(missing)
+        if linked < wanted:
+            text = (
+                f"no majority: {linked} of {len(names)} nodes are here, {wanted} are needed; "
+                f"missing: {', '.join(missing)}. Start them, or mend the network between"
+            )
+        else:
+            text = "a majority is here, but has not agreed on a leader that lets this node serve"
+            if missing:
+                text = f"{text}; missing: {', '.join(missing)}"
+        state.out.warnings.append(text)

@@ -24,6 +24,7 @@ from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell import certificates, listeners
 from fedq.shell.amqp_server import AmqpServer
+from fedq.shell.expiry import ExpiryWatch, files_of
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.map_machine import MapMachine
@@ -93,6 +94,7 @@ class NodeRunner:
         self._identity_file: IdentityFile | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._spares: SpareKeeper | None = None
+        self._expiry: ExpiryWatch | None = None
         self._watch: ResourceWatch | None = None
         #: The memory of the process before it held anything.
         self._resident_before = 0
@@ -119,7 +121,9 @@ class NodeRunner:
         """
         assert self._parts is None, "a runner runs once"
         self._check_certificates()
-        self._spares = SpareKeeper(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self._spares = SpareKeeper(loop)
+        self._expiry = ExpiryWatch(files_of(self._config), loop)
         self._resident_before = resident_bytes()
         journal = None
         try:
@@ -465,6 +469,8 @@ class NodeRunner:
     def _close_sockets(self) -> None:
         if self._spares is not None:
             self._spares.stop()
+        if self._expiry is not None:
+            self._expiry.stop()
         if self._watch is not None:
             self._watch.stop()
         for _, sockets, _ in self._bound:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import datetime
 import ssl
 from pathlib import Path
 
@@ -108,6 +109,28 @@ def test_a_certificate_of_another_authority_is_turned_away(tmp_path: Path) -> No
             assert not one.node.inputs
 
     run(scenario())
+
+
+def test_a_certificate_that_has_ended_is_turned_away_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls, _ = secured(tmp_path, certificate_required=False)
+    context = ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.pem"))
+    monkeypatch.setattr("fedq.shell.certificates._NODE_LIFE", datetime.timedelta(seconds=-1))
+    ended = make_client_certificate(tmp_path / "clients", "late")
+    context.load_cert_chain(ended.certificate, ended.key)
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+            reader, writer = await asyncio.open_connection(HOST, one.port, ssl=context)
+            assert await hears_nothing(reader)
+            writer.close()
+            await until(lambda: one.server.connections == 0)
+            assert not one.node.inputs
+
+    caplog.set_level("INFO")
+    run(scenario())
+    assert "certificate has expired" in caplog.text
 
 
 def test_old_versions_of_tls_are_refused(tmp_path: Path) -> None:
