@@ -165,6 +165,7 @@ class ConsumeFlow:
         if primary is not None:
             primary.fragment.attach(state.me, (p for r in held for p in range(r[0], r[1] + 1)))
             primary.takers.watch(state.me, count, alone, ticket)
+            meet(primary, state.me)
             state.dirty_primaries[fragment] = None
         elif info.primary != state.me:
             state.send(info.primary, Attach(fragment, info.reign, count, alone, ticket, held))

@@ -150,6 +150,19 @@ def test_no_message_waits_behind_a_busy_consumer_while_another_is_idle(
     assert counts(clients) == [0, 0, 1]
 
 
+def test_a_new_primary_looks_who_keeps_up_too(cluster: Cluster) -> None:
+    _, two, three = at_the_primary_and_elsewhere(cluster)
+    cluster.kill("n1")
+    cluster.pass_ms(3_000)
+    two.publish("orders", "a", "b")
+    assert counts([two, three]) == [1, 1]
+    for client in (two, three):
+        client.send(BasicAck(1))
+    cluster.pass_ms(50)
+    three.publish("orders", "c", "d")
+    assert counts([two, three]) == [1, 1]
+
+
 def test_the_nearest_consumer_has_all_that_it_keeps_up_with(cluster: Cluster) -> None:
     clients = at_the_primary_and_elsewhere(cluster)
     for number in range(1, 20):
