@@ -169,12 +169,14 @@ class Node:
     def begin_turn(self, now_ms: int) -> None:
         """A turn begins at this monotonic time; it never goes back."""
         assert now_ms >= self.state.now_ms, "the clock went back"
+        state = self.state
         self.cluster.begin_turn(now_ms)
-        self.state.work.begin_turn()
+        state.work.begin_turn()
         if self._started_ms is None:
             self._started_ms = now_ms
-        if self.state.unfinished:
-            self.state.go_on_with_unfinished()
+        if state.unfinished:
+            state.go_on_with_unfinished()
+        self.timers.begin_turn()
         self.clients.begin_turn()
         self.relays.begin_turn()
 
@@ -217,6 +219,7 @@ class Node:
                 state.out.linger = True
         self.cluster.beat_due = False
         state.out.valid_until_ms = self.cluster.valid_until_ms
+        state.out.due_ms = self.timers.due_ms()
         goes_on = self.clients.drain() or self.relays.has_more or state.chores.has_more
         goes_on = goes_on or bool(state.unfinished)
         state.out.again = goes_on or passes == TURN_PASSES_MAX

@@ -11,8 +11,9 @@ turn the driver
    in between, and others may serve in its place: nothing is written, and the connections that were
    to get something end;
 4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log;
-5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not, and
-   within a few milliseconds (`fedq.proxy.links.LINGER_MS`) if `linger` was.
+5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not;
+   within a few milliseconds (`fedq.proxy.links.LINGER_MS`) if `linger` was; and at `due_ms`, where
+   that is not 0 and no other turn asks for a later time first.
 
 When a journal chunk with `sync` and all before it are on disk, the driver calls
 `node.on_synced(number)` in a later turn. Order inside a lane is total. Nothing in `writes`
@@ -30,8 +31,9 @@ class NodeOut:
     """The lanes of one node. Data only."""
 
     __slots__ = (
-        "again", "closes", "drop_segments", "fanned", "fanned_to", "fatal", "journal", "linger",
-        "peers", "proposals", "reading", "story", "urgent", "valid_until_ms", "warnings", "writes",
+        "again", "closes", "drop_segments", "due_ms", "fanned", "fanned_to", "fatal", "journal",
+        "linger", "peers", "proposals", "reading", "story", "urgent", "valid_until_ms", "warnings",
+        "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -65,6 +67,8 @@ class NodeOut:
         self.again = False
         #: Something waits for others to travel with, but not for long.
         self.linger = False
+        #: When messages expire or become due next, by the clock of `begin_turn`; 0: never.
+        self.due_ms = 0
         #: From then on, by the clock of `begin_turn`, nothing of this turn may be written for
         #: clients; 0: whenever. The end of the lease, which whoever was stopped may have missed.
         self.valid_until_ms = 0
@@ -87,6 +91,7 @@ class NodeOut:
             self.warnings = []
         self.again = False
         self.linger = False
+        self.due_ms = 0
         self.valid_until_ms = 0
 
     def everything_written(self) -> Iterator[tuple[ConnectionId, list[bytes]]]:

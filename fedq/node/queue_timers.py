@@ -20,18 +20,22 @@ from fedq.node.state import NodeState, Primary, PrivateQueue
 #: What a message costs that dies, in units of work; how many may die however much was done.
 DEATH_WORK: Final = 2
 _DEATHS_MIN: Final = 100
+#: Turns for what expires are wanted at multiples of this: what expires together goes together.
+DUE_STEP_MS: Final = 5
 
 
 class QueueTimers:
     """See the module's docstring; the node sets `drop_private` before its first turn."""
 
-    __slots__ = ("_armed", "drop_private", "letters", "state")
+    __slots__ = ("_armed", "_due", "drop_private", "letters", "state")
 
     def __init__(self, state: NodeState, letters: DeadLetters) -> None:
         self.state = state
         self.letters = letters
         #: The earliest alarm of each fragment.
         self._armed: dict[FragmentId, int] = {}
+        #: When turns are wanted, as a heap; some of them in vain.
+        self._due: list[int] = []
         #: Ends private queues that nobody used for too long.
         self.drop_private: Callable[[list[PrivateQueue]], None] = _unset
 
@@ -94,8 +98,8 @@ class QueueTimers:
             return
         enforcement.sweep(fragment)
         next_ms = enforcement.next_ms(fragment)
-        if next_ms is not None:
-            self._arm(fragment.fragment_id, next_ms)
+        if next_ms is not None and self._arm(fragment.fragment_id, next_ms):
+            heapq.heappush(self._due, -(-next_ms // DUE_STEP_MS) * DUE_STEP_MS)
 
     # --- the clock ---------------------------------------------------------------------------
 
@@ -107,14 +111,38 @@ class QueueTimers:
         """The same for the queue of a fragment that another node serves."""
         self._arm(fragment, self.state.unix_ms + after_ms)
 
-    def _arm(self, fragment: FragmentId, when_ms: int) -> None:
+    def _arm(self, fragment: FragmentId, when_ms: int) -> bool:
+        """False if it is looked at before then."""
         armed = self._armed.get(fragment)
-        if armed is None or when_ms < armed:
-            self._armed[fragment] = when_ms
-            heapq.heappush(self.state.alarms, (when_ms, fragment))
+        if armed is not None and when_ms >= armed:
+            return False
+        self._armed[fragment] = when_ms
+        heapq.heappush(self.state.alarms, (when_ms, fragment))
+        return True
+
+    def due_ms(self) -> int:
+        """When a turn is wanted for what expires or is due, by the clock of turns; 0: never.
+
+        What else is to be looked at again waits for a tick.
+        """
+        if not self._due:
+            return 0
+        return self._due[0] - self.state.settings.unix_offset_ms
+
+    def begin_turn(self) -> None:
+        """Fragments in which something expires, or is due, are looked at in this turn."""
+        due, unix_ms = self._due, self.state.unix_ms
+        if due and due[0] <= unix_ms:
+            while due and due[0] <= unix_ms:
+                heapq.heappop(due)
+            self._ring()
 
     def tick(self) -> None:
-        """Fragments for which something is due are looked at in this turn."""
+        """All fragments that are to be looked at again are, and private queues of no use go."""
+        self._ring()
+        self._drop_unused()
+
+    def _ring(self) -> None:
         state, alarms = self.state, self.state.alarms
         while alarms and alarms[0][0] <= state.unix_ms:
             when, fragment = heapq.heappop(alarms)
@@ -128,7 +156,6 @@ class QueueTimers:
                 state.dirty_primaries[fragment] = None
             elif fragment in state.map.fragments:
                 state.dirty_queues[state.map.fragments[fragment].queue] = None
-        self._drop_unused()
 
     def _drop_unused(self) -> None:
         state = self.state

@@ -62,8 +62,9 @@ class Turn:
     """Drives one node on the running event loop."""
 
     __slots__ = (
-        "_draining", "_end_due", "_failed", "_lingering", "_loop", "_node", "_now_ms", "_on_fatal",
-        "_open", "_outlets", "_passes", "_stopped", "_tick", "_valid_until_ms",
+        "_draining", "_due", "_due_ms", "_end_due", "_failed", "_lingering", "_loop", "_node",
+        "_now_ms", "_on_fatal", "_open", "_outlets", "_passes", "_stopped", "_tick",
+        "_valid_until_ms",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,9 @@ class Turn:
         self._tick: asyncio.TimerHandle | None = None
         #: The turn for what waits for company is on its way.
         self._lingering: asyncio.TimerHandle | None = None
+        #: The turn for what expires or is due is on its way, for then.
+        self._due: asyncio.TimerHandle | None = None
+        self._due_ms = 0
         self._passes: Passes
 
     def connect(self, outlets: Outlets) -> None:
@@ -145,7 +149,7 @@ class Turn:
         self._outlets.end_pass()
 
     def _cancel_timers(self) -> None:
-        for timer in (self._tick, self._lingering):
+        for timer in (self._tick, self._lingering, self._due):
             if timer is not None:
                 timer.cancel()
 
@@ -190,8 +194,7 @@ class Turn:
         until_ms = out.valid_until_ms
         if until_ms:
             self._valid_until_ms = until_ms
-        if out.linger and self._lingering is None:
-            self._lingering = self._loop.call_later(LINGER_MS / 1_000, self._on_linger_due)
+        self._plan(out.linger, out.due_ms)
         out.clear()
         outlets = self._outlets
         if journal:
@@ -249,6 +252,27 @@ class Turn:
 
     def _on_linger_due(self) -> None:
         self._lingering = None
+        if not self._stopped:
+            self._begin()
+
+    def _plan(self, linger: bool, due_ms: int) -> None:
+        """Turns that are wanted; for a time beyond the next tick it is asked again."""
+        if linger and self._lingering is None:
+            self._lingering = self._loop.call_later(LINGER_MS / 1_000, self._on_linger_due)
+        if not due_ms:
+            return
+        if self._due is not None:
+            if self._due_ms <= due_ms:
+                return
+            self._due.cancel()
+            self._due = None
+        delay_ms = due_ms - self._now_ms()
+        if delay_ms < tick_ms:
+            self._due_ms = due_ms
+            self._due = self._loop.call_later(max(0, delay_ms) / 1_000, self._on_due)
+
+    def _on_due(self) -> None:
+        self._due = None
         if not self._stopped:
             self._begin()
 

@@ -99,6 +99,8 @@ class Host:
         self._turn_due = False
         #: The next turn stops for so long before it says what it decided; and what is then unsaid.
         self._stop_us = 0
+        #: For when a turn was asked for last, by the clock of the process.
+        self._due_ms = 0
         self._unsaid: list[Callable[[], None]] = []
         self._clock_base_us = 0
         self._connections = 0
@@ -126,6 +128,7 @@ class Host:
         self.life += 1
         self.fatal = None
         self.paused = False
+        self._due_ms = 0
         self._clock_base_us = between(self._random, 1, 100) * 1_000 * MS
         recovered = self.recover()
         clock = 0 if self.clock_behind else self.life
@@ -308,7 +311,17 @@ class Host:
         if out.linger:
             life = self.life
             self.world.after(LINGER_MS * MS, lambda: self._from_disk(life, _nothing))
+        if out.due_ms:
+            self._expect(out.due_ms)
         out.clear()
+
+    def _expect(self, due_ms: int) -> None:
+        """A turn is wanted then, by the clock of the process."""
+        delay_us = (due_ms - self.now_ms) * MS
+        if delay_us < TICK_US and not self.now_ms < self._due_ms <= due_ms:
+            life = self.life
+            self._due_ms = due_ms
+            self.world.after(max(0, delay_us), lambda: self._from_disk(life, _nothing))
 
     def _drain_clients(self, out: NodeOut) -> None:
         sockets = self.sockets

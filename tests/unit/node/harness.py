@@ -66,6 +66,8 @@ class Host:
         #: The first process whose copies in sync the journal is known to hold.
         self.vouched_since = 0
         self.applied = 0
+        #: When the node wants a turn, with or without an input; 0: never.
+        self.due_ms = 0
         self.story: list[str] = []
 
 
@@ -121,6 +123,7 @@ class Cluster:
         """The process dies; its host refuses connections from now on."""
         host = self.hosts[NodeId(name)]
         host.node = None
+        host.due_ms = 0
         for client in host.clients.values():
             client.lost = True
         host.clients = {}
@@ -173,10 +176,25 @@ class Cluster:
         """Time goes on, with its ticks."""
         self.settle()
         for _ in range(0, duration_ms, TICK_MS):
-            self.now_ms += TICK_MS
+            tick_ms = self.now_ms + TICK_MS
+            while (due_ms := self._due_ms()) < tick_ms:
+                self.now_ms = max(self.now_ms, due_ms)
+                self._give_turns()
+            self.now_ms = tick_ms
             for host in self.hosts.values():
                 host.inbox.append(lambda node: node.on_tick())
             self.settle()
+
+    def _due_ms(self) -> int:
+        """When the first node wants a turn."""
+        return min((host.due_ms for host in self.hosts.values() if host.due_ms), default=1 << 60)
+
+    def _give_turns(self) -> None:
+        for host in self.hosts.values():
+            if host.due_ms <= self.now_ms:
+                host.due_ms = 0
+                host.inbox.append(lambda _: None)
+        self.settle()
 
     def wait_for(self, condition: Callable[[], bool], limit_ms: int = 10_000) -> None:
         """Lets time go on until the condition holds."""
@@ -229,6 +247,7 @@ class Cluster:
         if host.name not in self.cuts and self._has_quorum():
             self.log += out.proposals
         host.story += [*out.story, *out.warnings]
+        host.due_ms = out.due_ms
         if out.again:
             host.inbox.append(lambda _: None)
         out.clear()

@@ -120,3 +120,14 @@ def test_what_was_given_back_is_there_for_a_later_get(client_at: str, exclusive:
     tag = client.take(BasicGetOk).delivery_tag
     asked(client, BasicNack(tag, requeue=True), BasicGet("q"))
     assert client.take(BasicGetOk).redelivered
+
+
+def test_nothing_is_handed_out_in_the_first_turn_after_a_pause_beyond_the_lease() -> None:
+    cluster = Cluster(3)
+    client = cluster.client("n2", channels=2)
+    client.ask(QueueDeclare("q", durable=True), QueueDeclareOk)
+    client.ask(BasicConsume("q", "c"), BasicConsumeOk, 2)
+    cluster.now_ms += 5_000
+    client.write(publish(1, "", "q", b"m") + encode_method(1, BasicGet("q")))
+    cluster.turn()
+    assert names(client) == []

@@ -112,6 +112,26 @@ def test_after_a_full_turn_the_next_one_still_ends_and_again_is_heard() -> None:
     run(scenario())
 
 
+def test_a_turn_comes_when_something_is_due() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        node = driven.node
+
+        def want_turns() -> None:
+            node.out.due_ms = {1: 1_040, 2: 1_006}.get(len(node.of("end_turn")), 0)
+
+        node.on("end_turn", want_turns)
+        driven.turn.input(node.on_bytes, C1, b"first")
+        driven.turn.input(node.on_bytes, C1, b"second")
+        await until(lambda: len(node.of("end_turn")) == 1)
+        driven.turn.input(node.on_bytes, C1, b"third")
+        await until(lambda: len(node.of("end_turn")) == 3)
+        assert [name for name, *_ in node.inputs[-2:]] == ["begin_turn", "end_turn"]
+        assert node.of("on_tick") == []
+
+    run(scenario())
+
+
 def test_a_full_input_of_an_outlet_waits_until_the_lanes_are_empty() -> None:
     async def scenario() -> None:
         driven = Driven()
