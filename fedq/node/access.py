@@ -37,7 +37,7 @@ class Access:
 
     __slots__ = (
         "_asked_ms", "_failed", "_failures", "_failures_of", "_first", "_key", "_known", "_salts",
-        "_told_ms", "_verified", "proposals", "state",
+        "_told_ms", "_verified", "_verified_turn", "proposals", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
@@ -53,6 +53,8 @@ class Access:
             limits.failed_logins_per_node_s, limits.failed_logins_per_node_burst
         )
         self._verified = Budget(limits.logins_verified_s, limits.logins_verified_burst)
+        #: The turn in which a password was verified last.
+        self._verified_turn = -1
         self._failures_of: dict[str, Budget] = {}
         #: The configuration's users with their records, as far as they have been made.
         self._first: list[tuple[str, str]] = []
@@ -86,7 +88,14 @@ class Access:
         return user
 
     def has_room(self) -> bool:
-        """Whether a password may be verified now; the node lets logins wait until it may."""
+        """Whether a password may be verified now; the node lets logins wait until it may.
+
+        One in a turn: each takes long on purpose, and everybody else waits for the turn.
+        """
+        return self._verified_turn != self.state.work.turn and self.has_budget()
+
+    def has_budget(self) -> bool:
+        """Whether a password may be verified now, or in the next turn."""
         return self._verified.has_left(self.state.now_ms)
 
     def _is_right(self, user: str, record: str, password: str) -> bool:
@@ -101,9 +110,10 @@ class Access:
         if not self._failures.has_left(now_ms) or not own.has_left(now_ms):
             self._tell(user)
             return False
-        if not self.has_room():
+        if not self.has_budget():
             return False
         self._verified.spend()
+        self._verified_turn = self.state.work.turn
         if verify(record, password):
             _remember(self._known, digest, limits.logins_remembered_max)
             return True

@@ -346,6 +346,7 @@ class ClientFlow:
 
     def begin_turn(self) -> None:
         """What the last turn left over comes before all that is new."""
+        self._listen_to_late()
         if self._next_turn:
             for channel in self._next_turn.take():
                 if not channel.closed:
@@ -484,7 +485,9 @@ class ClientFlow:
     def drain(self) -> bool:
         """Every connection's bytes of this turn go into their lanes; true if more is to come."""
         drain_clients(self.state)
-        return self._feed_sated() or bool(self._next_turn) or self.readers.is_waited_for
+        if self._feed_sated() or self._next_turn or self.readers.is_waited_for:
+            return True
+        return bool(self._late) and self.access.has_budget()
 
     def _feed_sated(self) -> bool:
         """Who took as much as one turn gives takes more; false if there is nobody."""
