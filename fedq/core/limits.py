@@ -63,6 +63,8 @@ record_bytes_max: Final = 256 * MIB
 command_bytes_max: Final = 48 * KIB
 operations_per_command_max: Final = 200
 commands_in_flight_max: Final = 1_024
+#: Commands in which a leader proposes what it has decided, at once; the rest with its next tick.
+decisions_per_tick_max: Final = 32
 requests_remembered_max: Final = 4_096
 requests_remembered_bytes_max: Final = 16 * MIB
 map_objects_max: Final = 50_000

@@ -9,6 +9,7 @@ commit. The primary alone lets backups into the in-sync set and removes stalled 
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, MapVersion, NodeId
+from fedq.core.limits import decisions_per_tick_max
 from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.abandoned import Abandoned
 from fedq.node.coming_up import ComingUp
@@ -121,17 +122,25 @@ class ClusterFlow:
         self.coming_up.tick()
         self._judge_processes()
         if state.leader == state.me and state.map.is_up(state.me, state.settings.incarnation):
-            operations = decide(
-                state.map, self.detector.suspects(state.now_ms), state.now_ms, self._memory,
-                self.detector.unproven(state.now_ms), self.detector.unheard,
-            )  # fmt: skip
-            if operations:
-                self.proposals.ask_together(operations)
+            self._decide()
         looked_after, state.looked_after = state.looked_after, {}
         for fragment in looked_after:
             primary = state.primaries.get(fragment)
             if primary is not None and self._look_after(primary):
                 state.looked_after[fragment] = None
+
+    def _decide(self) -> None:
+        """The leader's decisions: a loss of many fragments takes several commands, in order."""
+        state, detector = self.state, self.detector
+        for _ in range(decisions_per_tick_max):
+            operations = decide(
+                state.map, detector.suspects(state.now_ms), state.now_ms, self._memory,
+                detector.unproven(state.now_ms), detector.unheard,
+            )  # fmt: skip
+            if operations:
+                self.proposals.ask_together(operations)
+            if not self._memory.plan:
+                return
 
     def _judge_processes(self) -> None:
         """What is known of a process says nothing about the one that came up after it."""
