@@ -183,16 +183,9 @@ class BasicRequests:
     def _cancel(self, consumer: Consumer, answer: BasicCancelOk | None) -> None:
         """Deliveries of what was published before come before the answer."""
         channel, queue = consumer.channel, consumer.queue
-
-        def answer_now() -> None:
-            if answer is not None:
-                self.answers.reply(channel, answer)
-            if channel.waiting:
-                self.answers.finish(channel, None)
-
         if consumer.hub is None:
             # Its queue, or its channel, has gone meanwhile.
-            answer_now()
+            self._cancelled(channel, answer)
             return
         self.queues.dispatching.catch_up(queue)
         self.remove_consumers([consumer])
@@ -200,9 +193,19 @@ class BasicRequests:
         if hub is not None and hub.sources and not hub.size:
             self.answers.wait(channel)
             fragments = list(hub.sources)
-            self._when_quiet(fragments, lambda: self.when_left(channel, {queue: None}, answer_now))
+            self._when_quiet(fragments, lambda: self._left(channel, queue, answer))
         else:
-            self.when_left(channel, {queue: None}, answer_now)
+            self._left(channel, queue, answer)
+
+    def _left(self, channel: Channel, queue: QueueKey, answer: BasicCancelOk | None) -> None:
+        # No function of its own name within another: compiled, the two would keep each other alive.
+        self.when_left(channel, {queue: None}, lambda: self._cancelled(channel, answer))
+
+    def _cancelled(self, channel: Channel, answer: BasicCancelOk | None) -> None:
+        if answer is not None:
+            self.answers.reply(channel, answer)
+        if channel.waiting:
+            self.answers.finish(channel, None)
 
     def when_left(
         self, channel: Channel, queues: dict[QueueKey, None], action: Callable[[], None]
@@ -227,12 +230,11 @@ class BasicRequests:
         When they answer a question, those messages have come, and gone back; when they answer
         another one, they have them again. So after cancel-ok nothing is missing from the queue.
         """
+        self.asking.ask(CALL_COUNT, fragments, lambda _: self._came_back(fragments, action))
 
-        def came_back(_: Totals) -> None:
-            self.consuming.settling.flush_settlements()
-            self.asking.ask(CALL_COUNT, fragments, lambda _: action())
-
-        self.asking.ask(CALL_COUNT, fragments, came_back)
+    def _came_back(self, fragments: list[FragmentId], action: Callable[[], None]) -> None:
+        self.consuming.settling.flush_settlements()
+        self.asking.ask(CALL_COUNT, fragments, lambda _: action())
 
     def remove_consumers(self, consumers: Iterable[Consumer]) -> int:
         """Consumers end; an auto-delete queue of this node goes with its last one.
