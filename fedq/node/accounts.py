@@ -103,6 +103,9 @@ class Accounts:
 
     def on_read(self, client: Client, size: int) -> None:
         """So many bytes of the client have been worked off, as far as they can be."""
+        if client.gone:
+            # What it still sends is thrown away.
+            return
         unfinished = client.machine.bytes_unfinished()
         if unfinished != client.bytes_unfinished:
             grown = unfinished - client.bytes_unfinished

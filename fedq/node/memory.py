@@ -118,6 +118,8 @@ class Memory:
         state, bound = self.state, self.state.settings.memory_bytes_max // 2
         while state.accounts.bytes_unfinished > bound:
             worst = max(state.clients.values(), key=_unfinished_of)
+            if worst.gone:
+                return
             self.clients.cut_off(worst, UNFINISHED)
 
 

@@ -74,7 +74,8 @@ def watch(address: Address, pid: int) -> Sight:
     """Asks until the standard input ends."""
     before = largest = _rss(pid)
     asked, longest, busiest, problem = 0, 0.0, 0.0, ""
-    connection = connect(address)
+    # That publishers are blocked while memory is full is no fault: this client only asks.
+    connection = connect(address, blocked_connection_timeout=None)
     channel = connection.channel()
     channel.queue_declare(QUEUE)
     _say("ready")

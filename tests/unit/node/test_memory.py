@@ -213,6 +213,23 @@ def test_unfinished_bodies_set_the_alarm_and_are_held_by_it() -> None:
     assert is_read(clients[-1]), "there is room again"
 
 
+def test_what_a_closed_connection_still_sends_is_not_counted() -> None:
+    cluster = Cluster(1, memory_bytes_max=8 * MIB)
+    before = held(cluster)
+    client = cluster.client(channels=6)
+    accounts = cluster.node("n1").state.accounts
+    for channel in range(1, 7):
+        client.write(endless(channel, MIB))
+        cluster.settle()
+    assert client.has(ConnectionClose)
+    for _ in range(3):
+        client.write(b"\x03\x00\x01\x00\x01\x00\x00" + bytes(60 * KIB))
+        cluster.settle()
+        assert accounts.bytes_unfinished == 0
+    client.hang_up()
+    assert (accounts.bytes_unfinished, held(cluster)) == (0, before)
+
+
 def test_one_connection_has_no_more_than_a_quarter_of_the_memory_in_bodies() -> None:
     cluster = Cluster(1, memory_bytes_max=8 * MIB)
     client = cluster.client(channels=6)

@@ -1,0 +1,125 @@
+"""Things that a node must hold and that cost more than their bytes (findings H2, H5, M3)."""
+
+from fedq.amqp import method_types as m
+from fedq.amqp.methods import encode_method
+from fedq.amqp.values import FieldTable
+from fedq.core.limits import KIB, MIB
+from tests.attacks.attacker import Attacker, message
+from tests.attacks.stage import Stage, attack
+
+QUEUE = "attacked"
+
+
+@attack("H5", is_quick=True)
+def small_messages_that_expire(stage: Stage) -> None:
+    """500,000 empty messages with an expiration: 18 bytes each, and 400 to hold them."""
+    with Attacker(stage.address) as attacker:
+        attacker.open_channels(1)
+        attacker.call(1, m.QueueDeclare(QUEUE), m.QueueDeclareOk)
+        publish = message(1, QUEUE, b"", properties={"expiration": "10000000"})
+        attacker.send_bytes(publish * 500_000, reads=False)
+        _others_go_on(stage)
+
+
+@attack("H5")
+def small_messages_with_priorities(stage: Stage) -> None:
+    """500,000 empty messages in a queue with a TTL and priorities."""
+    with Attacker(stage.address) as attacker:
+        attacker.open_channels(1)
+        arguments = {"x-message-ttl": 10_000_000, "x-max-priority": 5}
+        attacker.call(1, m.QueueDeclare(QUEUE, arguments={**arguments}), m.QueueDeclareOk)
+        publish = message(1, QUEUE, b"")
+        attacker.send_bytes(publish * 500_000, reads=False)
+        _others_go_on(stage)
+
+
+@attack("H2")
+def bodies_without_an_end_on_many_connections(stage: Stage) -> None:
+    """40 connections send 15 MiB each of bodies that they do not finish."""
+    attackers = [Attacker(stage.address) for _ in range(40)]
+    begun = message(1, QUEUE, bytes(15 * MIB))[: 15 * MIB]
+    for attacker in attackers:
+        attacker.open_channels(1)
+        attacker.send_bytes(begun, reads=False)
+    _others_go_on(stage)
+    for attacker in attackers:
+        attacker.hang_up()
+
+
+@attack("H5")
+def transactions_that_are_not_committed(stage: Stage) -> None:
+    """20 connections publish 30 MiB each in transactions."""
+    attackers = [Attacker(stage.address) for _ in range(20)]
+    for attacker in attackers:
+        attacker.open_channels(1)
+        attacker.call(1, m.QueueDeclare(QUEUE), m.QueueDeclareOk)
+        attacker.call(1, m.TxSelect(), m.TxSelectOk)
+    publish = message(1, QUEUE, bytes(100 * KIB))
+    for attacker in attackers:
+        attacker.send_bytes(publish * 300, reads=False)
+    _others_go_on(stage)
+    for attacker in attackers:
+        attacker.hang_up()
+
+
+@attack("M3")
+def queues_and_bindings_of_many_connections(stage: Stage) -> None:
+    """20 connections with 100 exclusive queues each, and bindings with long arguments."""
+    attackers = [Attacker(stage.address) for _ in range(20)]
+    for attacker in attackers:
+        attacker.open_channels(1)
+        names = [f"{id(attacker)}-{number}" for number in range(20)]
+        for name in names:
+            attacker.send(1, m.QueueDeclare(name, exclusive=True, no_wait=True))
+        arguments: FieldTable = {"x-match": "all", **{f"{each:03}": each for each in range(250)}}
+        for number in range(300):
+            bind = m.QueueBind(
+                names[number % 20], "amq.headers", "", True, {**arguments, "n": number}
+            )
+            attacker.send_bytes(encode_method(1, bind), reads=False)
+    _others_go_on(stage)
+    for attacker in attackers:
+        attacker.hang_up()
+
+
+@attack("H1")
+def consumers_that_do_not_read(stage: Stage) -> None:
+    """50 messages of 1 MiB for 20 subscribers without a prefetch that read nothing."""
+    attackers = [Attacker(stage.address) for _ in range(20)]
+    for attacker in attackers:
+        attacker.open_channels(1)
+        attacker.call(1, m.QueueDeclare("", exclusive=True), m.QueueDeclareOk)
+        attacker.call(1, m.QueueBind("", "amq.fanout"), m.QueueBindOk)
+        attacker.call(1, m.BasicConsume("", no_ack=True), m.BasicConsumeOk)
+    with Attacker(stage.address) as publisher:
+        publisher.open_channels(1)
+        publish = message(1, "", bytes(MIB), "amq.fanout")
+        publisher.send_bytes(publish * 50, reads=False)
+        _others_go_on(stage)
+    for attacker in attackers:
+        attacker.hang_up()
+
+
+@attack("H1")
+def one_long_message_for_many_who_do_not_read(stage: Stage) -> None:
+    """60 connections get a message of 8 MiB each, reject it, and read nothing."""
+    attackers = [Attacker(stage.address) for _ in range(60)]
+    with Attacker(stage.address) as owner:
+        owner.open_channels(1)
+        owner.call(1, m.QueueDeclare(QUEUE), m.QueueDeclareOk)
+        owner.publish(1, QUEUE, bytes(8 * MIB))
+        owner.confirm(1)
+    for attacker in attackers:
+        attacker.open_channels(1)
+        pair = encode_method(1, m.BasicGet(QUEUE)) + encode_method(1, m.BasicReject(1, True))
+        attacker.send_bytes(pair, reads=False)
+    _others_go_on(stage)
+    for attacker in attackers:
+        attacker.hang_up()
+
+
+def _others_go_on(stage: Stage) -> None:
+    """Another client is served meanwhile."""
+    with Attacker(stage.address) as other:
+        other.open_channels(1)
+        other.call(1, m.QueueDeclare("other", exclusive=True), m.QueueDeclareOk)
