@@ -233,6 +233,8 @@ class MapApplied(NamedTuple):
     """The sender has applied the cluster map up to this version."""
 
     version: MapVersion
+    #: What it has come to by then (`fedq.wiring.digest`); 0: it does not say.
+    digest: int = 0
 
 
 class InterestItem(NamedTuple):

@@ -216,7 +216,8 @@ class ClusterFlow:
             self._is_up = self.coming_up.is_up
             self.coming_up.look()
         lease = self.lease
-        serving = self._is_up and (lease.is_alone or lease.holds(state.now_ms, state.leader))
+        may_serve = self._is_up and not state.outvoted
+        serving = may_serve and (lease.is_alone or lease.holds(state.now_ms, state.leader))
         if serving and not state.serving:
             state.serving = True
             for fragment, primary in state.primaries.items():

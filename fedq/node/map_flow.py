@@ -20,6 +20,7 @@ from fedq.node.evictions import Evictions
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.fragment_roles import FragmentRoles
 from fedq.node.getting import Getting
+from fedq.node.map_digests import MapDigests
 from fedq.node.outlets import Outlets
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals
@@ -67,8 +68,8 @@ class MapFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_told", "asking", "consuming", "evictions", "fragments", "getting", "outlets", "private",
-        "proposals", "relays", "roles", "state",
+        "_told", "asking", "consuming", "digests", "evictions", "fragments", "getting", "outlets",
+        "private", "proposals", "relays", "roles", "state",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +88,7 @@ class MapFlow:
         self.private = private
         self.proposals = proposals
         self.evictions = evictions
+        self.digests = MapDigests(state)
         #: The map version that the peers were told last.
         self._told = 0
         self._load(())
@@ -97,6 +99,7 @@ class MapFlow:
         """The next command of the log."""
         self.consuming.begin_map_change()
         applied = self.state.map.apply(command)
+        self.digests.note()
         for change in applied.changes:
             self._on_change(change)
         self.proposals.on_committed(applied.request, list(applied.results))
@@ -108,6 +111,7 @@ class MapFlow:
         before = dict(state.map.fragments)
         queues = list(state.map.queues)
         state.map.restore(data)
+        self.digests.note()
         self._load(queues)
         for node in [state.me, *state.peers]:
             self._on_member(node)
@@ -354,7 +358,7 @@ class MapFlow:
             known = state.map.fragments.get(fragment)
             if known is not None and known.primary == backup.replication.primary == node:
                 self.roles.refollow(backup)
-        state.send(node, MapApplied(state.map.version))
+        state.send(node, MapApplied(state.map.version, state.map.digest))
 
     # --- the end of a turn -------------------------------------------------------------------
 
@@ -364,11 +368,12 @@ class MapFlow:
         if version != self._told:
             self._told = version
             for node in self.state.live_peers():
-                self.state.send(node, MapApplied(version))
+                self.state.send(node, MapApplied(version, self.state.map.digest))
 
     def on_map_applied(self, sender: NodeId, message: MapApplied) -> None:
         """A peer has applied the map up to a version."""
         self.state.peers[sender].applied = message.version
+        self.digests.compare(sender, message)
         self.fragments.on_peer_applied(sender, message.version)
 
     def release_waiting(self) -> None:

@@ -312,6 +312,8 @@ class NodeState:
         self.attaching: dict[FragmentId, None] = {}
         #: How many times this process has asked a primary for a copy.
         self.copies_asked = 0
+        #: Its map is another one than that of a majority: it serves nobody.
+        self.outvoted = False
         #: What an operator should know, by subject, and when it was found last.
         self.found: dict[str, tuple[str, int]] = {}
         #: Peers that count as down and are not expected back any more.

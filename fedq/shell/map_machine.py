@@ -12,6 +12,7 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.shell.raft_compaction import Pieces
 from fedq.shell.turn import Turn
+from fedq.wiring.operations import CommandError, UnknownCommand, decode_command
 from fedq.wiring.snapshot import Frozen
 
 
@@ -32,6 +33,17 @@ class MapMachine:
     def __init__(self, node: MapInputs, turn: Turn) -> None:
         self._node = node
         self._turn = turn
+
+    def knows(self, command: bytes) -> bool:
+        """Whether this release has all operations of the command; others are not for its log."""
+        try:
+            decode_command(command)
+        except UnknownCommand:
+            return False
+        except CommandError:
+            # Every node refuses it alike.
+            return True
+        return True
 
     def on_committed(self, command: bytes) -> None:
         """The next command of the log."""

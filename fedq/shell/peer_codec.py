@@ -263,7 +263,7 @@ _SPECIAL: Final = {
     (peer.Credit, "through"): _counted("through"),
 }
 _UNJUDGED: Final = frozenset(
-    ("resent", "exclusive", "once", "done", "whole", "more", "records", "origins")
+    ("resent", "exclusive", "once", "done", "whole", "more", "records", "origins", "digest")
 )
 
 

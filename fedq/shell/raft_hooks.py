@@ -12,6 +12,9 @@ from fedq.shell.raft_wire import RaftMessage
 class LogMachine(Protocol):
     """What the log drives: the cluster map. None of these may raise: that stops the node."""
 
+    def knows(self, command: bytes) -> bool:
+        """Whether the machine understands a command that another voter wants in the log."""
+
     def on_committed(self, command: bytes) -> None:
         """The next command of the log; each once per process life, in log order."""
 

@@ -422,7 +422,8 @@ class RaftTurns:
         leader = voter.leader
         if leader == self._node:
             if proposals or forwarded:
-                voter.append(proposals + forwarded)
+                # What this release does not understand would stop every node that is like it.
+                voter.append(proposals + [each for each in forwarded if self._machine.knows(each)])
         elif leader is not None and voter.is_connected(leader):
             # What others forwarded to this former leader is theirs to repeat.
             for batch in batches(proposals):

@@ -6,7 +6,9 @@ result of each operation, what changed, and snapshots. Decision D3 and D4 of the
 Invariants, besides those of `fedq.wiring.state`:
 
 * deterministic: two maps that were given the same commands are equal, and so are their snapshots;
-* total: any bytes have a result, nothing is raised, and a refused operation changes nothing;
+* total: any bytes have a result, and a refused operation changes nothing. One thing is raised: a
+  `NodeFailure` for a command of a newer release, before anything changes. Whoever counted on
+  without it would have another map at the same version;
 * bounded: in objects, and in the bytes of its snapshot by the bound that each command names
   (commands of earlier versions name none: who replays them comes to what others came to);
 * idempotent: a command whose request id is remembered changes nothing and has the old results.
@@ -18,9 +20,9 @@ transaction, but nothing comes in between.
 from typing import NamedTuple, TypeAlias
 
 from fedq.core import limits
-from fedq.core.errors import COMMAND_INVALID, Refused
+from fedq.core.errors import COMMAND_INVALID, NodeFailure, Refused
 from fedq.core.ids import MapVersion
-from fedq.wiring import access, copies, declarations, membership, snapshot, weighing
+from fedq.wiring import access, copies, declarations, digest, membership, snapshot, weighing
 from fedq.wiring.operations import (
     AddFragment,
     CommandError,
@@ -31,6 +33,7 @@ from fedq.wiring.operations import (
     Operation,
     RetireFragment,
     SetCopies,
+    UnknownCommand,
     decode_command,
 )
 from fedq.wiring.operations_access import AccessOperation
@@ -90,12 +93,23 @@ class ClusterMap(MapState):
 
     def apply(self, command: bytes) -> Applied:
         """Applies the next command of the log; see the module's docstring."""
-        self.version = MapVersion(self.version + 1)
+        applied = self._apply_command(command)
+        self.digest = digest.after(self.digest, command, applied.results)
+        return applied
+
+    def _apply_command(self, command: bytes) -> Applied:
         try:
             decoded = decode_command(command)
+        except UnknownCommand as error:
+            raise NodeFailure(
+                f"the cluster map has a command at version {self.version + 1} that this release of "
+                f"fedq does not know ({error}): start a newer release on this node"
+            ) from error
         except CommandError as error:
+            self.version = MapVersion(self.version + 1)
             refusal = Refused(COMMAND_INVALID, f"the cluster map was not changed: {error}")
             return Applied(error.request, (refusal,), [], False)
+        self.version = MapVersion(self.version + 1)
         request = decoded.request
         if request in self._remembered:
             return Applied(request, self._remembered[request], [], True)

@@ -4,9 +4,12 @@ Inputs: the heartbeats that peers send, each of which echoes the newest `sent_ms
 this node, by this node's own clock (monotonic milliseconds). Output: whether the lease holds.
 
 A node is declared down only after the leader has not heard it for `suspect_ms`. So a follower is
-safe while the leader has heard it lately, and the leader while a majority has heard *it* lately:
-then nobody else can have been elected and have waited. "Lately" (`lease_ms`) must be
-shorter than `suspect_ms` by more than clocks drift in that time; no two clocks are ever compared.
+safe while a leader has heard it lately, and a leader while a majority has heard *it* lately:
+then nobody else can have been elected and have waited. That leader need not lead any more: its
+successor begins to wait when it is elected, and a leader that hears no majority steps down long
+before that wait is over. So the end of a leader fences nobody if another is elected in time.
+"Lately" (`lease_ms`) must be shorter than `suspect_ms` by more than clocks drift in that time; no
+two clocks are ever compared.
 """
 
 from collections.abc import Iterable
@@ -23,8 +26,8 @@ class Lease:
     """The lease of one node."""
 
     __slots__ = (
-        "_echo_ms", "_end_ms", "_lease_ms", "_led_echo_ms", "_me", "_of_leader", "_voters",
-        "is_alone",
+        "_earned_ms", "_echo_ms", "_end_ms", "_lease_ms", "_led_echo_ms", "_me", "_of_leader",
+        "_voters", "is_alone",
     )  # fmt: skip
 
     def __init__(self, me: NodeId, voters: Iterable[NodeId], lease_ms: int) -> None:
@@ -41,6 +44,8 @@ class Lease:
         #: What `ends_ms` said of this leader since the last heartbeat: it is asked in every turn.
         self._of_leader: NodeId | None = None
         self._end_ms = 0
+        #: Until when this node may serve whoever leads by then.
+        self._earned_ms = 0
 
     def on_heartbeat(self, peer: NodeId, heartbeat: Heartbeat, now_ms: int) -> None:
         """Notes what the peer has heard of this node."""
@@ -52,6 +57,7 @@ class Lease:
             self._echo_ms[peer] = echo_ms
         if heartbeat.leads and echo_ms > self._led_echo_ms.get(peer, 0):
             self._led_echo_ms[peer] = echo_ms
+            self._earned_ms = max(self._earned_ms, self._end_of(echo_ms))
 
     def holds(self, now_ms: int, leader: NodeId | None) -> bool:
         """Whether this node may serve; `leader` is whom it believes to lead now."""
@@ -61,10 +67,14 @@ class Lease:
         """Until when this node may serve as far as it knows now; 0: it may not."""
         if self.is_alone:
             return NEVER_MS
+        return max(self._earned_ms, self._ends_with_known(leader))
+
+    def _ends_with_known(self, leader: NodeId | None) -> int:
         if leader is None:
             return 0
         if leader != self._of_leader:
             self._of_leader, self._end_ms = leader, self._ends_with(leader)
+            self._earned_ms = max(self._earned_ms, self._end_ms)
         return self._end_ms
 
     def _ends_with(self, leader: NodeId) -> int:
@@ -81,7 +91,9 @@ class Lease:
 
     def leads(self, now_ms: int, leader: NodeId | None) -> bool:
         """Whether this node leads with a majority's knowledge: goes into its own heartbeats."""
-        return leader == self._me and self.holds(now_ms, leader)
+        if leader != self._me:
+            return False
+        return self.is_alone or now_ms < self._ends_with_known(leader)
 
     def _end_of(self, echo_ms: int) -> int:
         return echo_ms + self._lease_ms if echo_ms > 0 else 0

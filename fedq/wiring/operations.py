@@ -5,7 +5,8 @@ A command is `{"v": 1, "id": "<request id>", "bytes_max": <number>, "ops": [{"op
 it is applied; commands of earlier versions have none. Inputs: operations; outputs: bytes, and back.
 
 Invariants: `decode_command(encode_command(r, o))` gives `r` and `o` again (with arguments in their
-canonical form); decoding raises nothing but `CommandError`, whatever the bytes; every
+canonical form); decoding raises nothing but `CommandError`, whatever the bytes (`UnknownCommand`
+for what a newer release may have written: that must not be passed over); every
 field of a decoded operation has its type and is within its limit, so that applying need not look.
 The form is for ever: a field is never renamed, and a new meaning is a new operation or version.
 """
@@ -274,6 +275,14 @@ class CommandError(ValueError):
         self.request = request
 
 
+class UnknownCommand(CommandError):
+    """A command of a newer release: nobody may go on without it, as if it had changed nothing."""
+
+
+class _UnknownOperation(ValueError):
+    """An operation, or a form of one, that this release does not have."""
+
+
 # --- the table of forms ----------------------------------------------------------------------
 
 _BINDING: Final[dict[str, Check]] = {
@@ -444,7 +453,10 @@ def decode_command(data: bytes) -> Command:
     request = form.get("id") if isinstance(form, dict) else None
     if not isinstance(request, str) or not 0 < len(request.encode()) <= REQUEST_BYTES_MAX:
         raise CommandError("", f"the command has no id of 1 to {REQUEST_BYTES_MAX} bytes")
-    if type(form.get("v")) is not int or form["v"] != COMMAND_VERSION:
+    version = form.get("v")
+    if type(version) is int and version > COMMAND_VERSION:
+        raise UnknownCommand(request, f"it is of version {version}, not {COMMAND_VERSION}")
+    if type(version) is not int or version != COMMAND_VERSION:
         raise CommandError(request, f"the command is not of version {COMMAND_VERSION}")
     items = form.get("ops")
     most = limits.operations_per_command_max
@@ -455,15 +467,21 @@ def decode_command(data: bytes) -> Command:
         raise CommandError(request, "the command's bytes_max is no number of bytes")
     try:
         return Command(request, tuple(_decode(item) for item in items), bytes_max)
+    except _UnknownOperation as error:
+        raise UnknownCommand(request, str(error)) from error
     except ValueError as error:
         raise CommandError(request, str(error)) from error
 
 
 def _decode(item: object) -> Operation:
     name = item.get("op") if isinstance(item, dict) else None
-    if not isinstance(item, dict) or not isinstance(name, str) or name not in _FORMS:
-        raise ValueError("an operation is unknown to this version of fedq: upgrade the node")
+    if not isinstance(item, dict) or not isinstance(name, str):
+        raise ValueError("an operation has no name")
+    if name not in _FORMS:
+        raise _UnknownOperation(f"it has an operation {name[:40]!r}")
     make, checks = _FORMS[name]
+    if not item.keys() <= {"op", *checks}:
+        raise _UnknownOperation(f"its {name} has fields that are unknown here")
     if len(item) != len(checks) + 1:
         raise ValueError(f"{name} has {len(item) - 1} fields instead of {len(checks)}")
     values = []

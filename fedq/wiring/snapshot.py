@@ -53,6 +53,7 @@ class Frozen:
     def __init__(self, state: MapState, remembered: Remembered) -> None:
         self._head = {
             "version": state.version,
+            "digest": state.digest,
             "era": list(state.era.items()),
             "era_number": state.era_number,
             "next_fragment": state.next_fragment,
@@ -293,6 +294,8 @@ def _read_access(form: dict[str, Any], state: MapState) -> None:
     state.vhost_limits = _limits(form.get("vhost_limits", ()))
     state.user_limits = _limits(form.get("user_limits", ()))
     state.seeded = _flag(form.get("seeded", False))
+    # Maps of earlier versions have none.
+    state.digest = _number(form.get("digest", 0))
 
 
 def _limits(rows: Any) -> dict[str, Limits]:

@@ -295,8 +295,8 @@ class Ok:
 
 #: The attributes that make up a map.
 TABLES: Final = (
-    "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims", "era",
-    "era_number", "exchanges", "fragments", "grants", "members", "next_fragment",
+    "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims", "digest",
+    "era", "era_number", "exchanges", "fragments", "grants", "members", "next_fragment",
     "objects_max", "queues", "seeded", "user_limits", "users", "version", "vhost_limits", "vhosts",
 )  # fmt: skip
 
@@ -334,6 +334,8 @@ class MapState:
         self.user_limits: dict[str, Limits] = {}
         #: How many queues, and names of exclusive ones, each virtual host has.
         self.queues_of_vhost: dict[str, int] = {}
+        #: What went into this map so far: see `fedq.wiring.digest`.
+        self.digest = 0
         #: Whether the cluster has had its first users; never again false.
         self.seeded = False
         #: What the command that is being applied changed so far.

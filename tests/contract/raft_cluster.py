@@ -41,6 +41,9 @@ class Machine:
         #: Called when a snapshot is made, in the thread that makes it.
         self.on_pieces: Callable[[], None] = lambda: None
 
+    def knows(self, command: bytes) -> bool:
+        return not command.startswith(b"of a newer release")
+
     def on_committed(self, command: bytes) -> None:
         if command == self.poison:
             raise RuntimeError("this command cannot be applied")

@@ -85,7 +85,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "records": st.binary(max_size=100), "origins": st.binary(max_size=100),
     "added": ITEMS, "removed": ITEMS,
     "everything": st.lists(KEYS, max_size=3), "selective": st.lists(KEYS, max_size=3),
-    "vhost": NAMES,
+    "vhost": NAMES, "digest": _numbers(0, 2**56 - 1),
 }  # fmt: skip
 KINDS = get_args(peer.PeerMessage)
 _SOME = _content({}, ("", "q"), b"body")

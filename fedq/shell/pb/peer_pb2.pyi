@@ -380,10 +380,12 @@ class ReplicaAck(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., through: _Optional[int] = ..., copied: _Optional[int] = ...) -> None: ...
 
 class MapApplied(_message.Message):
-    __slots__ = ("version",)
+    __slots__ = ("version", "digest")
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     version: int
-    def __init__(self, version: _Optional[int] = ...) -> None: ...
+    digest: int
+    def __init__(self, version: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class InterestItem(_message.Message):
     __slots__ = ("exchange", "routing_key", "arguments")

@@ -102,9 +102,30 @@ def test_a_follower_holds_while_the_leader_hears_it() -> None:
     lease.on_heartbeat(B, beat(950, leads=True), 1_000)
     assert lease.holds(1_649, B)
     assert not lease.holds(1_650, B)
-    assert not lease.holds(1_000, C)
-    assert not lease.holds(1_000, None)
     assert not lease.leads(1_000, B)
+
+
+def test_a_lease_outlives_its_leader() -> None:
+    """Whoever is elected has to watch for longer before it may call anybody silent."""
+    lease = Lease(A, [A, B, C], 700)
+    lease.on_heartbeat(B, beat(950, leads=True), 1_000)
+    for leader in (None, C):
+        assert lease.holds(1_649, leader)
+        assert not lease.holds(1_650, leader)
+    lease.on_heartbeat(C, beat(1_500), 1_600)
+    assert not lease.holds(1_650, None), "c has not said that it leads"
+
+
+def test_a_former_leader_s_lease_ends_with_its_majority_s_last_word() -> None:
+    lease = Lease(A, [A, B, C], 700)
+    lease.on_heartbeat(B, beat(900), 1_000)
+    assert lease.leads(1_000, A)
+    assert lease.holds(1_599, None)
+    assert lease.holds(1_599, B)
+    assert not lease.leads(1_100, B)
+    assert not lease.holds(1_600, None)
+    lease.on_heartbeat(C, beat(1_500), 1_550)
+    assert not lease.holds(1_600, None), "it did not lead when c said that"
 
 
 def test_a_leader_holds_while_a_majority_hears_it() -> None:
@@ -136,7 +157,7 @@ def test_older_and_impossible_echoes_change_nothing() -> None:
     assert lease.holds(1_600, B)
     lease.on_heartbeat(C, beat(9_000, leads=True), 1_000)
     lease.on_heartbeat(C, beat(0, leads=True), 1_000)
-    assert not lease.holds(1_000, C)
+    assert not lease.holds(1_700, C)
 
 
 def test_a_lease_has_an_end_that_moves_with_what_was_heard() -> None:
@@ -146,7 +167,7 @@ def test_a_lease_has_an_end_that_moves_with_what_was_heard() -> None:
     assert lease.ends_ms(B) == 1_650
     assert lease.holds(1_649, B)
     assert not lease.holds(1_650, B)
-    assert lease.ends_ms(None) == 0
+    assert lease.ends_ms(None) == 1_650, "whoever leads by then"
 
 
 def test_a_leaders_lease_ends_with_the_majority_that_heard_it() -> None:

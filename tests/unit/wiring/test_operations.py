@@ -68,7 +68,7 @@ def test_arguments_come_out_in_one_form() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"v": 2}, "not of version 1"),
+        ({"v": 2}, "it is of version 2, not 1"),
         ({"v": True}, "not of version 1"),
         ({"id": ""}, "no id"),
         ({"id": 7}, "no id"),
@@ -76,18 +76,18 @@ def test_arguments_come_out_in_one_form() -> None:
         ({"ops": []}, "no list of 1 to 200 operations"),
         ({"ops": {}}, "no list"),
         ({"ops": [{"op": "new_era"}] * 201}, "no list"),
-        ({"ops": [{"op": "format_disk"}]}, "unknown to this version"),
-        ({"ops": [{}]}, "unknown to this version"),
-        ({"ops": [[]]}, "unknown to this version"),
-        ({"ops": [{"op": []}]}, "unknown to this version"),
-        ({"ops": [{"op": "new_era", "more": 1}]}, "1 fields instead of 0"),
+        ({"ops": [{"op": "format_disk"}]}, "it has an operation 'format_disk'"),
+        ({"ops": [{}]}, "an operation has no name"),
+        ({"ops": [[]]}, "an operation has no name"),
+        ({"ops": [{"op": []}]}, "an operation has no name"),
+        ({"ops": [{"op": "new_era", "more": 1}]}, "its new_era has fields that are unknown"),
         ({"ops": [{"op": "member_down", "node": "a"}]}, "1 fields instead of 2"),
         ({"ops": [{"op": "member_down", "node": "", "incarnation": 1}]}, "node is empty"),
         ({"ops": [{"op": "member_down", "node": "a", "incarnation": 0}]}, "is not a number"),
         ({"ops": [{"op": "member_down", "node": "a", "incarnation": True}]}, "is not a number"),
         ({"ops": [{"op": "member_down", "node": "a", "incarnation": 1.0}]}, "is not a number"),
         ({"ops": [{"op": "delete_queue", "vhost": "/", "name": "é" * 128}]}, "longer than 255"),
-        ({"ops": [{"op": "delete_queue", "vhost": "/", "nom": "q"}]}, "name is not a string"),
+        ({"ops": [{"op": "delete_queue", "vhost": "/", "nom": "q"}]}, "fields that are unknown"),
     ],
 )
 def test_what_is_no_command_is_refused(change: dict[str, object], reason: str) -> None:
