@@ -27,6 +27,7 @@ from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import starts_remembered_max
 from fedq.shell.durable_files import replace_durably
 from fedq.shell.journal_files import COUNTER_NAME, count_start
+from fedq.shell.raft_electorate import Memory
 
 IDENTITY_NAME: Final = "identity.json"
 VOTERS_NAME: Final = "voters"
@@ -164,6 +165,13 @@ class IdentityFile:
                 "clusters. To change them stop every node, change `peers` in every file, delete "
                 f"the file `{VOTERS_NAME}` in every data directory, and start them all",
             )
+
+
+def raft_memory(identity: Identity) -> Memory:
+    """What the data directory knows of its Raft files: they must be there if they ever were."""
+    mark = identity.raft
+    was_older_release = any(not start for _, start in identity.past)
+    return Memory(mark.term, mark.applied, is_used=mark.applied > 0 or was_older_release)
 
 
 def _is_identity(form: object) -> bool:

@@ -429,6 +429,8 @@ class Hello(NamedTuple):
     node: NodeId
     process: Process
     agreed: dict[str, str]
+    #: In an answer: the newest process of the caller that is known here, number and start.
+    known: tuple[int, str] = (0, "")
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -436,7 +438,8 @@ def encode_hello(hello: Hello) -> bytes:
     incarnation, start, started_ms = hello.process
     return pb.Hello(
         version=PROTOCOL_VERSION, node=hello.node, incarnation=incarnation, start=start,
-        started_ms=started_ms, agreed=hello.agreed,
+        started_ms=started_ms, agreed=hello.agreed, known=hello.known[0],
+        known_start=hello.known[1],
     ).SerializeToString()  # fmt: skip
 
 
@@ -451,7 +454,8 @@ def decode_hello(data: bytes) -> Hello:
     if wire.version != PROTOCOL_VERSION:
         raise _other_version(wire.version)
     process = Process(Incarnation(wire.incarnation), wire.start, wire.started_ms)
-    return Hello(NodeId(_node_name(wire.node)), process, dict(wire.agreed))
+    known = (wire.known, wire.known_start)
+    return Hello(NodeId(_node_name(wire.node)), process, dict(wire.agreed), known)
 
 
 def _other_version(version: int) -> MalformedFrameError:

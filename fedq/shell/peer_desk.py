@@ -13,7 +13,7 @@ the name as long as it is heard, and another one is let in
 A caller that is refused while the owner goes on speaking for so long is told for good: it ends.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from fedq.core.ids import NodeId
@@ -41,7 +41,10 @@ class _Owner:
 class PeerDesk:
     """See the module's docstring."""
 
-    __slots__ = ("_answering", "_callers", "_clock", "_owners", "_suspect_s", "_tell", "hello")
+    __slots__ = (
+        "_answering", "_callers", "_clock", "_owners", "_past", "_suspect_s", "_tell", "hello",
+        "known_of", "on_behind",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -49,9 +52,16 @@ class PeerDesk:
         suspect_s: float,
         clock: Callable[[], float],
         tell: Callable[[str, str], None],
+        past: Collection[tuple[int, str]] = (),
     ) -> None:
         """`hello`: this node's own. `tell(subject, sentence)` hears what operators should know."""
         self.hello = hello
+        #: The starts that this node's data directory has seen, this one among them.
+        self._past = {*past, (int(hello.process.incarnation), hello.process.start)}
+        #: The newest process of a node that is known here; set by whoever knows.
+        self.known_of: Callable[[NodeId], tuple[int, str]] = lambda _: (0, "")
+        #: Called when a peer knows a process of this node that its data directory does not.
+        self.on_behind: Callable[[], None] = lambda: None
         self._suspect_s = suspect_s
         self._clock = clock
         self._tell = tell
@@ -108,8 +118,18 @@ class PeerDesk:
         return sentence
 
     def answered(self, hello: Hello) -> None:
-        """This process listens at the peer's own address: any other one of the name does not."""
+        """This process listens at the peer's own address: any other one of the name does not.
+
+        What it knows of this node may show that the data directory here is an older copy.
+        """
         self._answering[hello.node] = hello.process
+        number, start = hello.known
+        if start and (number, start) not in self._past:
+            self.on_behind()
+
+    def answer_to(self, caller: NodeId) -> Hello:
+        """What a caller that is let in hears."""
+        return self.hello._replace(known=self.known_of(caller))
 
     def heard(self, peer: NodeId, process: Process) -> bool:
         """Something came on an admitted stream; False: another process has been let in since."""

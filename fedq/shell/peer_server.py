@@ -126,7 +126,7 @@ class PeerServer:
             self._endings[ending] = None
             ending.add_done_callback(self._endings.pop)
         try:
-            await context.write(encode_hello(self._desk.hello))
+            await context.write(encode_hello(self._desk.answer_to(peer)))
             while isinstance(data := await context.read(), bytes):
                 if self._streams.get((kind, peer)) is not context:
                     # Whatever still comes from a stream that was replaced comes too late.

@@ -40,6 +40,12 @@ class Learning:
         """Whether this voter may have forgotten what it promised."""
         return self._electorate.is_learner
 
+    def become_learner(self) -> None:
+        """What this voter promised may not be in its files."""
+        self._electorate.is_learner, self._electorate.is_new = True, False
+        for peer in self._peers:
+            self.introduce(peer)
+
     def learn(self, now_s: float) -> None:
         """What is due before a step."""
         if self.is_learner:

@@ -93,6 +93,11 @@ class RaftStorage:
             storage._fit(restored.number, restored.term)
         return storage
 
+    def become_learner(self) -> None:
+        """Somebody knows more of this voter than these files do; on disk when this returns."""
+        write_durably(self._learner, [_LOST])
+        self.is_learner, self.is_new = True, False
+
     def become_voter(self) -> None:
         """These files speak for themselves again; what was written to the journal is safe first."""
         self.journal.sync()

@@ -130,6 +130,14 @@ class RaftTurns:
         self._storage.install(encoded, snapshot)
         self._machine.on_snapshot(snapshot.data)
 
+    def forget(self) -> None:
+        """The files turn out to be an older copy: from now on this voter learns before it votes."""
+        voter, storage = self._voter, self._storage
+        if voter is not None and storage is not None and not voter.is_learner:
+            logger.warning("the data directory is an older copy: this node learns before it votes")
+            storage.become_learner()
+            voter.become_learner()
+
     def on_voting(self) -> None:
         """This voter is no learner any more; on disk when this returns."""
         assert self._storage is not None

@@ -25,7 +25,7 @@ from fedq.node.settings import NodeSettings
 from fedq.shell import certificates, listeners
 from fedq.shell.amqp_server import AmqpServer
 from fedq.shell.expiry import ExpiryWatch, files_of
-from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark
+from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
@@ -35,7 +35,6 @@ from fedq.shell.peer_codec import Hello, Process
 from fedq.shell.peer_desk import PeerDesk, agreed_settings
 from fedq.shell.peer_server import PeerServer, PeerSink
 from fedq.shell.process import SpareKeeper, clients_max
-from fedq.shell.raft_electorate import Memory
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
@@ -230,8 +229,9 @@ class NodeRunner:
             send=lambda peer, data: peers.send_raft(peer, data),
             machine=machine,
             failed=turn.fail,
-            memory=_memory_of(identity),
+            memory=raft_memory(identity),
         )
+        desk.on_behind = raft.forget
         peers = PeerClient(desk, node, turn.input, raft, config.certificates, turn.fail)
         services = {name: make(node, self._connect) for name, make in self._make_services.items()}
         turn.connect(
@@ -255,12 +255,15 @@ class NodeRunner:
         timing = self._config.timing
         process = Process(identity.incarnation, identity.start, identity.started_ms)
         agreed = agreed_settings(self._voters, timing.lease_ms, timing.suspect_ms)
-        return PeerDesk(
+        desk = PeerDesk(
             Hello(self._config.node, process, agreed),
             timing.suspect_ms / 1_000,
             asyncio.get_running_loop().time,
             lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
+            identity.past,
         )
+        desk.known_of = node.state.map.newest_process
+        return desk
 
     async def _start_parts(self, parts: _Parts) -> None:
         config = self._config
@@ -476,13 +479,6 @@ class NodeRunner:
         for _, sockets, _ in self._bound:
             while sockets:
                 sockets.pop().close()
-
-
-def _memory_of(identity: Identity) -> Memory:
-    """What the data directory knows of its Raft files: they must be there if they ever were."""
-    mark = identity.raft
-    was_older_release = any(not start for _, start in identity.past)
-    return Memory(mark.term, mark.applied, is_used=mark.applied > 0 or was_older_release)
 
 
 def _reachable(host: str) -> str:

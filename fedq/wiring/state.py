@@ -354,6 +354,11 @@ class MapState:
         member = self.members.get(node)
         return member is not None and member.up and member.incarnation == incarnation
 
+    def newest_process(self, node: NodeId) -> tuple[int, str]:
+        """The newest process of a node that is known: its number and start; 0 and "": none."""
+        member = self.members.get(node)
+        return (0, "") if member is None else (member.incarnation, member.start)
+
     def era_is_alive(self) -> bool:
         """Whether a process of the era is up: non-durable objects then mean something."""
         return any(self.is_up(node, incarnation) for node, incarnation in self.era.items())

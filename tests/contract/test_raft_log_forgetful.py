@@ -134,3 +134,19 @@ def test_files_that_fell_behind_what_is_known_of_them_are_a_learner_s(tmp_path: 
         assert not storage.is_new
         storage.become_voter()
         storage.journal.close()
+
+
+def test_a_voter_that_is_told_of_a_later_self_learns_and_votes_again(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = await cluster.leader()
+        await cluster.until(
+            lambda: not any(each.log.is_learner for each in cluster.members.values()), "all vote"
+        )
+        told = cluster.followers(leader)[0]
+        told.log.forget()
+        assert told.log.is_learner
+        assert (tmp_path / told.name / "learner").exists()
+        await cluster.until(lambda: not told.log.is_learner, "it votes again")
+        assert not (tmp_path / told.name / "learner").exists()
+
+    run(tmp_path, scenario)

@@ -77,7 +77,10 @@ def test_what_is_published_through_a_restored_node_arrives(
         assert sorted(found) == sorted(
             [*numbered("early", 30), *numbered("late", 200), *numbered("new", 200)]
         )
-        assert "its copies count as old" in cluster.nodes["a"].log()
+        said = cluster.nodes["a"].log()
+        assert "its copies count as old" in said
+        assert "older copy: this node learns before it votes" in said
+        assert "this node votes on the cluster map" in said.partition("learns before")[2]
 
 
 def test_a_restored_node_takes_nothing_back_after_a_stop_of_all(

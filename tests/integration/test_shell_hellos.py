@@ -261,3 +261,24 @@ def test_a_new_process_at_the_same_address_is_let_in_at_once() -> None:
             await until(lambda: again.client.is_up(N1), seconds=SUSPECT_S)
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("known", "is_behind"), [((3, "later"), True), ((1, "s"), False), ((0, ""), False)]
+)
+def test_a_node_whose_later_self_is_known_hears_so_before_its_stream_is_up(
+    known: tuple[int, str], is_behind: bool
+) -> None:
+    async def scenario() -> None:
+        one, two = End(N1, None), End(N2, None)
+        (port,) = free_ports(1)
+        was_up: list[bool] = []
+        async with ends(one, two):
+            await two.accept(port)
+            two.desk.known_of = {N1: known}.__getitem__
+            one.desk.on_behind = lambda: was_up.append(bool(one.node.of("on_link_up")))
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: one.client.is_up(N2))
+            assert (was_up[:1] == [False]) is is_behind
+
+    run(scenario())

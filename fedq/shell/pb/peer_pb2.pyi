@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Hello(_message.Message):
-    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed")
+    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start")
     class AgreedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -21,13 +21,17 @@ class Hello(_message.Message):
     START_FIELD_NUMBER: _ClassVar[int]
     STARTED_MS_FIELD_NUMBER: _ClassVar[int]
     AGREED_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_START_FIELD_NUMBER: _ClassVar[int]
     version: int
     node: str
     incarnation: int
     start: str
     started_ms: int
     agreed: _containers.ScalarMap[str, str]
-    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    known: int
+    known_start: str
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ..., known: _Optional[int] = ..., known_start: _Optional[str] = ...) -> None: ...
 
 class RaftFrame(_message.Message):
     __slots__ = ("data",)
