@@ -1,17 +1,18 @@
 """What clients and operators hear while this node may not serve (P7).
 
 Without its lease, or out of the map, a node confirms and delivers nothing. After a moment
-(elections and short pauses are no news) its clients are told by connection.blocked; if it lasts,
-they are asked to go elsewhere by connection.close 320, and so is whoever comes. A node that has not
-joined since its start knows no users: it sends away who waits for it. The log says who is missing.
-All of it ends by itself when the lease is back.
+(elections and short pauses are no news) its clients are told by connection.blocked; once others
+must serve in its place they are asked to go there by connection.close 320, and so is whoever
+comes. A node that has not joined since its start knows no users: it sends away who waits for it.
+The log says who is missing. All of it ends by itself when the lease is back.
 """
 
 from fedq.node.client_flow import ClientFlow
 from fedq.node.state import NodeState
 
 TELL_AFTER_MS = 1_000
-CLOSE_AFTER_MS = 10_000
+#: In units of `suspect_ms`: by then those who have the majority have replaced this node.
+CLOSE_AFTER = 2
 #: A node that starts needs the others, who may be starting, too.
 JOIN_PATIENCE_MS = 5_000
 WARN_EVERY_MS = 60_000
@@ -66,7 +67,7 @@ class Fencing:
         if not self._told:
             self._told = True
             self.clients.blocking.set_blocked("fence", REASON)
-        if lasted >= CLOSE_AFTER_MS:
+        if lasted >= CLOSE_AFTER * state.settings.suspect_ms:
             self.clients.close_where(lambda client: bool(client.vhost), REASON)
 
     def _warn(self) -> None:

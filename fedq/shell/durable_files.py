@@ -3,9 +3,12 @@
 Invariant: what a function here has returned from is on disk.
 """
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+
+from fedq.core.errors import NodeFailure
 
 #: Opens a file with flags, for its owner alone; how is the caller's affair.
 OpenFile = Callable[[Path, int], int]
@@ -51,3 +54,13 @@ def sync_directory(directory: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def disk_failure(error: OSError, directory: Path) -> NodeFailure:
+    """What to tell the operator about a disk that fails before the node has begun."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the disk"
+    return NodeFailure(
+        f"the data directory cannot be used: {error.filename or directory}: {error.strerror} "
+        f"({name}); {advice}, then start the node again"
+    )

@@ -124,7 +124,7 @@ class PeerServer:
             # Not awaited: a stream whose host is silent may take its time to end.
             ending = asyncio.create_task(_end(older, "the peer dialed again"))
             self._endings[ending] = None
-            ending.add_done_callback(self._endings.pop)
+            ending.add_done_callback(self._on_ended)
         try:
             await context.write(encode_hello(self._desk.answer_to(peer)))
             while isinstance(data := await context.read(), bytes):
@@ -140,6 +140,12 @@ class PeerServer:
         finally:
             if self._streams.get((kind, peer)) is context:
                 del self._streams[kind, peer]
+
+    def _on_ended(self, ending: asyncio.Task[None]) -> None:
+        """An older stream was told to end; it may have ended by itself in that moment."""
+        del self._endings[ending]
+        if not ending.cancelled() and (error := ending.exception()) is not None:
+            logger.info("an older stream of a peer has ended by itself: %s", _why_not_ended(error))
 
     async def _admit(self, context: Context) -> Hello:
         """Who calls, with a proven name; otherwise the call is aborted."""
@@ -199,6 +205,10 @@ class PeerServer:
         logger.warning("refused %r at %s: %s", caller[:255], context.peer(), text)
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
         raise AssertionError("a call goes on that was aborted")
+
+
+def _why_not_ended(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 async def _end(stream: Context, reason: str) -> None:

@@ -24,6 +24,7 @@ from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell import certificates, listeners
 from fedq.shell.amqp_server import AmqpServer
+from fedq.shell.durable_files import disk_failure
 from fedq.shell.expiry import ExpiryWatch, files_of
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
@@ -41,7 +42,7 @@ from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.system_clock import monotonic_ms, unix_offset_ms
 from fedq.shell.turn import Outlets, Turn
-from fedq.shell.vouching import describe
+from fedq.shell.vouching import log_findings
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
@@ -187,17 +188,13 @@ class NodeRunner:
                 journal.recover, identity.incarnation, has_past=bool(identity.past),
                 is_alone=len(self._voters) < 2,
             )  # fmt: skip
+        except OSError as error:
+            journal.close()
+            raise disk_failure(error, directory) from error
         except BaseException:
             journal.close()
             raise
-        if recovered.damages:
-            logger.critical(
-                "the journal is damaged (%s); what was in sync here is compared with the other "
-                "copies. The files as they were are kept in %s",
-                describe(recovered.damages), directory,
-            )  # fmt: skip
-        if recovered.torn_bytes:
-            logger.warning("the journal's last write was cut off by a crash; it was not confirmed")
+        log_findings(recovered, directory)
         return journal, identity, recovered
 
     def _mark_raft(self, raft: RaftLog) -> None:
@@ -275,6 +272,8 @@ class NodeRunner:
             parts.raft.start()
         except RaftStorageError as error:
             raise NodeFailure(str(error)) from error
+        except OSError as error:
+            raise disk_failure(error, config.data) from error
         self._mark_raft(parts.raft)
         await parts.grpc.start_peer(PeerServer(parts.desk, self._voters, sink, is_secure=is_secure))
         await parts.grpc.start_admin()

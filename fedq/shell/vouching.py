@@ -8,6 +8,7 @@ whose in-sync copies this journal holds whole, and a journal that is fit to go o
 * the file also says which segment was made last, so that an emptied journal is no new one.
 """
 
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,6 +22,8 @@ from fedq.shell.durable_files import (
     segment_name,
     sync_directory,
 )
+
+logger = logging.getLogger("fedq.node")
 
 _VOUCH_NAME: Final = "vouch"
 _KEPT_SUFFIX: Final = ".damaged"
@@ -107,7 +110,20 @@ def _keep(path: Path) -> None:
         os.link(path, kept)
 
 
-def describe(damages: Iterable[Damage]) -> str:
+def log_findings(recovered: Recovered, directory: Path) -> None:
+    """What an operator should know of the journal that was recovered, if anything."""
+    if recovered.damages:
+        logger.critical(
+            "the journal is damaged (%s); what was in sync here is compared with the other "
+            "copies. The files as they were are kept in %s",
+            _describe(recovered.damages),
+            directory,
+        )
+    if recovered.torn_bytes:
+        logger.warning("the journal's last write was cut off by a crash; it was not confirmed")
+
+
+def _describe(damages: Iterable[Damage]) -> str:
     """Where and why, for the log."""
     return "; ".join(
         f"segment {damage.segment} from byte {damage.first} on: {damage.reason}"
