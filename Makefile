@@ -96,6 +96,7 @@ micro: setup ## The costs of single steps in microseconds.
 
 cost: setup ## Instructions and memory per message, beside their budget; ARGS="--write" renews it.
 	$(BIN)/python -m tests.cost $(ARGS)
+	FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/cost/test_hostile.py
 
 demo: setup ## Three nodes, one is killed, nothing is lost: watch it.
 	$(BIN)/python -m demo $(ARGS)
