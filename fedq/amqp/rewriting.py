@@ -13,12 +13,13 @@ from fedq.amqp.deaths import deaths_of, with_death
 from fedq.amqp.values import (
     Encoded,
     FieldTable,
+    Long,
     TableValue,
     Timestamp,
     decode_encoded,
 )
 from fedq.core.limits import frame_bytes_max, header_overhead_bytes
-from fedq.core.message import FLAG_COPIES, encode, make_route, split, split_route
+from fedq.core.message import FLAG_COPIES, encode, is_persistent, make_route, split, split_route
 
 
 def with_properties(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
@@ -95,6 +96,23 @@ def dead_letter(
     # Without room for it there is none for the first death, either.
     kept["headers"] = headers if header is None else {**told, "x-death": header}
     return _encode(message, make_route(exchange, own_key if key is None else key), kept, body)
+
+
+def stripped_letter(
+    message: bytes, reason: str, queue: str, exchange: str, key: str | None, time_s: int
+) -> bytes:
+    """A dead letter with the body alone, for a message that cannot be made one with its headers."""
+    route, _, body = split(message)
+    from_exchange, own_key = split_route(route)
+    death: FieldTable = {
+        "count": Long(1), "reason": reason, "queue": queue, "time": Timestamp(time_s),
+        "exchange": from_exchange, "routing-keys": [own_key],
+    }  # fmt: skip
+    properties: FieldTable = {
+        "delivery_mode": 2 if is_persistent(message) else 1, "headers": {"x-death": [death]},
+    }  # fmt: skip
+    to = make_route(exchange, own_key if key is None else key)
+    return _encode(message, to, properties, body)
 
 
 def _first_death(death: FieldTable) -> FieldTable:

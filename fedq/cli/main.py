@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fedq import __version__
-from fedq.cli import bench, certs, cluster, config, node, permission, queue, up, user, vhost
+from fedq.cli import bench, certs, cluster, config, node, permission, queue, store, up, user, vhost
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
 from fedq.shell.twins import survey
@@ -33,6 +33,7 @@ app.add_typer(vhost.app, name="vhost")
 app.add_typer(permission.app, name="permission")
 app.add_typer(certs.app, name="certs")
 app.add_typer(config.app, name="config")
+app.add_typer(store.app, name="store")
 
 
 def _show_version_and_exit(is_wanted: bool) -> None:

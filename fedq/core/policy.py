@@ -55,6 +55,10 @@ REJECTED: Final = 1
 EXPIRED: Final = 2
 TOO_LONG: Final = 3
 RETURNED_TOO_OFTEN: Final = 4
+#: It could not be dead-lettered, whatever it died of: it stays where it is, out of reach.
+QUARANTINED: Final = 5
+#: What those hear who wait for dead letters there.
+QUARANTINE_REASON: Final = "fedq-quarantine"
 DEATHS: Final = {
     REJECTED: "rejected",
     EXPIRED: "expired",

@@ -27,10 +27,12 @@ class Asking:
 
     def ask(self, verb: int, fragments: Iterable[FragmentId], finish: Finish) -> None:
         """Asks; `finish` hears the totals, perhaps at once."""
+        self.state.risk.begin()
         wanted = list(fragments)
         request = self.calls.ask(verb, wanted, finish)
         for fragment in wanted:
             self._ask_one(request, verb, fragment)
+        self.state.risk.end()
 
     def _ask_one(self, request: int, verb: int, fragment: FragmentId) -> None:
         if self.fragments.ask(self.state.me, request, fragment, verb):

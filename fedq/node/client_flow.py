@@ -36,11 +36,12 @@ from fedq.core.ids import ConnectionId
 from fedq.core.limits import handshake_frame_bytes_max, waiting_bytes_max
 from fedq.node.access import Access
 from fedq.node.answers import Answers
-from fedq.node.backlog import backlog_of, needs_no_map
+from fedq.node.backlog import backlog_of, give_up_waiting, needs_no_map
 from fedq.node.basic_requests import BasicRequests
 from fedq.node.blocking import Blocking
 from fedq.node.channel_ends import ChannelEnds
 from fedq.node.client_state import Channel, Client
+from fedq.node.containing import DECIDED_FIRST, failed, fault_of
 from fedq.node.draining import drain_clients
 from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.line_ends import stripped
@@ -53,7 +54,7 @@ from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState
 from fedq.node.transactions import Transactions
 from fedq.node.wakes import Wakes
-from fedq.node.waking import wake_client
+from fedq.node.waking import feed_sated, wake_client
 
 #: Commands that may wait behind a request before the connection is not read any more.
 BACKLOG_MAX = 64
@@ -65,7 +66,6 @@ LOGINS = "logins"
 #: What a request costs, at least, and what publishes and settlements that name one message do.
 REQUEST_WORK: Final = 5
 
-NO_ANSWER = "the cluster has not answered in time; the request may still take effect: ask again"
 #: Requests that mean nothing once the channel's client has left it.
 _FOR_PRESENT_CLIENTS = (m.BasicConsume, m.BasicGet, m.BasicQos, m.BasicCancel)
 
@@ -167,8 +167,7 @@ class ClientFlow:
         """
         if not self.state.joined:
             return False
-        has_room = not self._late and self.access.has_room()
-        return has_room or len(data) > handshake_frame_bytes_max
+        return (not self._late and self.access.has_room()) or len(data) > handshake_frame_bytes_max
 
     def _listen_to_late(self) -> None:
         """Logins that had to wait go on, as many as may."""
@@ -186,20 +185,24 @@ class ClientFlow:
         self.state.release_reading(client, JOINING)
 
     def _read(self, client: Client, data: bytes) -> None:
-        state = self.state
-        state.dirty_clients[client] = None
-        state.bytes_taken += len(data)
+        self.state.dirty_clients[client] = None
+        self.state.bytes_taken += len(data)
         self._begin_share(client)
-        for command in client.machine.receive(data, state.now_ms):
+        try:
+            commands = client.machine.receive(data, self.state.now_ms)
+        except Exception as error:  # Whatever it is, it is the connection's alone (ADR 0035).
+            commands = []
+            self._contain(client, None, error)
+        for command in commands:
             if client.gone:
                 break
             self._on_command(client, command)
-        client.used += state.work.end_share()
-        state.accounts.on_read(client, len(data))
+        client.used += self.state.work.end_share()
+        self.state.accounts.on_read(client, len(data))
         if client.bytes_waiting > waiting_bytes_max:
-            state.hold_reading(client, "heap")
-        if state.takes_nothing and client.machine.contents_unfinished():
-            state.hold_reading(client, "alarm")
+            self.state.hold_reading(client, "heap")
+        if self.state.takes_nothing and client.machine.contents_unfinished():
+            self.state.hold_reading(client, "alarm")
 
     def _begin_share(self, client: Client) -> None:
         """What follows is work for this client."""
@@ -277,7 +280,7 @@ class ClientFlow:
                     self.ends.leave(channel)
 
     def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
-        """The one place where violations are caught."""
+        """The one place where violations are caught, and what can be contained (ADR 0035)."""
         if not self.state.serving and not needs_no_map(command):
             # The map may be an old one: nothing is answered from it, or routed by it.
             self.answers.wait(channel)
@@ -286,6 +289,7 @@ class ClientFlow:
             return
         if self.readers.puts_off(channel, command):
             return
+        self.state.risk.close()
         try:
             if isinstance(command, Publishes):
                 left = self.publishing.on_publishes(channel, command.batch)
@@ -302,6 +306,10 @@ class ClientFlow:
             self.fail(channel, violation)
         except ConnectionViolation as violation:
             self._close(channel.client, violation)
+        except Exception as error:
+            if self.state.risk.is_open:
+                raise
+            self._contain(channel.client, command, error)
 
     def _look_ahead(self, client: Client, begun: Begun) -> None:
         """A publish that will be refused is, before its body comes: if nothing may change that."""
@@ -312,6 +320,8 @@ class ClientFlow:
             self.publishing.look_ahead(channel, begun.route)
         except ChannelViolation as violation:
             self.fail(channel, violation)
+        except Exception as error:
+            self._contain(client, None, error)
 
     def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
         if channel.leaving and isinstance(method, _FOR_PRESENT_CLIENTS):
@@ -327,6 +337,8 @@ class ClientFlow:
             )
         method = stripped(method)
         self.permissions.check(channel, method)
+        if not isinstance(method, DECIDED_FIRST):
+            self.state.risk.begin()
         handler(channel, method)
 
     def _go_on_later(self, channel: Channel, left: Publishes | Settles | Request) -> None:
@@ -389,11 +401,18 @@ class ClientFlow:
         """Closes a channel for what its client did."""
         if channel.closed:
             return
+        self.state.risk.begin()
         if not channel.leaving:
             self.answers.flush_confirms(channel)
             channel.client.machine.close_channel(channel.number, violation)
             self.state.dirty_clients[channel.client] = None
         self.ends.drop(channel)
+        self.state.risk.end()
+
+    def _contain(self, client: Client, command: Command | None, error: Exception) -> None:
+        """It changed nothing but what is the connection's: the connection ends, and only it."""
+        self.state.out.faults.append(fault_of(client, command, error))
+        self._close(client, failed())
 
     def _close(self, client: Client, violation: ConnectionViolation) -> None:
         for channel in client.channels.values():
@@ -421,10 +440,6 @@ class ClientFlow:
 
     # --- what every client hears -------------------------------------------------------------
 
-    def close_all(self, text: str) -> None:
-        """connection.close 320 to everyone: the node stops, or cannot serve."""
-        self.close_where(lambda _: True, text)
-
     def close_where(self, predicate: Callable[[Client], bool], text: str) -> None:
         """connection.close 320 to those of whom the predicate holds."""
         for client in list(self.state.clients.values()):
@@ -449,7 +464,7 @@ class ClientFlow:
 
     def tick(self) -> None:
         """Heartbeats and deadlines of the connections that are due."""
-        self._give_up_waiting()
+        give_up_waiting(self.state, self.fail)
         self._listen_to_late()
         self.readers.tick(self.cut_off)
         state = self.state
@@ -461,15 +476,6 @@ class ClientFlow:
                 self._on_command(client, command)
             state.dirty_clients[client] = None
             self._arm(client)
-
-    def _give_up_waiting(self) -> None:
-        """Requests that the cluster has not answered in time are refused."""
-        state = self.state
-        for channel in [c for c in state.waiting if not c.waiting or c.closed]:
-            del state.waiting[channel]
-        for channel, since_ms in list(state.waiting.items()):
-            if state.now_ms - since_ms >= state.settings.request_timeout_ms:
-                self.fail(channel, ChannelViolation(RESOURCE_ERROR, NO_ANSWER))
 
     def _arm(self, client: Client) -> None:
         """The connection's machine is due then; what it was armed for before is void.
@@ -485,13 +491,6 @@ class ClientFlow:
     def drain(self) -> bool:
         """Every connection's bytes of this turn go into their lanes; true if more is to come."""
         drain_clients(self.state)
-        if self._feed_sated() or self._next_turn or self.readers.is_waited_for:
+        if feed_sated(self.state) or self._next_turn or self.readers.is_waited_for:
             return True
         return bool(self._late) and self.access.has_budget()
-
-    def _feed_sated(self) -> bool:
-        """Who took as much as one turn gives takes more; false if there is nobody."""
-        sated, self.state.sated = self.state.sated, {}
-        for client in sated:
-            wake_client(self.state, client)
-        return bool(sated)

@@ -8,12 +8,16 @@ goes; so a failover in between repeats the dead-lettering and loses nothing. At 
 `limits.dead_letters_max` of a fragment are on their way at once, and a turn sends only so many
 (`fedq.node.queue_timers` comes back for the rest).
 
+A message that cannot be made a dead letter is set aside: it stays in its fragment, on all copies,
+out of everybody's reach, and no primary tries it again.
+
 Changes fragments of this node; publishes through `fedq.node.outlets`.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from fedq.amqp.rewriting import copies_of, cycled_queues, dead_letter
+from fedq.amqp.rewriting import copies_of, cycled_queues, dead_letter, stripped_letter
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import dead_letters_max
 from fedq.core.message import (
@@ -25,13 +29,14 @@ from fedq.core.message import (
     split_route,
     with_flag,
 )
-from fedq.core.policy import DEATHS, QueuePolicy
+from fedq.core.policy import DEATHS, QUARANTINE_REASON, QUARANTINED
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
 from fedq.node.client_state import Owner
-from fedq.node.outlets import Outlets, delayed
+from fedq.node.outlets import Outlets, Reach, delayed
 from fedq.node.relay_flow import properties_of
+from fedq.node.risk import Fault, SetAside
 from fedq.node.state import NodeState, Primary, PrivateQueue
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
@@ -39,6 +44,8 @@ from fedq.wiring.routes import Route
 #: What a letter costs in units of work, and its head, which is rewritten: this part of its bytes.
 _LETTER_WORK: Final = 20
 _HEAD_SHIFT: Final = 4
+#: Makes a dead letter: message, reason, queue, exchange, key, time in seconds.
+Maker: TypeAlias = Callable[[bytes, str, str, str, str | None, int], bytes]
 
 
 class Dying:
@@ -86,8 +93,9 @@ class DeadLetters:
         dead = fragment.out.dead
         sent: list[int] = []
         while dead and self._may_send():
-            sent.append(dead.popleft())
-            self._publish(private.key, private.policy, fragment, sent[-1], None)
+            position = dead.popleft()
+            if self._send_one(private.key, fragment, position, None):
+                sent.append(position)
         fragment.settle(DEAD, sent)
 
     def send(self, primary: Primary) -> None:
@@ -98,9 +106,9 @@ class DeadLetters:
             position = dead.popleft()
             if position not in fragment.notes.get(NOTE_DEAD, {}):
                 continue
-            primary.dying += 1
             dying = Dying(self, fragment.fragment_id, fragment.reign, position)
-            self._publish(primary.queue, fragment.policy, fragment, position, dying)
+            if self._send_one(primary.queue, fragment, position, dying):
+                primary.dying += 1
 
     def finish(self, dying: Dying) -> None:
         """Its successor is safe: the message leaves its fragment."""
@@ -111,19 +119,48 @@ class DeadLetters:
         primary.fragment.settle(DEAD, [dying.position])
         self.state.dirty_primaries[dying.fragment] = None
 
-    def _publish(
-        self, queue: QueueKey, policy: QueuePolicy, fragment: Fragment, position: int,
-        dying: Dying | None,
-    ) -> None:  # fmt: skip
-        state = self.state
-        exchange = policy.dead_letter_exchange
-        assert exchange is not None, "only with one do messages stay when they die"
-        reason = DEATHS[fragment.notes[NOTE_DEAD][position]]
-        died = fragment.messages[position]
-        state.work.spend(_LETTER_WORK + (head_size(died) >> _HEAD_SHIFT))
-        message = dead_letter(
-            died, reason, queue.name, exchange, policy.dead_letter_key,
-            state.unix_ms // 1_000,
+    def _send_one(
+        self, queue: QueueKey, fragment: Fragment, position: int, dying: Dying | None
+    ) -> bool:
+        """Whether it has set out; one that cannot is set aside, and stays (ADR 0035)."""
+        reason = fragment.notes[NOTE_DEAD][position]
+        message = fragment.messages[position]
+        if reason == QUARANTINED:
+            self.state.out.set_aside.append(
+                SetAside(queue, fragment.fragment_id, position, message)
+            )
+            return False
+        try:
+            ways = self._ways(queue, fragment, position, DEATHS[reason], dead_letter)
+        except Exception as error:
+            text = (
+                f"message {position} of {queue.name!r} in {queue.vhost!r} cannot be dead-lettered"
+            )
+            self.state.out.faults.append(Fault(f"{text}: it is quarantined", error))
+            fragment.bury_ready([position], QUARANTINED)
+            self._tell(queue, fragment, position)
+            return False
+        self._publish(queue, ways, dying)
+        return True
+
+    def _tell(self, queue: QueueKey, fragment: Fragment, position: int) -> None:
+        """Who waits for dead letters hears of one that is set aside, as far as that can be said."""
+        try:
+            ways = self._ways(queue, fragment, position, QUARANTINE_REASON, stripped_letter)
+        except Exception as error:
+            self.state.out.faults.append(Fault("nor can it be said to whom it concerns", error))
+            return
+        self._publish(queue, ways, None)
+
+    def _ways(
+        self, queue: QueueKey, fragment: Fragment, position: int, reason: str, make: Maker
+    ) -> tuple[list[bytes], Reach]:
+        """The dead letter of a message, and where it goes; changes nothing."""
+        policy, died = fragment.policy, fragment.messages[position]
+        self.state.work.spend(_LETTER_WORK + (head_size(died) >> _HEAD_SHIFT))
+        message = make(
+            died, reason, queue.name, policy.dead_letter_exchange or "",
+            policy.dead_letter_key, self.state.unix_ms // 1_000,
         )  # fmt: skip
         if reason != "rejected":
             message = with_flag(message, FLAG_DIED)
@@ -131,10 +168,14 @@ class DeadLetters:
             # An earlier primary may have sent it on already, and somebody have consumed it.
             message = with_flag(message, FLAG_SEEN)
         targets = self._targets(queue, message)
-        state.work.spend(len(targets.queues) + len(targets.nodes))
+        self.state.work.spend(len(targets.queues) + len(targets.nodes))
         messages = delayed([message]) if targets.delayed else [message]
-        spread = int(fragment.fragment_id)
-        reach = self.outlets.reach(targets, self._sticky, spread)
+        return messages, self.outlets.reach(targets, self._sticky, int(fragment.fragment_id))
+
+    def _publish(
+        self, queue: QueueKey, ways: tuple[list[bytes], Reach], dying: Dying | None
+    ) -> None:
+        messages, reach = ways
         group: ConfirmGroup[Owner] | None = None
         if dying is not None:
             group = ConfirmGroup(dying, 1, 1, reach.waiting)

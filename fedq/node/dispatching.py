@@ -42,6 +42,11 @@ class Dispatching:
 
         Costs next to nothing where nobody waits and no policy has a say.
         """
+        self.state.risk.begin()
+        self._catch_up(queue)
+        self.state.risk.end()
+
+    def _catch_up(self, queue: QueueKey) -> None:
         state = self.state
         if state.settlements:
             self.consuming.settling.flush_settlements()

@@ -25,15 +25,16 @@ from collections.abc import Iterator
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
+from fedq.node.risk import Fault, SetAside
 
 
 class NodeOut:
     """The lanes of one node. Data only."""
 
     __slots__ = (
-        "again", "closes", "drop_segments", "due_ms", "fanned", "fanned_to", "fatal", "journal",
-        "linger", "peers", "proposals", "reading", "story", "urgent", "valid_until_ms", "warnings",
-        "writes",
+        "again", "closes", "drop_segments", "due_ms", "fanned", "fanned_to", "fatal", "faults",
+        "journal", "linger", "peers", "proposals", "reading", "set_aside", "story", "urgent",
+        "valid_until_ms", "warnings", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,6 +62,10 @@ class NodeOut:
         self.story: list[str] = []
         #: The same, of what an operator should look at.
         self.warnings: list[str] = []
+        #: Exceptions that were contained: a log line each, but not too many.
+        self.faults: list[Fault] = []
+        #: Messages that were set aside, to be written where an operator finds them.
+        self.set_aside: list[SetAside] = []
         #: Set when the node cannot go on (see `NodeFailure`): stop the process.
         self.fatal: str | None = None
         #: There is more to do that this turn did not take on: run another one soon.
@@ -89,6 +94,10 @@ class NodeOut:
             self.story = []
         if self.warnings:
             self.warnings = []
+        if self.faults:
+            self.faults = []
+        if self.set_aside:
+            self.set_aside = []
         self.again = False
         self.linger = False
         self.due_ms = 0

@@ -82,6 +82,7 @@ class Outlets:
         `channel` waits where windows are full, and hears what was mandatory and found no queue.
         """
         stored = [as_stored(messages[0])] if len(messages) == 1 else messages
+        self.state.risk.begin()
         for publisher in reach.publishers:
             self._add(publisher, stored, group, channel)
         private = reach.private
@@ -102,16 +103,19 @@ class Outlets:
             self.relays.relay(vhost, reach.nodes, messages, waiter)
         if group is not None and not group.waiting:
             mark_settled(self.state, group.owner)
+        self.state.risk.end()
         return reached or bool(reach.nodes)
 
     def deliver_piles(self, channel: Channel, piles: Piles) -> None:
         """Sends what was piled up, to each queue in one piece; the piles are empty then."""
+        self.state.risk.begin()
         run, queues = piles.take_run()
         if run:
             self._deliver_run(channel, run, queues)
         elif piles.ways:
             self._deliver_spread(channel, piles)
             piles.clear()
+        self.state.risk.end()
 
     def _deliver_run(
         self, channel: Channel, messages: list[bytes], queues: tuple[QueueKey, ...]
@@ -194,10 +198,12 @@ class Outlets:
 
     def flush_all(self) -> None:
         """What was published in this turn sets out: what is asked now comes behind it."""
+        self.state.risk.begin()
         publishers, self.state.dirty_publishers = self.state.dirty_publishers, {}
         for fragment in publishers:
             if fragment in self.state.publishers:
                 self.flush(fragment)
+        self.state.risk.end()
 
     def flush(self, fragment: FragmentId) -> None:
         """What was added to a publisher in this turn goes to the fragment's primary."""

@@ -39,6 +39,7 @@ class PrivateFlow:
     def create(self, key: QueueKey, owner: Client, policy: QueuePolicy = PLAIN) -> PrivateQueue:
         """A new queue, empty, reachable by its name through the default exchange."""
         state = self.state
+        state.risk.begin()
         state.private_made += 1
         fragment = Fragment(
             FragmentId(-state.private_made), 0, durable=False, recording=False, policy=policy
@@ -51,11 +52,13 @@ class PrivateFlow:
         state.router.add_queue(key, int(fragment.fragment_id))
         owner.private[key] = None
         state.accounts.charge(owner, accounts.QUEUE)
+        state.risk.end()
         return private
 
     def delete(self, private: PrivateQueue) -> None:
         """The queue, its messages and bindings are gone."""
         state = self.state
+        state.risk.begin()
         for binding in list(private.bindings):
             self.unbind(private, binding)
         state.router.remove_queue(private.key)
@@ -68,6 +71,7 @@ class PrivateFlow:
         if private.is_counted:
             self.count(private, -1)
         state.accounts.charge(private.owner, -accounts.QUEUE)
+        state.risk.end()
 
     def refuse(self, key: QueueKey, owner: Client, exclusive: bool) -> Refused | None:
         """Why its owner may not have this further queue; None if it may."""
@@ -88,6 +92,7 @@ class PrivateFlow:
         if binding in private.bindings:
             return
         exchange, routing_key, arguments = binding
+        self.state.risk.begin()
         private.bindings[binding] = None
         self.state.router.bind(
             exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
@@ -95,12 +100,14 @@ class PrivateFlow:
         self.state.interest.add(InterestItem(*binding))
         self.state.accounts.charge(private.owner, accounts.of_binding(routing_key, arguments))
         self.registrations.on_bound(exchange)
+        self.state.risk.end()
 
     def unbind(self, private: PrivateQueue, binding: Binding) -> None:
         """The queue hears it no longer; an unknown binding changes nothing."""
         if binding not in private.bindings:
             return
         exchange, routing_key, arguments = binding
+        self.state.risk.begin()
         del private.bindings[binding]
         self.state.router.unbind(
             exchange, int(private.fragment.fragment_id), routing_key, arguments_of(arguments)
@@ -108,6 +115,7 @@ class PrivateFlow:
         self.state.interest.remove(InterestItem(*binding))
         self.state.accounts.charge(private.owner, -accounts.of_binding(routing_key, arguments))
         self.registrations.on_unbound(exchange)
+        self.state.risk.end()
 
     def bound_exchanges(self) -> list[QueueKey]:
         """The exchanges that private queues of this node are bound to."""

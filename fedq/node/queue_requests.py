@@ -263,8 +263,8 @@ class QueueRequests:
     ) -> None:
         channel.last_queue = key.name
         if not request.no_wait:
-            consumers = min(totals.consumers, COUNT_MAX)
-            self.answers.reply(channel, QueueDeclareOk(key.name, totals.ready, consumers))
+            counts = totals.ready, min(totals.consumers, COUNT_MAX)
+            self.answers.reply(channel, QueueDeclareOk(key.name, *counts))
 
     def _ask(self, channel: Channel, key: QueueKey, verb: int, finish: Finish) -> None:
         """Asks every fragment; the channel waits for the answer."""

@@ -53,9 +53,11 @@ class Registrations:
             if left:
                 self._waiting[key] = left
 
+        self.state.risk.begin()
         self._agreed = None
         self._waiting[key] = self._waiting.get(key, 0) + 1
         self.proposals.ask(self._claim(key), on_result)
+        self.state.risk.end()
 
     def _claim(self, key: QueueKey) -> ClaimName:
         return ClaimName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)

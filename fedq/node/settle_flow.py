@@ -55,6 +55,7 @@ class SettleFlow:
 
         Returns what is left for the next turn: this one has done so much already.
         """
+        self.state.risk.begin()
         lanes: Lanes = {}
         work = self.state.work
         left: list[Settled] = []
@@ -89,6 +90,7 @@ class SettleFlow:
         if channel.prefetch_global and channel.transaction is None:
             wake_consumers(self.state, channel)
         self._carry_out(lanes)
+        self.state.risk.end()
         if unknown is not None:
             text = f"unknown delivery tag {unknown}"
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, SETTLING_METHODS[kind])

@@ -30,6 +30,7 @@ from fedq.node.accounts import Accounts
 from fedq.node.chores import Chores
 from fedq.node.client_state import Channel, Client, Committer, Consumer, Owner
 from fedq.node.outbox import NodeOut
+from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
 from fedq.node.settling import Settlements
 from fedq.proxy.fanout import InterestBook, Relays
@@ -210,6 +211,7 @@ class NodeState:
         self.work = Work(settings.work_per_turn)
         self.chores = Chores(self.work)
         self.out = NodeOut()
+        self.risk = Risk()
         self.map = ClusterMap()
         self.router = Router(settings.node)
         self.plan = _plan_of(settings, recovered)

@@ -102,3 +102,11 @@ class Waking:
             self._left = list(consumers.values())
             self._left.reverse()
             work.spend(1)
+
+
+def feed_sated(state: NodeState) -> bool:
+    """Who took as much as one turn gives takes more; false if there is nobody."""
+    sated, state.sated = state.sated, {}
+    for client in sated:
+        wake_client(state, client)
+    return bool(sated)

@@ -36,6 +36,7 @@ from fedq.shell.peer_codec import Hello, Process
 from fedq.shell.peer_desk import PeerDesk, agreed_settings
 from fedq.shell.peer_server import PeerServer, PeerSink
 from fedq.shell.process import SpareKeeper, clients_max
+from fedq.shell.quarantine import QuarantineStore
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
@@ -242,6 +243,7 @@ class NodeRunner:
                 set_reading=amqp.set_reading,
                 propose=raft.propose,
                 end_pass=amqp.end_pass,
+                set_aside=QuarantineStore(config.data).put,
             )
         )
         servers = GrpcServers(config, services)

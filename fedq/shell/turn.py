@@ -20,7 +20,9 @@ from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
+from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
+from fedq.shell.faults import FaultLog
 from fedq.shell.passes import Passes, Writers
 from fedq.shell.sending import Line
 
@@ -56,14 +58,16 @@ class Outlets(NamedTuple):
     propose: Callable[[bytes], bool]
     #: All that one iteration of the event loop brought has been taken in, and its turn has ended.
     end_pass: Callable[[], None]
+    #: Messages that are set aside: an operator is to find them.
+    set_aside: Callable[[list[SetAside]], None]
 
 
 class Turn:
     """Drives one node on the running event loop."""
 
     __slots__ = (
-        "_draining", "_due", "_due_ms", "_end_due", "_failed", "_lingering", "_loop", "_node",
-        "_now_ms", "_on_fatal", "_open", "_outlets", "_passes", "_stopped", "_tick",
+        "_draining", "_due", "_due_ms", "_end_due", "_failed", "_faults", "_lingering", "_loop",
+        "_node", "_now_ms", "_on_fatal", "_open", "_outlets", "_passes", "_stopped", "_tick",
         "_valid_until_ms",
     )  # fmt: skip
 
@@ -88,6 +92,7 @@ class Turn:
         self._failed = False
         #: Of the last turn that said so: see `NodeOut`. What still waits is as good as that.
         self._valid_until_ms = 0
+        self._faults = FaultLog()
         self._tick: asyncio.TimerHandle | None = None
         #: The turn for what waits for company is on its way.
         self._lingering: asyncio.TimerHandle | None = None
@@ -182,8 +187,16 @@ class Turn:
         logger.error("the node failed; it stops so that it can do no harm", exc_info=error)
         self.fail(f"{type(error).__name__}: {error}")
 
+    def _tell_of_faults(self, out: NodeOut) -> None:
+        for fault in out.faults:
+            self._faults.note(fault, self._now_ms())
+        if out.set_aside:
+            self._outlets.set_aside(out.set_aside)
+
     def _drain(self, out: NodeOut) -> None:
         _tell(out)
+        if out.faults or out.set_aside:
+            self._tell_of_faults(out)
         if out.fatal is not None:
             self.fail(out.fatal)
             return

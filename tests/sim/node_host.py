@@ -270,6 +270,8 @@ class Host:
         out = machine.out
         if self.world.trace.on:
             self._note_lanes(out)
+        if out.faults:
+            raise out.faults[0].error
         if out.fatal is not None:
             self.fatal = out.fatal
             newer = getattr(machine, "overtaken_by", None)

@@ -33,6 +33,7 @@ from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import salvage
 from fedq.node.node import Node
+from fedq.node.risk import Fault, SetAside
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
 from fedq.wiring.passwords import COST_MIN
@@ -69,6 +70,8 @@ class Host:
         #: When the node wants a turn, with or without an input; 0: never.
         self.due_ms = 0
         self.story: list[str] = []
+        self.faults: list[Fault] = []
+        self.set_aside: list[SetAside] = []
 
 
 class Cluster:
@@ -79,6 +82,10 @@ class Cluster:
         self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
+        #: Exceptions may be contained, where a test causes them.
+        self.tolerates_faults = False
+        #: Whose turn it is, or was last.
+        self.turning = NodeId("n1")
         #: (from, to, message) of all that nodes said to each other.
         self.overheard: list[tuple[NodeId, NodeId, PeerMessage]] = []
         self._settings = settings
@@ -216,6 +223,7 @@ class Cluster:
         inbox, host.inbox = host.inbox, []
         if not inbox:
             return False
+        self.turning = host.name
         node.begin_turn(self.now_ms)
         for action in inbox:
             action(node)
@@ -226,6 +234,10 @@ class Cluster:
     def _drain(self, host: Host, node: Node) -> None:
         out = node.out
         assert out.fatal is None, out.fatal
+        host.faults += out.faults
+        host.set_aside += out.set_aside
+        if host.faults and not self.tolerates_faults:
+            raise host.faults[0].error
         for chunk in out.journal:
             host.segments.setdefault(chunk.segment, bytearray()).extend(chunk.data)
             host.written = chunk.number

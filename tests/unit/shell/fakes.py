@@ -141,6 +141,7 @@ class Recorder:
             set_reading=lambda connection, on: self.calls.append(("reading", connection, on)),
             propose=self.propose,
             end_pass=lambda: None,
+            set_aside=lambda messages: self.calls.append(("set aside", messages)),
         )
 
     def writers(self) -> Writers:

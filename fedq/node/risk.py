@@ -1,0 +1,57 @@
+"""Whether an exception has left anything half changed: where it has not, it can be contained.
+
+Whoever changes what others than one connection see does so between `begin` and `end`. An exception
+on the way leaves the section open, for nothing closes it then. So an exception that finds no
+section open has changed nothing but the connection's own, which goes with it. (What a flow has
+decided to refuse, a violation, may leave a section, too: it does so with all in order, and whoever
+catches it says so by `close`.)
+"""
+
+from typing import NamedTuple
+
+from fedq.core.ids import FragmentId, QueueKey
+
+
+class Risk:
+    """The sections that are open. Sections may be within each other."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may be half changed."""
+        return self._open > 0
+
+    def begin(self) -> None:
+        """From here on things change."""
+        self._open += 1
+
+    def end(self) -> None:
+        """All of it has changed."""
+        self._open -= 1
+
+    def close(self) -> None:
+        """What left the sections left nothing half done."""
+        self._open = 0
+
+
+class Fault(NamedTuple):
+    """An exception that was contained, for the log."""
+
+    #: Whom it concerned, and what became of it.
+    text: str
+    error: Exception
+    #: Its own words may be told: they can hold nothing of a client that has not logged in.
+    may_tell: bool = True
+
+
+class SetAside(NamedTuple):
+    """A message that is in nobody's reach any more, because of what it does to this node."""
+
+    queue: QueueKey
+    fragment: FragmentId
+    position: int
+    message: bytes

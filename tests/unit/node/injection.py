@@ -1,0 +1,66 @@
+"""An exception at any call of a node's turn: of one after the other, in a world made anew.
+
+Python's own calls are counted (`sys.settrace`), so this is for the pure modules.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import CO_GENERATOR
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import fedq
+
+_ROOT = str(Path(fedq.__file__).parent)
+#: Where a client's and a message's content are worked on; the shell is not there.
+_FLOORS = tuple(
+    f"{_ROOT}/{floor}/"
+    for floor in ("amqp", "fragments", "node", "proxy", "replication", "sessions", "wiring")
+)
+
+
+def _is_watched(path: str) -> bool:
+    return path.startswith(_FLOORS)
+
+
+class Injected(Exception):
+    """The exception that is put in."""
+
+
+class Injector:
+    """Counts calls below the line; raises in one of them."""
+
+    def __init__(self, at: int = 0) -> None:
+        """`at`: the number of the call that raises; 0: none does."""
+        self.calls = 0
+        #: The function that raised.
+        self.place = ""
+        self._at = at
+
+    def _on_call(self, frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        # A generator is called when it is thrown away, too; then nobody would hear of it.
+        if event == "call" and not code.co_flags & CO_GENERATOR and _is_watched(code.co_filename):
+            self.calls += 1
+            if self.calls == self._at:
+                self.place = f"{code.co_filename}:{code.co_qualname}"
+                raise Injected(self.place)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Calls count within."""
+        before = sys.gettrace()
+        sys.settrace(self._on_call)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+
+def calls_of(run: Callable[[Injector], object]) -> int:
+    """How many calls there are in a run without a fault."""
+    counted = Injector()
+    run(counted)
+    return counted.calls
