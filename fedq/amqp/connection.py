@@ -282,7 +282,7 @@ class Connection:
         size = len(PROTOCOL_HEADER)
         if data[:size] == PROTOCOL_HEADER:
             self._state = _OPENING
-            assert self._opening is not None, "nothing has been opened yet"
+            assert self._opening is not None  # internal: made with the connection
             self.parts.append(self._opening.begin())
             return size
         if not PROTOCOL_HEADER.startswith(data):

@@ -211,6 +211,7 @@ def expiration_of(message: bytes) -> int:
 def priority_of(message: bytes) -> int:
     """The priority of a message with `FLAG_PRIORITY`."""
     priority = decode_properties(split(message)[1])["priority"]
+    # internal: the message has the flag that says so, set when its list was checked.
     assert isinstance(priority, int), "priority is an octet"
     return priority
 

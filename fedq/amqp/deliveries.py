@@ -38,6 +38,7 @@ pack_tag: Final = struct.Struct(">Q").pack
 def _tag_string(consumer_tag: str | bytes) -> bytes:
     if isinstance(consumer_tag, str):
         return encode_short_string(consumer_tag)
+    # internal: tags are made by this node, or were decoded by it.
     assert consumer_tag[0] == len(consumer_tag) - 1, "a short string begins with its length"
     return consumer_tag
 

@@ -121,8 +121,11 @@ class ConnectionSettings:
     start_frames: dict[tuple[str, ...], bytes] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        # internal: the configuration was checked.
         assert FRAME_BYTES_MIN <= self.frame_bytes_max <= limits.body_bytes_max
+        # internal: the configuration was checked.
         assert 1 <= self.channels_max <= 0xFFFF
+        # internal: the configuration was checked.
         assert 0 <= self.heartbeat_s <= 0xFFFF
 
 
@@ -173,9 +176,11 @@ def decode_start_ok(payload: bytes, known: KnownProperties) -> tuple[ConnectionS
     found = known.find(properties)
     if found is None:
         method = decode_method(payload)
+        # internal: the caller has looked.
         assert isinstance(method, ConnectionStartOk), "the caller has looked at the ids"
         return method, properties
     method = decode_method(payload[:4] + _NO_PROPERTIES + payload[end:])
+    # internal: the caller has looked.
     assert isinstance(method, ConnectionStartOk), "the caller has looked at the ids"
     return method._replace(client_properties=found), b""
 

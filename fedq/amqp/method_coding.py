@@ -36,6 +36,7 @@ def _class_of(row: MethodSpec) -> type[Method]:
     """`queue.declare-ok` is `QueueDeclareOk`; its fields must be the row's."""
     name = row.name.replace(".", "-").title().replace("-", "")
     found = cast(type[Method], vars(method_types)[name])
+    # internal: tables of this module.
     assert found._fields == tuple(each.name for each in row.fields if each.name != RESERVED), name
     return found
 

@@ -49,6 +49,7 @@ class MethodSpec(NamedTuple):
 
 def _method(name: str, class_id: int, method_id: int, fields: str = "") -> MethodSpec:
     parsed = tuple(FieldSpec(*field.split()) for field in fields.split(",") if field)
+    # internal: tables of this module.
     assert all(field.kind in _KINDS for field in parsed), name
     return MethodSpec(name, class_id, method_id, parsed)
 

@@ -273,8 +273,10 @@ def _kind(make: Any, slot: str) -> _Kind:
     )
     fields = tuple(_SPECIAL.get((make, each.name), each) for each in fields)
     wire = pb.PeerMessage.DESCRIPTOR.fields_by_name[slot].message_type
+    # internal: tables of this module.
     assert wire is not None
     names = set(wire.fields_by_name)
+    # internal: tables of this module.
     assert names == set(make._fields), f"peer.proto and {make.__name__} disagree"
     return _Kind(make, slot, fields)
 

@@ -167,6 +167,7 @@ def encode(message: RaftMessage) -> bytes:
     """The frame of a message; the caller keeps to the limits above."""
     kind, parts = _body(message)
     frame = b"".join((_HEAD.pack(WIRE_VERSION, kind), *parts))
+    # internal: what this node sends.
     assert len(frame) <= frame_bytes_max, f"a frame of {len(frame)} bytes"
     return frame
 
