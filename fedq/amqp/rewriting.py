@@ -19,7 +19,18 @@ from fedq.amqp.values import (
     decode_encoded,
 )
 from fedq.core.limits import frame_bytes_max, header_overhead_bytes
-from fedq.core.message import FLAG_COPIES, encode, is_persistent, make_route, split, split_route
+from fedq.core.message import (
+    FLAG_COPIES,
+    FLAG_DELAYED,
+    FLAG_DIED,
+    FLAG_SEEN,
+    encode,
+    is_persistent,
+    make_route,
+    split,
+    split_route,
+    with_flag,
+)
 
 
 def with_properties(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
@@ -41,7 +52,9 @@ def without_header(message: bytes, name: str) -> bytes:
     kept = decode_kept_properties(properties)
     headers = _headers(kept)
     headers.pop(name, None)
-    return _encode(message, route, {**kept, "headers": headers}, body)
+    changed = _encode(message, route, {**kept, "headers": headers}, body)
+    # What the broker knows of it stays true.
+    return with_flag(changed, message[0] & (FLAG_SEEN | FLAG_DELAYED | FLAG_DIED))
 
 
 def delay_of(message: bytes) -> int:

@@ -9,7 +9,7 @@ from fedq.core.limits import (
     header_overhead_bytes,
     properties_bytes_max,
 )
-from fedq.core.message import encode, make_route, split
+from fedq.core.message import FLAG_COPIES, FLAG_DELAYED, encode, make_route, split, with_flag
 
 
 def message(**headers: TableValue) -> bytes:
@@ -66,3 +66,9 @@ def test_a_list_that_is_full_goes_without_deaths() -> None:
     dead = died(message(large="x" * full), "q")
     assert list(headers_of(split(dead)[1])) == ["large"]
     assert len(split(dead)[1]) + header_overhead_bytes == frame_bytes_max
+
+
+def test_a_delayed_message_with_blind_copies_stays_delayed() -> None:
+    stored = rewriting.as_stored(with_flag(message(BCC=["b"]), FLAG_COPIES | FLAG_DELAYED))
+    assert stored[0] & FLAG_DELAYED
+    assert headers_of(split(stored)[1]) == {}
