@@ -38,14 +38,18 @@ class Risk:
         self._open = 0
 
 
-class Fault(NamedTuple):
+class Fault:
     """An exception that was contained, for the log."""
 
-    #: Whom it concerned, and what became of it.
-    text: str
-    error: Exception
-    #: Its own words may be told: they can hold nothing of a client that has not logged in.
-    may_tell: bool = True
+    # No tuple and no dataclass: mypyc looks for the type Exception among the module's own names.
+    __slots__ = ("error", "may_tell", "text")
+
+    def __init__(self, text: str, error: Exception, may_tell: bool = True) -> None:
+        #: Whom it concerned, and what became of it.
+        self.text = text
+        self.error = error
+        #: Its own words may be told: they can hold nothing of a client that has not logged in.
+        self.may_tell = may_tell
 
 
 class SetAside(NamedTuple):
