@@ -47,8 +47,8 @@ class Socket:
     """One connection. The client holds it; the host finds it by its number."""
 
     __slots__ = (
-        "_buffered", "_closed_by_node", "_last_down_us", "_last_up_us", "_life", "_on_bytes",
-        "_on_lost", "_random", "_reading", "_server", "_stalled", "_unread", "_world",
+        "_buffered", "_closed_by_node", "_ended", "_last_down_us", "_last_up_us", "_life",
+        "_on_bytes", "_on_lost", "_random", "_reading", "_server", "_stalled", "_unread", "_world",
         "_writable", "connection", "gone",
     )  # fmt: skip
 
@@ -72,6 +72,8 @@ class Socket:
         self._closed_by_node = False
         self._reading = True
         self._unread: list[bytes] = []
+        #: The end has arrived behind what the node has not read.
+        self._ended = False
         self._stalled = False
         self._writable = True
         self._buffered: list[bytes] = []
@@ -147,6 +149,8 @@ class Socket:
             waiting, self._unread = self._unread, []
             for data in waiting:
                 self._hand_up(data)
+            if self._ended:
+                self._tell_disconnected()
 
     # --- on the way ------------------------------------------------------------------------------
 
@@ -185,6 +189,10 @@ class Socket:
     def _tell_disconnected(self) -> None:
         server, connection = self._server, self.connection
         if self._closed_by_node or not server.alive or server.life != self._life:
+            return
+        if self._unread:
+            # TCP keeps them in order: who does not read sees the end only after the bytes.
+            self._ended = True
             return
         server.forget(connection)
         server.submit(lambda node: node.on_disconnected(connection))
