@@ -100,11 +100,12 @@ class ClusterMap(MapState):
     def _apply_command(self, command: bytes) -> Applied:
         try:
             decoded = decode_command(command)
-        except UnknownCommand as error:
+        except UnknownCommand as unknown:
+            # Not the name below: compiled, one name has one type of exception.
             raise NodeFailure(
                 f"the cluster map has a command at version {self.version + 1} that this release of "
-                f"fedq does not know ({error}): start a newer release on this node"
-            ) from error
+                f"fedq does not know ({unknown}): start a newer release on this node"
+            ) from unknown
         except CommandError as error:
             self.version = MapVersion(self.version + 1)
             refusal = Refused(COMMAND_INVALID, f"the cluster map was not changed: {error}")

@@ -467,8 +467,8 @@ def decode_command(data: bytes) -> Command:
         raise CommandError(request, "the command's bytes_max is no number of bytes")
     try:
         return Command(request, tuple(_decode(item) for item in items), bytes_max)
-    except _UnknownOperation as error:
-        raise UnknownCommand(request, str(error)) from error
+    except _UnknownOperation as unknown:
+        raise UnknownCommand(request, str(unknown)) from unknown
     except ValueError as error:
         raise CommandError(request, str(error)) from error
 

@@ -91,6 +91,8 @@ def test_whatever_a_member_says_the_other_one_goes_on(data: st.DataObject) -> No
         "amount": small,
         "origin": st.builds(Origin, st.sampled_from([ME, OTHER]), st.just(Incarnation(1)))
         | BY_FIELD["origin"],
+        # One whose map is another keeps the two from serving: of two nobody knows who is right.
+        "digest": st.just(0),
         "everything": st.lists(keys, max_size=2), "selective": st.lists(keys, max_size=2),
     }  # fmt: skip
     for kind in data.draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=8)):
