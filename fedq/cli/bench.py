@@ -49,8 +49,9 @@ from fedq.cli.screen import print_json
 
 #: Descriptors that a process needs besides its connections.
 _DESCRIPTORS_SPARE = 64
-#: Less processor time of a broker than this says nothing about what its messages cost.
+#: In a run as long as this, less processor time of a broker says little about a message's cost.
 _CPU_SECONDS_MIN = 0.5
+_SECONDS_MIN = 1.0
 
 
 @reporting
@@ -157,7 +158,8 @@ def _show(result: Result, is_json: bool) -> None:
             err=True,
         )
     for broker in result.brokers:
-        if result.error is None and broker.cpu_seconds < _CPU_SECONDS_MIN:
+        is_long = result.error is None and result.seconds >= _SECONDS_MIN
+        if is_long and broker.cpu_seconds < _CPU_SECONDS_MIN:
             typer.echo(
                 f"fedq: the broker {broker.pid} got {broker.cpu_seconds:.2f} s of processor time: "
                 "too little for figures per CPU-second; give more --seconds, or a machine with "
