@@ -204,7 +204,10 @@ class Actor:
         self.note(f"connects to {host.name} as {self.label}")
         self.connection = ClientConnection(self.world, self.random, host, self)
         life = host.life
-        self.ledger.connected(self.label, lambda: host.alive and host.life == life)
+        # A node that is being stopped has sent its clients away, before they read that.
+        self.ledger.connected(
+            self.label, lambda: host.alive and not host.stopping and host.life == life
+        )
         self._opening = True
         yield PATIENCE_US
         self._opening = False

@@ -185,7 +185,7 @@ class Ledger:
             self.broken(f"{label}: no answer to {request}, and nothing was wrong")
 
     def connected(self, holder: str, is_alive: Callable[[], bool]) -> None:
-        """A connection is being made; `is_alive` tells whether its node still runs."""
+        """A connection is being made; `is_alive` tells whether its node still serves it."""
         self._alive[holder] = is_alive
 
     # --- wiring ----------------------------------------------------------------------------------
