@@ -251,7 +251,13 @@ class Faults:
             return
         what = f"pause {host.name}"
         self._begin(what)
-        host.pause_in_turn(duration_us)
+
+        def hangs() -> None:
+            # It strikes now, however long ago it was planned.
+            self._begin(f"{what} in its turn")
+            self.world.after(duration_us, partial(self._end, f"{what} in its turn"))
+
+        host.pause_in_turn(duration_us, hangs)
         # It begins with the next delivery; if that takes long, its end is not waited for.
         self.world.after(duration_us + 500 * MS, partial(self._end, what))
 

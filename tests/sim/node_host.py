@@ -99,6 +99,8 @@ class Host:
         self._turn_due = False
         #: The next turn stops for so long before it says what it decided; and what is then unsaid.
         self._stop_us = 0
+        #: Told when it does.
+        self._on_hang: Callable[[], None] = _nobody_minds
         #: For when a turn was asked for last, by the clock of the process.
         self._due_ms = 0
         self._unsaid: list[Callable[[], None]] = []
@@ -197,9 +199,9 @@ class Host:
             life = self.life
             self.world.after(duration_us, lambda: self._go_on(life))
 
-    def pause_in_turn(self, duration_us: int) -> None:
+    def pause_in_turn(self, duration_us: int, on_hang: Callable[[], None]) -> None:
         """The process hangs in its next turn that delivers something, before it has said it."""
-        self._stop_us = duration_us
+        self._stop_us, self._on_hang = duration_us, on_hang
 
     def resume(self) -> None:
         """Ends a pause early."""
@@ -291,6 +293,7 @@ class Host:
             self._stop_us = 0
             self._unsaid += steps[said:]
             self.pause(duration_us)
+            self._on_hang()
             self._around.host_paused(self.name)
 
     def _start_again(self) -> None:
@@ -387,3 +390,7 @@ def shorten(text: str, size: int) -> str:
     if len(text) <= size:
         return text
     return f"{text[:size]}… ({len(text)}, {zlib.crc32(text.encode()):08x})"
+
+
+def _nobody_minds() -> None:
+    """Nobody is to be told."""
