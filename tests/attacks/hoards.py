@@ -10,7 +10,7 @@ from tests.attacks.stage import Stage, attack
 QUEUE = "attacked"
 
 
-@attack("H5", is_quick=True)
+@attack("H5")
 def small_messages_that_expire(stage: Stage) -> None:
     """500,000 empty messages with an expiration: 18 bytes each, and 400 to hold them."""
     with Attacker(stage.address) as attacker:

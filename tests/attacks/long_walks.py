@@ -18,7 +18,7 @@ def _unacked(attacker: Attacker, count: int) -> None:
     attacker.wait(m.BasicDeliver, count)
 
 
-@attack("H4", more=AMPLE, growth_bytes=AMPLE_GROWTH)
+@attack("H4", more=AMPLE, growth_bytes=AMPLE_GROWTH, is_quick=True)
 def acknowledgements_of_much_in_a_transaction(stage: Stage) -> None:
     """400 times ack(multiple) of 1, 2, 3 … while 50,000 deliveries are unacknowledged."""
     with Attacker(stage.address) as attacker:
@@ -50,7 +50,7 @@ def _consume(attacker: Attacker, channel: int, count: int, priority: bool = Fals
     attacker.call(channel, last, m.BasicConsumeOk)
 
 
-@attack("H4", more=AMPLE, growth_bytes=AMPLE_GROWTH)
+@attack("H4", more=AMPLE, growth_bytes=AMPLE_GROWTH, is_quick=True)
 def many_consumers_of_one_queue_hang_up(stage: Stage) -> None:
     """Two channels with thousands of consumers each, one of them with a priority, break."""
     with Attacker(stage.address) as attacker:
@@ -60,7 +60,7 @@ def many_consumers_of_one_queue_hang_up(stage: Stage) -> None:
         _consume(attacker, 2, 10_000, priority=True)
 
 
-@attack("H4", more=AMPLE, growth_bytes=AMPLE_GROWTH)
+@attack("H4", more=AMPLE, growth_bytes=AMPLE_GROWTH, is_quick=True)
 def prefetch_changes_for_many_consumers(stage: Stage) -> None:
     """1,000 times basic.qos(global) on a channel with 10,000 consumers."""
     with Attacker(stage.address) as attacker:

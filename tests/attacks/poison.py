@@ -9,7 +9,7 @@ QUEUE = "attacked"
 GRAVE = "grave"
 
 
-@attack("C1")
+@attack("C1", is_quick=True)
 def a_death_that_cannot_be_counted(stage: Stage) -> None:
     """A dead letter with an `x-death` whose count is no signed 64-bit number; then a restart."""
     arguments: FieldTable = {

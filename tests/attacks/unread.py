@@ -9,7 +9,7 @@ from tests.attacks.stage import Stage, attack
 QUEUE = "attacked"
 
 
-@attack("H1")
+@attack("H1", is_quick=True)
 def one_message_is_fetched_again_and_again(stage: Stage) -> None:
     """200 times basic.get and basic.reject(requeue) of one message of 4 MiB, nothing read."""
     with Attacker(stage.address) as attacker:
@@ -39,7 +39,7 @@ def returned_messages_are_not_read(stage: Stage) -> None:
         _others_go_on(stage)
 
 
-@attack("H2")
+@attack("H2", is_quick=True)
 def bodies_are_never_finished(stage: Stage) -> None:
     """Six channels send all but the last byte of a message of 100 MiB each."""
     with Attacker(stage.address) as attacker:

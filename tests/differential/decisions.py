@@ -49,6 +49,19 @@ def _while_committing(difference: Difference) -> bool:
     return said == [wanted] and not difference.streams[connection][1]
 
 
+def _gone_a_moment_later(difference: Difference) -> bool:
+    """An exclusive queue that went with its last consumer is still locked to others: 405."""
+    rabbit, fedq = difference.streams.get(difference.operation.place, ([], []))
+    script = str(difference.script)
+    return (
+        "auto_delete=True" in script
+        and "exclusive=True" in script
+        and difference.operation.verb.startswith("queue.")
+        and rabbit[:1] != fedq[:1]
+        and [line[:30] for line in fedq] == ["ChannelClose reply_code=405 cl"]
+    )
+
+
 def _without_tag(line: str) -> str:
     return re.sub(r"consumer_tag='\w+' ", "", line)
 
@@ -326,6 +339,15 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         "406, as for any argument that differs",
         "as above",
         _limit_again,
+    ),
+    Decision(
+        "gone-a-moment-later",
+        "an exclusive auto-delete queue, asked for elsewhere as its owner's channel fails",
+        "it is gone",
+        "405, until the end of its name is committed",
+        "names of exclusive queues are in the cluster map; the closing of a channel that failed "
+        "does not wait for its commit (close-ok and cancel-ok do)",
+        _gone_a_moment_later,
     ),
     Decision(
         "wide-priority",

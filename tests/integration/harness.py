@@ -6,12 +6,14 @@ asks them through the admin command line. Used by the integration tests, the dem
 tests. Every process it starts ends with it.
 """
 
+import gc
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -111,6 +113,11 @@ def serves(address: Address) -> bool:
             connection.close()
     except (pika.exceptions.AMQPError, OSError, TooLateError):
         return False
+    finally:
+        # A connection that pika was still opening leaves the sockets it wakes itself with.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
     return True
 
 
