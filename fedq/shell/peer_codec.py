@@ -27,13 +27,14 @@ from fedq.shell.pb import peer_pb2 as pb
 from fedq.wiring.operation_fields import canonical_arguments
 
 #: Raised with every change that an older node would misunderstand.
-PROTOCOL_VERSION: Final = 4
+PROTOCOL_VERSION: Final = 5
 
 #: One message of the largest allowed body must pass, with everything around it.
 frame_bytes_max: Final = limits.record_bytes_max + limits.peer_frame_bytes_max
 messages_per_frame_max: Final = 65_536
-#: gRPC carries this in a call's metadata, of which it takes some KiB.
-hello_bytes_max: Final = 6 * limits.KIB
+#: Certificates of a node and its proof are in it. What callers say travels in the metadata of their
+#: calls, of which gRPC takes some KiB.
+hello_bytes_max: Final = 32 * limits.KIB
 
 
 class MalformedFrameError(Exception):
@@ -425,6 +426,13 @@ class Process(NamedTuple):
     started_ms: int
 
 
+class Proof(NamedTuple):
+    """What shows that an answer is a node's own: its certificate (DER), and a signature."""
+
+    certificate: bytes
+    signature: bytes
+
+
 class Hello(NamedTuple):
     """Who is at one end of a stream, and what its configuration must have in common with others."""
 
@@ -433,15 +441,21 @@ class Hello(NamedTuple):
     agreed: dict[str, str]
     #: In an answer: the newest process of the caller that is known here, number and start.
     known: tuple[int, str] = (0, "")
+    #: Of a caller that wants to see a proof.
+    nonce: bytes = b""
+    #: In an answer.
+    proof: Proof | None = None
 
 
 def encode_hello(hello: Hello) -> bytes:
     """What each end says first."""
     incarnation, start, started_ms = hello.process
+    certificate, signature = hello.proof or Proof(b"", b"")
     return pb.Hello(
         version=PROTOCOL_VERSION, node=hello.node, incarnation=incarnation, start=start,
         started_ms=started_ms, agreed=hello.agreed, known=hello.known[0],
-        known_start=hello.known[1],
+        known_start=hello.known[1], nonce=hello.nonce, certificate=certificate,
+        signature=signature,
     ).SerializeToString()  # fmt: skip
 
 
@@ -457,7 +471,10 @@ def decode_hello(data: bytes) -> Hello:
         raise _other_version(wire.version)
     process = Process(Incarnation(wire.incarnation), wire.start, wire.started_ms)
     known = (wire.known, wire.known_start)
-    return Hello(NodeId(_node_name(wire.node)), process, dict(wire.agreed), known)
+    proof = Proof(wire.certificate, wire.signature) if wire.certificate else None
+    return Hello(
+        NodeId(_node_name(wire.node)), process, dict(wire.agreed), known, wire.nonce, proof
+    )
 
 
 def _other_version(version: int) -> MalformedFrameError:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from fedq.core.ids import NodeId
 from fedq.shell.peer_codec import Hello, Process
+from fedq.shell.peer_proof import PeerProof
 
 
 class Refusal(NamedTuple):
@@ -42,8 +43,8 @@ class PeerDesk:
     """See the module's docstring."""
 
     __slots__ = (
-        "_answering", "_callers", "_clock", "_owners", "_past", "_suspect_s", "_tell", "hello",
-        "known_of", "on_behind",
+        "_answering", "_callers", "_clock", "_owners", "_past", "_proof", "_suspect_s", "_tell",
+        "hello", "known_of", "on_behind",
     )  # fmt: skip
 
     def __init__(
@@ -53,9 +54,12 @@ class PeerDesk:
         clock: Callable[[], float],
         tell: Callable[[str, str], None],
         past: Collection[tuple[int, str]] = (),
+        proof: PeerProof | None = None,
     ) -> None:
-        """`hello`: this node's own. `tell(subject, sentence)` hears what operators should know."""
+        """`hello`: this node's own. `tell(subject, sentence)` hears what operators should know.
+        `proof`: with certificates, whoever answers has to prove its name, too."""
         self.hello = hello
+        self._proof = proof
         #: The starts that this node's data directory has seen, this one among them.
         self._past = {*past, (int(hello.process.incarnation), hello.process.start)}
         #: The newest process of a node that is known here; set by whoever knows.
@@ -127,9 +131,26 @@ class PeerDesk:
         if start and (number, start) not in self._past:
             self.on_behind()
 
-    def answer_to(self, caller: NodeId) -> Hello:
+    def asking(self) -> Hello:
+        """What this node says first in one call."""
+        return self.hello if self._proof is None else self._proof.asking(self.hello)
+
+    def answer_to(self, caller: Hello) -> Hello:
         """What a caller that is let in hears."""
-        return self.hello._replace(known=self.known_of(caller))
+        answer = self.hello._replace(known=self.known_of(caller.node))
+        return answer if self._proof is None else self._proof.proven(caller, answer)
+
+    def doubt(self, asked: Hello, answer: Hello, peer: NodeId) -> str | None:
+        """Why the answer to what was asked is not believed to be the peer's; None: it is."""
+        doubt = None if self._proof is None else self._proof.doubt(asked, answer, peer)
+        if doubt is None:
+            return None
+        sentence = (
+            f"the address of {peer} is answered by somebody else: {doubt}. Nothing is sent there; "
+            "correct `peers` or the certificates, or find out who listens there"
+        )
+        self._tell(f"proof {peer}", sentence)
+        return sentence
 
     def heard(self, peer: NodeId, process: Process) -> bool:
         """Something came on an admitted stream; False: another process has been let in since."""

@@ -126,7 +126,7 @@ class PeerServer:
             self._endings[ending] = None
             ending.add_done_callback(self._on_ended)
         try:
-            await context.write(encode_hello(self._desk.answer_to(peer)))
+            await context.write(encode_hello(self._desk.answer_to(hello)))
             while isinstance(data := await context.read(), bytes):
                 if self._streams.get((kind, peer)) is not context:
                     # Whatever still comes from a stream that was replaced comes too late.

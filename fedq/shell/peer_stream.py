@@ -22,7 +22,7 @@ from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.peer_channel import HELLO_METADATA, LINK_METHOD, NODE_METADATA
-from fedq.shell.peer_codec import MalformedFrameError, Process, decode_hello, encode_hello
+from fedq.shell.peer_codec import Hello, MalformedFrameError, Process, decode_hello, encode_hello
 from fedq.shell.peer_desk import PeerDesk
 from fedq.shell.peer_line import FrameLine
 
@@ -132,7 +132,7 @@ class PeerStream:
             try:
                 await self._serve_once()
             except _StreamFailed as failure:
-                self._note(str(failure))
+                self._note(failure)
                 retry_s = _RETRY_REFUSED_S if failure.is_lasting else _RETRY_S
             await self._on_down()
             await asyncio.sleep(retry_s)
@@ -141,13 +141,13 @@ class PeerStream:
         """One attempt; always ends in `_StreamFailed` or cancellation."""
         open_call: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
         open_call = self._channel.stream_stream(self._method)
-        mine = self._desk.hello
+        mine = self._desk.asking()
         call = open_call(
             metadata=((NODE_METADATA, mine.node), (HELLO_METADATA, encode_hello(mine)))
         )
         self._call = call
         try:
-            process = await self._expect_hello(call)
+            process = await self._expect_hello(call, mine)
             self._up = True
             self._failures = 0
             self._last_reason = ""
@@ -172,7 +172,7 @@ class PeerStream:
             self._call = None
             call.cancel()
 
-    async def _expect_hello(self, call: Call) -> Process:
+    async def _expect_hello(self, call: Call, mine: Hello) -> Process:
         try:
             # Not `wait_for`: in Python 3.11 it loses a cancellation that comes with the answer.
             async with asyncio.timeout(_WELCOME_S):
@@ -190,6 +190,9 @@ class PeerStream:
                 f"{hello.node} answers at its address; correct `peers` in the file",
                 is_lasting=True,
             )
+        doubt = self._desk.doubt(mine, hello, self._peer)
+        if doubt is not None:
+            raise _StreamFailed(doubt, is_lasting=True)
         differing = self._desk.differing(hello)
         if differing is not None:
             raise _StreamFailed(differing, is_lasting=True)
@@ -209,11 +212,14 @@ class PeerStream:
             while (joined := line.take()) is not None:
                 await call.write(joined)
 
-    def _note(self, reason: str) -> None:
+    def _note(self, failure: _StreamFailed) -> None:
         self._failures += 1
+        reason, level = str(failure), self._log_level
+        if failure.is_lasting and level == logging.INFO:
+            level = logging.WARNING
         if reason != self._last_reason or self._failures % _LOG_EVERY == 0:
             self._last_reason = reason
-            logger.log(self._log_level, "no %s to %s: %s", self._kind, self._peer, reason)
+            logger.log(level, "no %s to %s: %s", self._kind, self._peer, reason)
 
     async def _ended(self, call: Call) -> _StreamFailed:
         """Why the call ended, in words."""

@@ -34,6 +34,7 @@ from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
 from fedq.shell.peer_codec import Hello, Process
 from fedq.shell.peer_desk import PeerDesk, agreed_settings
+from fedq.shell.peer_proof import PeerProof
 from fedq.shell.peer_server import PeerServer, PeerSink
 from fedq.shell.process import SpareKeeper, clients_max
 from fedq.shell.quarantine import QuarantineStore
@@ -94,6 +95,8 @@ class NodeRunner:
         self._failure: str | None = None
         self._identity_file: IdentityFile | None = None
         self._stopping: asyncio.Task[None] | None = None
+        #: What proves this node to peers that dial it; None without certificates.
+        self._proof: PeerProof | None = None
         self._spares: SpareKeeper | None = None
         self._expiry: ExpiryWatch | None = None
         self._watch: ResourceWatch | None = None
@@ -156,6 +159,7 @@ class NodeRunner:
             return
         try:
             certificates.check_node_certificate(files, self._config.node)
+            self._proof = PeerProof(files)
         except certificates.CertificateError as error:
             raise self._config.error("certificates", str(error)) from error
 
@@ -260,6 +264,7 @@ class NodeRunner:
             asyncio.get_running_loop().time,
             lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
             identity.past,
+            self._proof,
         )
         desk.known_of = node.state.map.newest_process
         return desk

@@ -132,6 +132,26 @@ def test_a_node_at_a_wrong_address_is_noticed(caplog: pytest.LogCaptureFixture) 
     assert "n3 answers at its address; correct `peers`" in caplog.text
 
 
+def test_a_member_that_answers_in_anothers_place_hears_nothing(
+    certificates: dict[NodeId, CertificateFiles], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        # Its certificate is the cluster's, and good for that host: only the name is another's.
+        one, impostor = End(N1, certificates[N1]), End(N2, certificates[N3])
+        (port,) = free_ports(1)
+        async with ends(one, impostor):
+            await impostor.accept(port)
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: (N2, False) in one.node.of("on_link_down"))
+            assert one.node.of("on_link_up") == []
+            assert not one.client.send_raft(N2, b"a vote")
+            assert one.troubles, "the operator sees it in the status, too"
+
+    run(scenario())
+    assert "the address of n2 is answered by somebody else" in caplog.text
+    assert "a certificate for fedq:node:n3" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [

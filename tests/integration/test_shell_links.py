@@ -23,6 +23,7 @@ from fedq.shell.node_config import CertificateFiles
 from fedq.shell.peer_client import PeerClient, refuses_connections
 from fedq.shell.peer_codec import Hello, Process, encode_hello
 from fedq.shell.peer_desk import PeerDesk, agreed_settings
+from fedq.shell.peer_proof import PeerProof
 from fedq.shell.peer_server import PeerServer, PeerSink
 from tests.integration.harness import ROOT, environment
 from tests.integration.ports import free_ports
@@ -76,6 +77,7 @@ class End:
             SUSPECT_S,
             time.monotonic,
             lambda _, sentence: self.troubles.append(sentence),
+            proof=None if files is None else PeerProof(files),
         )
         self.files = files
         self.node = FakeNode()

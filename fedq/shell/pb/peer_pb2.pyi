@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Hello(_message.Message):
-    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start")
+    __slots__ = ("version", "node", "incarnation", "start", "started_ms", "agreed", "known", "known_start", "nonce", "certificate", "signature")
     class AgreedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,9 @@ class Hello(_message.Message):
     AGREED_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     KNOWN_START_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     version: int
     node: str
     incarnation: int
@@ -31,7 +34,10 @@ class Hello(_message.Message):
     agreed: _containers.ScalarMap[str, str]
     known: int
     known_start: str
-    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ..., known: _Optional[int] = ..., known_start: _Optional[str] = ...) -> None: ...
+    nonce: bytes
+    certificate: bytes
+    signature: bytes
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[str] = ..., incarnation: _Optional[int] = ..., start: _Optional[str] = ..., started_ms: _Optional[int] = ..., agreed: _Optional[_Mapping[str, str]] = ..., known: _Optional[int] = ..., known_start: _Optional[str] = ..., nonce: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class RaftFrame(_message.Message):
     __slots__ = ("data",)
