@@ -361,6 +361,10 @@ class Heartbeat(NamedTuple):
     leads: bool
     #: The sender is being stopped: it is counted on for nothing new.
     leaving: bool = False
+    #: The sender's process: a directory that was put back may have given its number to another one.
+    start: str = ""
+    #: The sender's disk has owed a sync for longer than anybody should wait.
+    stalls: bool = False
 
 
 class PeerFrame(NamedTuple):

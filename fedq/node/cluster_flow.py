@@ -21,7 +21,7 @@ from fedq.wiring.detector import Detector
 from fedq.wiring.failover import FailoverMemory, decide
 from fedq.wiring.lease import Lease
 from fedq.wiring.operations import SetCopies
-from fedq.wiring.state import FragmentInfo
+from fedq.wiring.state import FragmentInfo, Member
 
 
 class ClusterFlow:
@@ -53,8 +53,9 @@ class ClusterFlow:
         #: The process that answered last at each peer's own address: only one can listen there, so
         #: any before it is gone. A call *from* somebody proves nothing: anyone may use a name.
         self._answering: dict[NodeId, Incarnation] = {}
-        #: The process that each peer last spoke as, while its stream has been open.
-        self._heard_as: dict[NodeId, Incarnation] = {}
+        #: The process (its number and its start) that each peer's last heartbeat was of, while its
+        #: stream has been open.
+        self._heard_as: dict[NodeId, tuple[Incarnation, str]] = {}
         #: When each peer last came up, as this node has seen it in the map.
         self._up_versions: dict[NodeId, int] = {}
         #: Fragments whose next copies are proposed and not decided.
@@ -67,22 +68,31 @@ class ClusterFlow:
     def on_frame(self, frame: PeerFrame) -> None:
         """Any frame says that its sender lives; a heartbeat says more."""
         state = self.state
+        heartbeat = frame.heartbeat
+        if heartbeat is not None:
+            self._heard_as[frame.sender] = frame.incarnation, heartbeat.start
         member = state.map.members.get(frame.sender)
-        self._heard_as[frame.sender] = frame.incarnation
-        if member is not None and frame.incarnation != member.incarnation:
+        if member is not None and not self._is_heard(frame.sender, frame.incarnation, member):
             # A process of that name, but not the one that the map names: it says nothing about
-            # that one, neither that it lives nor that it is gone, and has another clock.
+            # that one, neither that it lives nor that it is gone, and has another clock. A number
+            # that is the same proves nothing: an older or empty directory, and a clock behind,
+            # give it once more (docs/adr/0031-who-a-process-is.md).
             return
         self.detector.heard(frame.sender, state.now_ms)
-        heartbeat = frame.heartbeat
         if heartbeat is not None:
             peer = state.peers[frame.sender]
             peer.sent_heard_ms = heartbeat.sent_ms
             peer.leaving = heartbeat.leaving
+            peer.stalls = heartbeat.stalls
             if frame.session == peer.link.session[::-1] != NO_SESSION:
                 # Both maps agree on who is up. Otherwise this node may have been declared down
                 # in a map that it has not seen yet: no lease may come of that.
                 self.lease.on_heartbeat(frame.sender, heartbeat, state.now_ms)
+
+    def _is_heard(self, peer: NodeId, speaking: Incarnation, member: Member) -> bool:
+        """Whether what a peer's process says is said by the one that the map names."""
+        named = (member.incarnation, member.start)
+        return speaking == member.incarnation and self._heard_as.get(peer) == named
 
     def on_link_up(self, node: NodeId, process: Incarnation) -> None:
         """A stream to the peer is open; `process` answers at its address (0: it did not say)."""
@@ -151,7 +161,7 @@ class ClusterFlow:
                 continue
             if self._up_versions.get(node) != member.up_version:
                 self._up_versions[node] = member.up_version
-                if self._heard_as.get(node) == member.incarnation:
+                if self._is_heard(node, member.incarnation, member):
                     self.detector.heard(node, state.now_ms)
                 else:
                     self.detector.named(node, state.now_ms)
@@ -168,6 +178,8 @@ class ClusterFlow:
             state.peers[node].sent_heard_ms,
             self.lease.leads(state.now_ms, state.leader),
             state.stopping,
+            state.settings.start,
+            state.disk_stalls,
         )
 
     def decide_joined(self) -> bool:
@@ -240,7 +252,8 @@ class ClusterFlow:
         expires = fragment.policy.expires_ms is not None
         if info.id in self._changing:
             return True
-        stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms)
+        hanging = [node for node in primary.replication.backups if state.peers[node].stalls]
+        stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms, hanging)
         if stalled:
             in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
             # If only a joining one stalls, the same set at a new epoch voids its joining.

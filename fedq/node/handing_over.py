@@ -10,7 +10,9 @@ published meanwhile goes on to the copies, and is confirmed by whom the map name
 Done for two reasons:
 
 * the disk has owed a sync for `backup_stall_ms`: confirms wait for it beside healthy copies. The
-  new in-sync set is without this node, which follows, and comes back once its disk does;
+  new primary takes this node out of the in-sync set, because it says in its heartbeats that its
+  disk hangs; it follows, and comes back once its disk does. It stays in sync in the commit that
+  hands over: the other one may have died meanwhile, and then this memory has what was confirmed;
 * the node is being stopped. It waits, up to `stop_wait_ms`, for a copy to get in sync where one
   may: then nobody has to wait for its return.
 """
@@ -129,6 +131,7 @@ class HandingOver:
             and state.map.is_up(node, incarnation)
             and node in state.peers
             and not state.peers[node].leaving
+            and not state.peers[node].stalls
             and node not in unproven
             and primary.replication.keeps_up(
                 node, state.now_ms, state.settings.backup_stall_ms // 2
@@ -140,13 +143,9 @@ class HandingOver:
         """Nothing is handed out from now on, before the map has decided."""
         state = self.state
         primary.handing_over = True
-        in_sync = dict(info.in_sync)
-        if state.disk_stalls:
-            # Confirms must not wait for it any longer.
-            del in_sync[state.me]
         backups = (state.me, *(node for node in info.backups if node != target))
         operation = SetCopies(
-            info.id, info.epoch, target, backups, tuple(in_sync.items()), restart=False
+            info.id, info.epoch, target, backups, tuple(info.in_sync.items()), restart=False
         )
         self._propose(operation)
 

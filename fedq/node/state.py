@@ -155,7 +155,7 @@ class Peer:
 
     __slots__ = (
         "applied", "down_ms", "interest_told", "introduced", "leaving", "link", "process",
-        "relayed", "relays", "sent_heard_ms",
+        "relayed", "relays", "sent_heard_ms", "stalls",
     )  # fmt: skip
 
     def __init__(self, link: Link) -> None:
@@ -177,6 +177,8 @@ class Peer:
         self.sent_heard_ms = 0
         #: It is being stopped.
         self.leaving = False
+        #: Its disk hangs, as it said itself.
+        self.stalls = False
 
 
 class RelayWaiter:

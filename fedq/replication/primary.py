@@ -25,7 +25,7 @@ A new primary's in-sync backups start WAITING: what they hold beyond the commit 
 from this copy, and `CopyStart` makes it the same (docs/adr/0005).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fedq.core.batches import cut
@@ -284,14 +284,15 @@ class PrimaryReplication:
             for node, progress in self.backups.items()
         )
 
-    def stalled(self, now_ms: int, stall_ms: int) -> list[NodeId]:
-        """Required backups that owe something and have not moved for `stall_ms`."""
+    def stalled(self, now_ms: int, stall_ms: int, hanging: Collection[NodeId] = ()) -> list[NodeId]:
+        """Required backups that owe something and have not moved for `stall_ms`; a tenth of that
+        is enough where they are `hanging`: their disks have been waited for that long already."""
         return [
             node
             for node in (*self.in_sync, *self.joining, *self.awaited)
             if (progress := self.backups.get(node)) is not None
             and (progress.state != STREAMING or progress.acked < progress.sent)
-            and now_ms - progress.moved_ms >= stall_ms
+            and now_ms - progress.moved_ms >= (stall_ms // 10 if node in hanging else stall_ms)
         ]
 
     def _next_chunk(

@@ -340,12 +340,14 @@ def encode_frame(frame: peer.PeerFrame) -> bytes:
         for field, value in zip(kind.fields, message, strict=True):
             field.put(part, value)
     if frame.heartbeat is not None:
-        sent_ms, echo_ms, leads, leaving = frame.heartbeat
+        sent_ms, echo_ms, leads, leaving, start, stalls = frame.heartbeat
         wire.heartbeat.SetInParent()
         wire.heartbeat.sent_ms = sent_ms
         wire.heartbeat.echo_ms = echo_ms
         wire.heartbeat.leads = leads
         wire.heartbeat.leaving = leaving
+        wire.heartbeat.start = start
+        wire.heartbeat.stalls = stalls
     return wire.SerializeToString()
 
 
@@ -369,7 +371,11 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
     heartbeat = None
     if wire.HasField("heartbeat"):
         beat = wire.heartbeat
-        heartbeat = peer.Heartbeat(beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving)
+        if len(beat.start) > limits.name_bytes_max:
+            raise MalformedFrameError("a start's id is longer than 255 characters")
+        heartbeat = peer.Heartbeat(
+            beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving, beat.start, beat.stalls
+        )
     return peer.PeerFrame(
         sender=NodeId(_node_name(wire.sender)),
         incarnation=Incarnation(wire.incarnation),

@@ -13,7 +13,9 @@ from fedq.shell.peer_codec import PROTOCOL_VERSION, MalformedFrameError, decode_
 from tests.property.peer_strategies import EVENT_MAX, KINDS, any_message, messages_of
 
 U64 = st.integers(0, 2**64 - 1)
-HEARTBEATS = st.none() | st.builds(peer.Heartbeat, U64, U64, st.booleans())
+HEARTBEATS = st.none() | st.builds(
+    peer.Heartbeat, U64, U64, st.booleans(), st.booleans(), st.text(max_size=20), st.booleans()
+)
 
 
 def frame_with(
@@ -130,6 +132,12 @@ def _interest(arguments: str = "", routing_key: bytes = b"k") -> bytes:
             "same release of fedq",
         ),
         (pb.PeerFrame(version=PROTOCOL_VERSION).SerializeToString(), "name is empty"),
+        (
+            pb.PeerFrame(
+                version=PROTOCOL_VERSION, sender="n1", heartbeat=pb.Heartbeat(start="s" * 256)
+            ).SerializeToString(),
+            "start's id is longer",
+        ),
         (
             pb.PeerFrame(version=PROTOCOL_VERSION, sender="n" * 256).SerializeToString(),
             "longer than 255",

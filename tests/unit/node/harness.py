@@ -126,16 +126,20 @@ class Cluster:
                 host.inbox.append(partial(_link_up, peer=other.name))
         self._elect()
 
-    def kill(self, name: str) -> None:
-        """The process dies; its host refuses connections from now on."""
+    def kill(self, name: str, *, unseen: bool = False) -> None:
+        """The process dies; its host refuses connections from now on.
+
+        `unseen`: the host is gone with it, so nobody is told, and all that is left is silence.
+        """
         host = self.hosts[NodeId(name)]
         host.node = None
         host.due_ms = 0
         for client in host.clients.values():
             client.lost = True
         host.clients = {}
-        for other in self.hosts.values():
-            other.inbox.append(lambda node: node.on_link_down(host.name, True))
+        if not unseen:
+            for other in self.hosts.values():
+                other.inbox.append(lambda node: node.on_link_down(host.name, True))
         self._elect()
 
     def cut(self, name: str) -> None:

@@ -1,6 +1,7 @@
 """How a process asks to be let in, and when it ends because it must not be."""
 
-from fedq.core.ids import Incarnation, NodeId
+from fedq.core.ids import Incarnation, MapVersion, NodeId
+from fedq.core.peer_messages import Heartbeat, PeerFrame
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
@@ -57,6 +58,14 @@ class Lone:
             self.node.out.proposals = []
         return asked
 
+    def hear(self, peer: NodeId, number: int, start: str) -> None:
+        """A heartbeat of a peer's process comes in."""
+        beat = Heartbeat(1, 0, leads=False, start=start)
+        frame = PeerFrame(peer, Incarnation(number), (0, 0), 0, 0, MapVersion(0), [], beat)
+        self.node.begin_turn(self.now_ms)
+        self.node.on_peer(frame)
+        self.node.end_turn()
+
     @property
     def fatal(self) -> str:
         return self.node.out.fatal or ""
@@ -112,6 +121,31 @@ def test_a_process_with_a_number_that_was_given_away_ends_before_it_says_anythin
         assert "its data directory is from an older copy, or its clock is behind" in lone.fatal
         assert lone.node.overtaken_by == 7
         assert lone.node.out.peers == {}
+
+
+def test_a_process_with_the_number_of_another_one_is_not_heard_as_that_one() -> None:
+    """A directory that was emptied, or put back, and a clock behind give a number once more."""
+    lone = Lone(1, "mine")
+    lone.commit(known(1, "mine"))
+    lone.commit(MemberUp(OTHER, Incarnation(7), "n2:7000", "n2:5672", "", "seven", 1, 0, ""))
+    lone.lead(ME)
+    asked: list[Operation] = []
+    for _ in range(60):
+        lone.hear(OTHER, 7, "another seven")
+        asked += lone.pass_ms(50)
+    assert MemberDown(OTHER, Incarnation(7)) in asked, "the one that the map names is silent"
+
+
+def test_a_process_that_is_heard_stays_up() -> None:
+    lone = Lone(1, "mine")
+    lone.commit(known(1, "mine"))
+    lone.commit(MemberUp(OTHER, Incarnation(7), "n2:7000", "n2:5672", "", "seven", 1, 0, ""))
+    lone.lead(ME)
+    asked: list[Operation] = []
+    for _ in range(60):
+        lone.hear(OTHER, 7, "seven")
+        asked += lone.pass_ms(50)
+    assert not any(isinstance(each, MemberDown) for each in asked)
 
 
 def test_a_process_that_was_replaced_ends() -> None:

@@ -81,6 +81,38 @@ def test_a_disk_that_hangs_keeps_what_has_no_other_copy() -> None:
     cluster.wait_for(lambda: client.has(BasicAck))
 
 
+def test_the_old_primary_serves_again_if_the_node_it_hands_over_to_has_just_died() -> None:
+    cluster = Cluster(3)
+    client = confirming(cluster, "n1")
+    declare(client)
+    client.publish("orders", "a", persistent=False)
+    assert client.has(BasicAck), "it is in two memories"
+    (info,) = cluster.node("n1").state.map.fragments.values()
+    (backup,) = info.backups
+    cluster.disk_waits("n1", True)
+    client.publish("orders", "b")
+    cluster.pass_ms(1_450)
+    assert cluster.primary_of("orders") == "n1"
+    cluster.kill(backup, unseen=True)
+    cluster.wait_for(lambda: cluster.primary_of("orders") == backup, 200)
+    cluster.wait_for(lambda: cluster.primary_of("orders") == "n1")
+    consumer = cluster.client("n1")
+    consumer.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    cluster.pass_ms(500)
+    assert consumer.deliveries()[0] in ("a", "again: a")
+
+
+def test_a_copy_whose_node_says_that_its_disk_hangs_is_not_waited_for_again() -> None:
+    cluster = Cluster(3)
+    client = confirming(cluster, "n1")
+    declare(client)
+    cluster.disk_waits("n1", True)
+    client.publish("orders", "a")
+    cluster.wait_for(lambda: cluster.primary_of("orders") != "n1")
+    cluster.pass_ms(350)
+    assert in_sync(cluster) == [cluster.primary_of("orders")]
+
+
 def test_consumers_stay_where_they_are_when_their_fragment_moves() -> None:
     cluster = Cluster(3)
     client, consumer = confirming(cluster, "n1"), cluster.client("n1")
