@@ -34,6 +34,7 @@ properties_bytes_max: Final = frame_bytes_max - header_overhead_bytes - properti
 #: Entries of `x-death` that are kept, newest first.
 deaths_max: Final = 256
 consumers_per_channel_max: Final = 10_000
+consumers_per_connection_max: Final = 20_000
 name_bytes_max: Final = 255
 table_depth_max: Final = 32
 #: After so many bytes of one connection in one turn, it is read again only after that turn. What

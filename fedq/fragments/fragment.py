@@ -225,6 +225,10 @@ class Fragment:
 
     # --- takers ------------------------------------------------------------------------------
 
+    def within(self, amount: int, size: int) -> int:
+        """How many of the next `amount` ones to hand out for about so many bytes; one at least."""
+        return amount if self.bytes_held <= size else self.messages.within(amount, size)
+
     def take(self, taker: NodeId, amount: int, settled: bool = False) -> Taken:
         """Hands up to `amount` ready messages to a taker, the next ones in line.
 
@@ -487,14 +491,7 @@ class Fragment:
     def check(self) -> None:
         """Asserts the invariants; costs a walk over everything."""
         messages = self.messages
-        positions = list(messages)
-        assert positions == sorted(set(positions)), "a message is kept twice, or out of order"
-        assert len(positions) == len(messages)
+        messages.check()
         assert self.ready_count + self.unacked_count == len(messages)
         assert self.bytes_held == sum(len(message) for _, message in messages.pairs())
-        assert max(positions, default=0) <= self.last
-        self._fresh.check()
-        if self._held is not None:
-            self._held.check()
-        if self.singles is not None:
-            self.singles.check()
+        assert max(messages, default=0) <= self.last

@@ -47,6 +47,25 @@ class Holdings(Mapping[int, bytes]):
             raise KeyError(position)
         return found
 
+    def within(self, amount: int, size: int) -> int:
+        """How many of the next `amount` ready ones have no more than so many bytes; one at least.
+
+        Fewer where messages of very different sizes are kept singly: the longest counts.
+        """
+        singles, fresh = self._singles, self._fresh
+        if singles is not None and singles.ready_count:
+            amount = min(amount, max(1, size // singles.longest))
+        return fresh.within(amount, size) if fresh.count else amount
+
+    def check(self) -> None:
+        """Asserts the invariants; costs a walk over everything."""
+        positions = list(self)
+        assert positions == sorted(set(positions)), "a message is kept twice, or out of order"
+        assert len(positions) == len(self)
+        for place in (self._fresh, self._held, self._singles):
+            if place is not None:
+                place.check()
+
     def pairs(self) -> Iterator[tuple[int, bytes]]:
         """Positions and messages, ascending; much cheaper than `items`."""
         held = self._held.pairs() if self._held is not None else ()

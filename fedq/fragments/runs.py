@@ -18,6 +18,7 @@ from typing import Final
 from fedq.core.ids import NodeId
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
+from fedq.core.weights import weigh
 
 #: Messages in a run at most: taking some from its front moves the rest.
 RUN_MAX: Final = 1_024
@@ -153,6 +154,26 @@ class Fresh(_Runs):
         for start in range(0, len(messages), run_max):
             part: list[bytes | None] = [*messages[start : start + run_max]]
             runs.append(Run(first + start, part, persistent, None))
+
+    def within(self, amount: int, size: int) -> int:
+        """How many of the next `amount` have no more than so many bytes; one at least."""
+        count = 0
+        for index in range(self._head, len(self._runs)):
+            messages = self._runs[index].messages
+            part: list[bytes] = messages[: amount - count]  # type: ignore[assignment]  # no gaps
+            held = weigh(part)[0]
+            if held > size:
+                for message in part:
+                    size -= len(message)
+                    if size < 0:
+                        break
+                    count += 1
+                return max(count, 1)
+            size -= held
+            count += len(part)
+            if count >= amount:
+                break
+        return amount
 
     def pop(self, amount: int, before: int | None = None) -> tuple[int, list[bytes], bool]:
         """The next ones: their first position, up to `amount` messages of one run, persistence.

@@ -29,13 +29,15 @@ class Singles:
     """See the module's docstring."""
 
     __slots__ = (
-        "_ascending", "_highest", "delayed", "expiring", "line", "messages", "notes", "policy",
-        "ready_bytes", "redelivered", "unacked",
+        "_ascending", "_highest", "delayed", "expiring", "line", "longest", "messages", "notes",
+        "policy", "ready_bytes", "redelivered", "unacked",
     )  # fmt: skip
 
     def __init__(self, policy: QueuePolicy) -> None:
         self.policy = policy
         self.messages: dict[int, bytes] = {}
+        #: No message here has had more bytes.
+        self.longest = 1
         self.unacked: dict[int, NodeId] = {}
         #: Positions handed out before and returned; only asked for membership.
         self.redelivered: set[int] = set()
@@ -73,6 +75,7 @@ class Singles:
         """The messages (ascending) of an earlier reign take their places; returns the dead ones."""
         self.messages = dict(messages)
         self._highest = max(self.messages, default=0)
+        self.longest = max(map(len, self.messages.values()), default=1)
         self.notes = {what: dict(values) for what, values in notes.items()}
         for position, when in self.notes.get(NOTE_EXPIRES, {}).items():
             self.expiring.add(when, position)
@@ -96,6 +99,7 @@ class Singles:
         """New messages, from this position on, behind all others."""
         positions = range(first, first + len(messages))
         self._grow(first, positions[-1])
+        self.longest = max(self.longest, max(map(len, messages)))
         self.messages.update(zip(positions, messages, strict=True))
         self.line.extend(positions, messages)
         if self.policy.max_bytes is not None:
@@ -105,6 +109,8 @@ class Singles:
         """A message that was in a run; ready if it has no holder."""
         self._grow(position, position)
         self.messages[position] = message
+        if len(message) > self.longest:
+            self.longest = len(message)
         if holder is not None:
             self.unacked[position] = holder
             return
@@ -256,6 +262,8 @@ class Singles:
         for table in self.notes.values():
             for position in positions:
                 table.pop(position, None)
+        if not self.messages:
+            self.longest = 1
         return gone, to_ranges(positions)
 
     # --- what is held true -------------------------------------------------------------------
@@ -266,6 +274,7 @@ class Singles:
         assert all(position in self.messages for position in self.unacked)
         assert waiting == set(self.messages) - set(self.unacked)
         assert list(self.in_order()) == sorted(self.messages)
+        assert self.longest >= max(map(len, self.messages.values()), default=1)
         assert self.redelivered <= set(self.messages)
         for what, table in self.notes.items():
             assert all(position in self.messages for position in table), f"stray notes {what}"

@@ -84,6 +84,11 @@ class Accounts:
         if client.of_vhost is not None:
             client.of_vhost.bytes_held += size
 
+    def count_consumers(self, client: Client, count: int) -> None:
+        """The client has so many consumers more, or fewer."""
+        client.consumers += count
+        self.charge(client, count * CONSUMER)
+
     def refuse_more(self, client: Client) -> Refused | None:
         """Why the client may not have one thing more that lasts; None if it may."""
         user = client.of_user

@@ -22,15 +22,14 @@ from fedq.amqp.method_types import (
 )
 from fedq.core.errors import (
     ACCESS_REFUSED,
+    NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
     PRECONDITION_FAILED,
-    RESOURCE_ERROR,
     ConnectionViolation,
     Refused,
 )
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import consumers_per_channel_max
 from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, CALL_COUNT, CALL_LEFT
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
@@ -47,7 +46,7 @@ from fedq.sessions.confirms import ConfirmWindow
 from fedq.wiring.arguments import type_name
 from fedq.wiring.queue_arguments import name_of, refuse_without_effect
 
-BASIC, QOS, RECOVER = 60, 10, 110
+BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
 
 
 class BasicRequests:
@@ -82,6 +81,7 @@ class BasicRequests:
 
     def consume(self, channel: Channel, request: BasicConsume) -> None:
         """basic.consume."""
+        self._refuse_too_many(channel)
         tag = request.consumer_tag or self._make_tag(channel)
         if request.queue == DIRECT_REPLY_TO:
             self.replies.consume(channel, request, tag)
@@ -89,7 +89,7 @@ class BasicRequests:
         refuse_reused(channel, tag)
         found = self.queues.find(channel, request.queue)
         if not isinstance(found, Refused):
-            refused = _refuse_consumer(channel, request, found)
+            refused = _refuse_consumer(request, found)
             found = refused or self.state.accounts.refuse_more(channel.client) or found
         if isinstance(found, Refused):
             self.answers.refuse(channel, found, request)
@@ -294,6 +294,17 @@ class BasicRequests:
         elif answer is not None:
             self.answers.reply(channel, answer)
 
+    def _refuse_too_many(self, channel: Channel) -> None:
+        """530, as RabbitMQ, for a consumer more than a channel or connection may have."""
+        settings = self.state.settings
+        for count, most, what in (
+            (len(channel.consumers), settings.consumers_per_channel_max, "channel"),
+            (channel.client.consumers, settings.consumers_per_connection_max, "connection"),
+        ):
+            if count >= most:
+                text = f"reached maximum ({most}) of consumers per {what}"
+                raise ConnectionViolation(NOT_ALLOWED, text, BASIC, CONSUME)
+
     def flow(self, channel: Channel, request: ChannelFlow) -> None:
         """channel.flow: the client stops or restarts its deliveries (1.5.2.3)."""
         channel.flow = request.active
@@ -312,11 +323,8 @@ class BasicRequests:
             self.answers.reply(channel, ConfirmSelectOk())
 
 
-def _refuse_consumer(channel: Channel, request: BasicConsume, queue: QueueKey) -> Refused | None:
-    """Why the channel may have no such consumer of the queue."""
-    if len(channel.consumers) >= consumers_per_channel_max:
-        text = f"a channel has at most {consumers_per_channel_max} consumers: use another one"
-        return Refused(RESOURCE_ERROR, text)
+def _refuse_consumer(request: BasicConsume, queue: QueueKey) -> Refused | None:
+    """Why there may be no such consumer of the queue."""
     priority = request.arguments.get("x-priority", 0)
     if isinstance(priority, bool) or not isinstance(priority, int):
         problem = f'"expected integer, got {type_name(priority)}"'

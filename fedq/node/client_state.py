@@ -186,9 +186,9 @@ class Client:
 
     __slots__ = (
         "address", "bytes_held", "bytes_unfinished", "bytes_waiting", "channels",
-        "channels_charged", "connection", "delivered_bytes", "early", "gone", "held", "is_heaping",
-        "line", "machine", "of_user", "of_vhost", "permitted", "place", "private", "publishes",
-        "transaction_bytes", "turn", "used", "user", "vhost", "wake_ms", "writable",
+        "channels_charged", "connection", "consumers", "delivered_bytes", "early", "gone", "held",
+        "is_heaping", "line", "machine", "of_user", "of_vhost", "permitted", "place", "private",
+        "publishes", "transaction_bytes", "turn", "used", "user", "vhost", "wake_ms", "writable",
     )  # fmt: skip
 
     def __init__(
@@ -230,6 +230,7 @@ class Client:
         #: What is charged for it (`fedq.node.accounts`): all of it, and parts.
         self.bytes_held = self.bytes_unfinished = self.bytes_waiting = 0
         self.channels_charged = 0
+        self.consumers = 0
         #: Commands of what is being read have to wait.
         self.is_heaping = False
         self.of_user: Account | None = None

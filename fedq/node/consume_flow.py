@@ -18,7 +18,6 @@ from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max, ke
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
 from fedq.fragments.fragment import Fragment
-from fedq.node.accounts import CONSUMER
 from fedq.node.client_state import NO_LIMIT, Consumer
 from fedq.node.fan_out import look_at_private
 from fedq.node.getting import Getting
@@ -31,6 +30,8 @@ from fedq.proxy.turns import room
 
 #: A delivery is this part of a unit of work.
 _DEALT_SHIFT: Final = 1
+#: What is copied for one.
+_BYTES_SHIFT: Final = 12
 
 
 class ConsumeFlow:
@@ -66,7 +67,7 @@ class ConsumeFlow:
     def add(self, consumer: Consumer) -> None:
         """A consumer begins; its fragments hear how many there are now."""
         consumer.channel.consumers[consumer.tag] = consumer
-        self.state.accounts.charge(consumer.channel.client, CONSUMER)
+        self.state.accounts.count_consumers(consumer.channel.client, 1)
         consumer.hub = self.hub_of(consumer.queue)
         consumer.hub.add(consumer)
         private = self.state.private.get(consumer.queue)
@@ -85,7 +86,7 @@ class ConsumeFlow:
         for consumer in consumers:
             channel, queue, hub = consumer.channel, consumer.queue, consumer.hub
             del channel.consumers[consumer.tag]
-            self.state.accounts.charge(channel.client, -CONSUMER)
+            self.state.accounts.count_consumers(channel.client, -1)
             if queue == channel.reply_queue:
                 channel.reply_queue = None
             if hub is None:
@@ -294,6 +295,7 @@ class ConsumeFlow:
                 available = min(available, most)
             if not ready or available <= 0 or (level is not None and ready[0].priority != level):
                 return
+            available = fragment.within(available, delivery_bytes_per_turn_max)
             amount, hands = hub.plan(ready, available)
             taken = fragment.take(self.state.me, amount, settled)
             if not taken.messages:
@@ -319,7 +321,8 @@ class ConsumeFlow:
             free = min(consumer.free(), most)
             if free <= 0 or not self._may_deal(fragment):
                 return
-            taken = fragment.take(self.state.me, min(free, delivery_batch_max), consumer.no_ack)
+            free = fragment.within(min(free, delivery_batch_max), delivery_bytes_per_turn_max)
+            taken = fragment.take(self.state.me, free, consumer.no_ack)
             if not taken.messages:
                 return
             most -= len(taken.messages)
@@ -380,8 +383,9 @@ class ConsumeFlow:
             machine.parts, channel.number, consumer.tag, first_tag, messages, seen,
             machine.frame_bytes_max,
         )  # fmt: skip
-        client.delivered_bytes += len(machine.parts[-1])
-        self.state.work.deal(len(messages) >> _DEALT_SHIFT)
+        size = len(machine.parts[-1])
+        client.delivered_bytes += size
+        self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> _BYTES_SHIFT))
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
             self.state.sated[client] = None
         self.state.dirty_clients[client] = None

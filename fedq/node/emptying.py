@@ -12,7 +12,6 @@ from typing import Final
 
 from fedq.amqp.method_types import BasicCancel
 from fedq.fragments.fragment import Fragment
-from fedq.node.accounts import CONSUMER
 from fedq.node.answers import capability
 from fedq.node.client_state import Consumer
 from fedq.node.private_flow import PrivateFlow
@@ -93,7 +92,7 @@ class Cancelling:
         if channel.consumers.get(consumer.tag) is not consumer:
             return
         del channel.consumers[consumer.tag]
-        self._state.accounts.charge(channel.client, -CONSUMER)
+        self._state.accounts.count_consumers(channel.client, -1)
         if not capability(channel.client, "consumer_cancel_notify"):
             return
         if channel.waiting:

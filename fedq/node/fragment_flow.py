@@ -13,6 +13,7 @@ from typing import Final
 
 from fedq.core.batches import cut
 from fedq.core.ids import FragmentId, NodeId, Origin, QueueKey
+from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import (
     CALL_CONSUME,
     CALL_CONSUME_ALONE,
@@ -323,7 +324,10 @@ class FragmentFlow:
         fragment = primary.fragment
         ids = (fragment.fragment_id, fragment.reign)
         rooms = rooms_elsewhere(self.state, primary)
-        for node, share in primary.takers.shares(fragment.ready_count - spared, level, rooms):
+        ready = fragment.within(fragment.ready_count - spared, peer_frame_bytes_max)
+        given = 0
+        for node, share in primary.takers.shares(ready, level, rooms):
+            given += share
             taken = fragment.take(node, share)
             note_taken(self.state, primary, node, share)
             seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
@@ -331,6 +335,9 @@ class FragmentFlow:
                 positions = all_positions[piece]
                 again = [position for position in positions if position in seen]
                 self.state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
+        if given == ready < fragment.ready_count + given - spared:
+            # There may be credit for more bytes than go at once.
+            self.state.unfinished[fragment.fragment_id] = None
 
     def drain_records(self, primary: Primary) -> None:
         """The fragment's new events go to the journal and to every backup that follows."""

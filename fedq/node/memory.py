@@ -137,7 +137,7 @@ def held_bytes(state: NodeState) -> int:
         + footprint.EMPTY * (len(state.primaries) + len(state.backups))
     )
     for peer in state.peers.values():
-        messages += peer.link.bytes_unacked
+        messages += peer.link.bytes_unacked + peer.link.bytes_held
     for fragment, publisher in state.publishers.items():
         if fragment not in state.primaries:
             messages += publisher.bytes_unconfirmed

@@ -54,6 +54,9 @@ class NodeSettings:
     work_per_turn: int = limits.work_per_turn
     #: Offered to clients in connection.tune.
     channels_max: int = limits.channels_max
+    #: Consumers of one channel, and of all channels of a connection.
+    consumers_per_channel_max: int = limits.consumers_per_channel_max
+    consumers_per_connection_max: int = limits.consumers_per_connection_max
     #: With less free on the disk of its data, publishers wait; 0: nobody looks.
     disk_free_bytes_min: int = 0
     #: A segment of the journal ends when it is longer than this.

@@ -23,7 +23,7 @@ messages, or alone after `ACK_MS`; at once if the sender asks, because it keeps 
 from collections import deque
 
 from fedq.core.ids import Incarnation, MapVersion, NodeId
-from fedq.core.limits import KIB, MIB, peer_frame_bytes_max
+from fedq.core.limits import KIB, MIB, peer_frame_bytes_max, peer_window_bytes_max
 from fedq.core.peer_messages import (
     CopyChunk,
     Deliver,
@@ -50,7 +50,9 @@ LINGER_MS = 5
 JOINED_BYTES_MAX = 64 * KIB
 #: With so much unacknowledged, frames ask for an acknowledgement at once.
 ASK_BYTES = MIB
+#: Frames that wait for the map: so many, and not more bytes but for one that waits alone.
 HELD_FRAMES_MAX = 1_000
+HELD_BYTES_MAX = peer_window_bytes_max
 FIXED_BYTES = 64
 
 
@@ -78,13 +80,17 @@ def joined(earlier: PeerMessage, later: PeerMessage) -> Replicate | None:
     return earlier._replace(last=later.last, records=earlier.records + later.records)
 
 
+def _frame_bytes(frame: PeerFrame) -> int:
+    return FIXED_BYTES + sum(map(size_of, frame.messages))
+
+
 class Link:
     """This node's end of the link with one peer."""
 
     __slots__ = (
         "_ack_asked", "_ack_since_ms", "_frame_bytes_max", "_framed", "_hurry", "_moved_ms",
-        "_next", "_patient_since_ms", "_received", "_sent", "_unacked", "bytes_unacked",
-        "connected", "held", "incarnation", "lingers", "me", "peer", "session",
+        "_next", "_patient_since_ms", "_received", "_sent", "_unacked", "bytes_held",
+        "bytes_unacked", "connected", "held", "incarnation", "lingers", "me", "peer", "session",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +105,8 @@ class Link:
         self.connected = False
         self.session: Session = NO_SESSION
         self.held: deque[PeerFrame] = deque()
+        #: What those take.
+        self.bytes_held = 0
         self._start_over()
 
     def _start_over(self) -> None:
@@ -217,8 +225,7 @@ class Link:
     def on_frame(self, frame: PeerFrame, version: MapVersion, now_ms: int) -> list[PeerMessage]:
         """Messages of the frame, and of held ones, that can be handed up now, in order."""
         if frame.map_version > version or self.held:
-            if len(self.held) < HELD_FRAMES_MAX:
-                self.held.append(frame)
+            self._hold(frame)
             return []
         return self._take(frame, now_ms)
 
@@ -226,8 +233,19 @@ class Link:
         """The map has moved: frames that waited for it."""
         messages: list[PeerMessage] = []
         while self.held and self.held[0].map_version <= version:
-            messages += self._take(self.held.popleft(), now_ms)
+            frame = self.held.popleft()
+            self.bytes_held -= _frame_bytes(frame)
+            messages += self._take(frame, now_ms)
         return messages
+
+    def _hold(self, frame: PeerFrame) -> None:
+        """The frame waits for the map; one for which there is no room is sent again later."""
+        size = _frame_bytes(frame)
+        if not self.held or (
+            len(self.held) < HELD_FRAMES_MAX and self.bytes_held + size <= HELD_BYTES_MAX
+        ):
+            self.held.append(frame)
+            self.bytes_held += size
 
     def _take(self, frame: PeerFrame, now_ms: int) -> list[PeerMessage]:
         if self.session == NO_SESSION or frame.session != self.session[::-1]:

@@ -85,11 +85,16 @@ class _Certificates(_Section):
     key: _Text
 
 
+_Consumers = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
 class _Limits(_Section):
     connections: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     fragment_threshold: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
     memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50)] | None = None
     channel_max: Annotated[int, Field(ge=1, le=65_535)] = limits.channels_max
+    consumer_max_per_channel: _Consumers = limits.consumers_per_channel_max
+    consumer_max_per_connection: _Consumers = limits.consumers_per_connection_max
     disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.disk_free_bytes_min
 
 
@@ -180,6 +185,8 @@ def _convert(
         fragment_threshold=document.limits.fragment_threshold,
         memory_bytes_max=document.limits.memory_bytes,
         channels_max=document.limits.channel_max,
+        consumers_per_channel_max=document.limits.consumer_max_per_channel,
+        consumers_per_connection_max=document.limits.consumer_max_per_connection,
         disk_free_bytes_min=document.limits.disk_free_bytes,
         timing=Timing(**document.timing.model_dump()),
         file=file,

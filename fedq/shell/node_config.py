@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import channels_max, disk_free_bytes_min
+from fedq.core.limits import (
+    channels_max,
+    consumers_per_channel_max,
+    consumers_per_connection_max,
+    disk_free_bytes_min,
+)
 
 DEFAULT_AMQP_PORT: Final = 5672
 DEFAULT_ADMIN_PORT: Final = 15692
@@ -110,6 +115,8 @@ class NodeConfig:
     #: None: a share of what the machine has.
     memory_bytes_max: int | None = None
     channels_max: int = channels_max
+    consumers_per_channel_max: int = consumers_per_channel_max
+    consumers_per_connection_max: int = consumers_per_connection_max
     disk_free_bytes_min: int = disk_free_bytes_min
     timing: Timing = Timing()
     #: Where it was read from, for messages: the file, and the line of each key.

@@ -9,7 +9,6 @@ to the others that this node is gone.
 
 import asyncio
 import logging
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,6 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.journal.recovery import Recovered
 from fedq.node.node import Node
-from fedq.node.settings import NodeSettings
 from fedq.shell import certificates, listeners
 from fedq.shell.amqp_server import AmqpServer
 from fedq.shell.durable_files import disk_failure
@@ -30,6 +28,7 @@ from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMa
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
+from fedq.shell.node_settings import node_settings
 from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
 from fedq.shell.peer_codec import Hello, Process
@@ -40,9 +39,9 @@ from fedq.shell.process import SpareKeeper, clients_max
 from fedq.shell.quarantine import QuarantineStore
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
-from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
+from fedq.shell.resources import ResourceWatch, resident_bytes
 from fedq.shell.services import GrpcServers, Service
-from fedq.shell.system_clock import monotonic_ms, unix_offset_ms
+from fedq.shell.system_clock import monotonic_ms
 from fedq.shell.turn import Outlets, Turn
 from fedq.shell.vouching import log_findings
 
@@ -219,7 +218,10 @@ class NodeRunner:
 
     def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
         config = self._config
-        node = Node(self._settings(identity, journal.vouch.since), recovered)
+        settings = node_settings(
+            config, identity, journal.vouch.since, self._voters, self._amqp_address
+        )
+        node = Node(settings, recovered)
         turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         desk = self._peer_desk(identity, node, turn)
         amqp = AmqpServer(node, turn.input, self._connections_max)
@@ -289,33 +291,6 @@ class NodeRunner:
             while sockets:
                 await parts.amqp.listen(sockets.pop(), tls)
         await parts.grpc.set_serving(True)
-
-    def _settings(self, identity: Identity, vouched_since: int) -> NodeSettings:
-        config, timing = self._config, self._config.timing
-        return NodeSettings(
-            node=config.node,
-            incarnation=identity.incarnation,
-            start=identity.start,
-            started_ms=identity.started_ms,
-            past=identity.past,
-            vouched_since=vouched_since,
-            peers=self._voters,
-            amqp_address=self._amqp_address,
-            zone=config.zone,
-            users=dict(config.users),
-            seed=int.from_bytes(os.urandom(32)),
-            unix_offset_ms=unix_offset_ms(),
-            heartbeat_ms=timing.heartbeat_ms,
-            lease_ms=timing.lease_ms,
-            suspect_ms=timing.suspect_ms,
-            backup_stall_ms=timing.backup_stall_ms,
-            replace_backup_ms=timing.replace_backup_ms,
-            stop_wait_ms=timing.stop_wait_ms,
-            fragment_threshold=config.fragment_threshold,
-            memory_bytes_max=config.memory_bytes_max or memory_default(),
-            channels_max=config.channels_max,
-            disk_free_bytes_min=config.disk_free_bytes_min,
-        )
 
     # --- what others want to know ---
 

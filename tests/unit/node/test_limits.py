@@ -4,7 +4,10 @@ import pytest
 
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import (
+    BasicCancel,
+    BasicCancelOk,
     BasicConsume,
+    BasicConsumeOk,
     ChannelClose,
     ChannelOpen,
     ConnectionClose,
@@ -16,6 +19,8 @@ from fedq.amqp.methods import (
     QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
     encode_method,
 )
 from fedq.amqp.values import FieldTable
@@ -132,3 +137,29 @@ def test_how_many_channels_are_offered_is_a_setting() -> None:
     client.write(encode_method(0, ConnectionOpen("/")))
     cluster.settle()
     assert client.close_reason[0] == 530
+
+
+def test_a_channel_and_a_connection_have_no_more_consumers_than_is_set() -> None:
+    cluster = Cluster(1, consumers_per_channel_max=2, consumers_per_connection_max=3)
+    client = cluster.client(channels=3)
+    client.ask(QueueDeclare("q"), QueueDeclareOk)
+    for number in (1, 2):
+        for turn in range(3):
+            # One that was cancelled counts no more.
+            client.ask(BasicConsume("q", f"{number}{turn}"), BasicConsumeOk, number)
+            if turn:
+                client.ask(BasicCancel(f"{number}{turn}"), BasicCancelOk, number)
+    client.ask(BasicConsume("q"), BasicConsumeOk, 3)
+    client.send(BasicConsume("q"), channel=3)
+    assert client.close_reason == (
+        530,
+        "NOT_ALLOWED - reached maximum (3) of consumers per connection",
+    )
+    other = cluster.client()
+    other.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    for queue in ("q", "mine"):
+        other.ask(BasicConsume(queue), BasicConsumeOk)
+    other.ask(QueueDelete("mine"), QueueDeleteOk)
+    other.ask(BasicConsume("q"), BasicConsumeOk)
+    other.send(BasicConsume("q"))
+    assert other.close_reason == (530, "NOT_ALLOWED - reached maximum (2) of consumers per channel")

@@ -5,9 +5,11 @@ import pytest
 from fedq.amqp.content import encode_properties
 from fedq.amqp.method_types import Method
 from fedq.amqp.methods import (
+    BasicAck,
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
+    BasicQos,
     ChannelClose,
     ChannelOpen,
     ChannelOpenOk,
@@ -27,6 +29,8 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.amqp.values import FieldTable
+from fedq.core.ids import Incarnation, MapVersion, NodeId
+from fedq.core.peer_messages import Deliver, PeerFrame, Relay
 from fedq.node.memory import held_bytes
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster
@@ -320,3 +324,88 @@ def test_deleted_queues_leave_nothing_behind() -> None:
     client.ask(QueueDelete("q"), QueueDeleteOk)
     cluster.pass_ms(1_000)
     assert held(cluster) == before
+
+
+class Gulps:
+    """How many bytes a client got in its largest turn."""
+
+    def __init__(self, client: Client) -> None:
+        self.largest = 0
+        self._receive = client.receive
+        client.receive = self.note  # type: ignore[method-assign]
+
+    def note(self, data: bytes) -> None:
+        self.largest = max(self.largest, len(data))
+        self._receive(data)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"x-message-ttl": 1_000_000}, {"x-max-priority": 5}],
+    ids=["in runs", "singly", "by priority"],
+)
+def test_a_consumer_without_a_limit_is_handed_no_more_bytes_than_a_turn_gives(
+    arguments: FieldTable,
+) -> None:
+    cluster = Cluster()
+    client, other = cluster.client(), cluster.client()
+    client.ask(QueueDeclare("q", arguments=arguments), QueueDeclareOk)
+    bodies = [f"{n:02}" + "x" * (600 * KIB) for n in range(20)]
+    for n, body in enumerate(bodies):
+        client.publish("q", *[f"small {n}"] * 3, body)
+    gulps = Gulps(other)
+    other.send(BasicConsume("q", no_ack=True))
+    assert len(other.deliveries()) == 80
+    assert gulps.largest <= 2 * MIB
+
+
+def test_several_consumers_share_large_messages_and_none_gets_more_than_a_turn_gives() -> None:
+    cluster = Cluster()
+    client, *others = [cluster.client() for _ in range(4)]
+    client.ask(QueueDeclare("q"), QueueDeclareOk)
+    for n in range(12):
+        client.publish("q", f"{n:02}" + "x" * (1536 * KIB))
+    gulps = [Gulps(other) for other in others]
+    for other in others:
+        other.send(BasicQos(0, 1, False), BasicConsume("q"))
+    for turn in range(1, 4):
+        for other in others:
+            other.send(BasicAck(turn))
+    assert [len(other.deliveries()) for other in others] == [4, 4, 4]
+    assert max(gulp.largest for gulp in gulps) <= 2 * MIB
+
+
+def test_another_nodes_consumer_is_handed_large_messages_piece_by_piece() -> None:
+    cluster = Cluster(2)
+    client, other = cluster.client("n1"), cluster.client("n2")
+    client.ask(QueueDeclare("q"), QueueDeclareOk)
+    for n in range(30):
+        client.publish("q", f"{n:02}" + "x" * (1024 * KIB))
+    del cluster.overheard[:]
+    largest, seen = 0, 0
+    other.write(encode_method(1, BasicConsume("q", no_ack=True)))
+    while cluster.turn():
+        said = cluster.overheard[seen:]
+        seen = len(cluster.overheard)
+        dealt = [m for _, _, m in said if isinstance(m, Deliver)]
+        largest = max(largest, sum(len(each) for m in dealt for each in m.messages))
+    assert [body[:2] for body in other.deliveries()] == [f"{n:02}" for n in range(30)]
+    assert 0 < largest <= 5 * MIB
+
+
+def test_frames_that_wait_for_the_map_are_bounded_and_counted_in_bytes() -> None:
+    cluster = Cluster(2)
+    client = cluster.client("n1")
+    client.ask(QueueDeclare("q"), QueueDeclareOk)
+    state = cluster.node("n2").state
+    link = state.peers[NodeId("n1")].link
+    before = held(cluster, "n2")
+    frame = PeerFrame(
+        NodeId("n1"), Incarnation(1), link.session[::-1], 1_000, 0,
+        MapVersion(state.map.version + 1), [Relay(1, "/", [bytes(4 * MIB)])], None,
+    )  # fmt: skip
+    for _ in range(100):
+        cluster.hosts[NodeId("n2")].inbox.append(lambda node: node.on_peer(frame))
+    cluster.settle()
+    assert 7 <= len(link.held) <= 8
+    assert held(cluster, "n2") - before >= len(link.held) * 4 * MIB

@@ -1,0 +1,49 @@
+"""From the configuration and the identity of a process to the settings of its node.
+
+In: the configuration, who this process is, where the members and it listen. Out: `NodeSettings`,
+with what only the process knows: chance, the clock, the machine's memory.
+"""
+
+import os
+from collections.abc import Mapping
+
+from fedq.core.ids import NodeId
+from fedq.node.settings import NodeSettings
+from fedq.shell.identity import Identity
+from fedq.shell.node_config import NodeConfig
+from fedq.shell.resources import memory_default
+from fedq.shell.system_clock import unix_offset_ms
+
+
+def node_settings(
+    config: NodeConfig, identity: Identity, vouched_since: int, voters: Mapping[NodeId, str],
+    amqp_address: str,
+) -> NodeSettings:  # fmt: skip
+    """The settings of the process that `identity` names; `amqp_address`: where it listens."""
+    timing = config.timing
+    return NodeSettings(
+        node=config.node,
+        incarnation=identity.incarnation,
+        start=identity.start,
+        started_ms=identity.started_ms,
+        past=identity.past,
+        vouched_since=vouched_since,
+        peers=dict(voters),
+        amqp_address=amqp_address,
+        zone=config.zone,
+        users=dict(config.users),
+        seed=int.from_bytes(os.urandom(32)),
+        unix_offset_ms=unix_offset_ms(),
+        heartbeat_ms=timing.heartbeat_ms,
+        lease_ms=timing.lease_ms,
+        suspect_ms=timing.suspect_ms,
+        backup_stall_ms=timing.backup_stall_ms,
+        replace_backup_ms=timing.replace_backup_ms,
+        stop_wait_ms=timing.stop_wait_ms,
+        fragment_threshold=config.fragment_threshold,
+        memory_bytes_max=config.memory_bytes_max or memory_default(),
+        channels_max=config.channels_max,
+        consumers_per_channel_max=config.consumers_per_channel_max,
+        consumers_per_connection_max=config.consumers_per_connection_max,
+        disk_free_bytes_min=config.disk_free_bytes_min,
+    )
