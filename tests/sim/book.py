@@ -9,6 +9,7 @@ calm phase is judged by the ledger's fault intervals, which are stretched by the
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from fedq.amqp.content import decode_properties
 from fedq.amqp.values import TableValue
@@ -264,16 +265,29 @@ class Book:
             self._last_seen[key] = letter.number
         if not letter.queue.max_priority or not letter.queue.one_place:
             return
-        for other in self.letters.values():
-            if (
-                other.queue is letter.queue
-                and other.priority > letter.priority
-                and self._surely_waits(other)
-                and self.calm_since(other.sent_us)
-            ):
-                self.broken(f"{sight.holder} got {letter.describe()}, while there waited "
-                            f"{other.describe()}")  # fmt: skip
-                return
+        higher = [
+            other
+            for other in self.letters.values()
+            if other.queue is letter.queue
+            and other.priority > letter.priority
+            and self._surely_waits(other)
+            and self.calm_since(other.sent_us)
+        ]
+        # What was handed out before it may be on its way to other consumers: then it comes there.
+        if len(higher) > self.registry.may_be_on_the_way(sight.queue, sight.holder):
+            self._came_too_early(letter, sight, higher)
+        elif higher:
+            self.world.after(LATE_US, partial(self._check_came, letter, sight, higher))
+
+    def _check_came(self, letter: Letter, sight: Sight, higher: list[Letter]) -> None:
+        """Time to be on the way is over for what may have been then."""
+        late = [other for other in higher if not other.sights and self.calm_since(other.sent_us)]
+        if late and not self.registry.some_left_since(sight.queue, sight.at_us - LATE_US):
+            self._came_too_early(letter, sight, late)
+
+    def _came_too_early(self, letter: Letter, sight: Sight, higher: list[Letter]) -> None:
+        self.broken(f"{sight.holder} got at {sight.at_us / MS:.3f} {letter.describe()}, while "
+                    f"there waited {higher[0].describe()}")  # fmt: skip
 
     def _surely_waits(self, letter: Letter) -> bool:
         """Whether the letter is, and has been for a while, ready in its first queue."""

@@ -22,6 +22,10 @@ IDLE_US = 500 * MS
 BEHIND = 8
 #: Within this time it must have received something, too: that was on its way already.
 SOON_US = 300 * MS
+#: So long something may be on its way to a consumer that has left.
+LEFT_US = 400 * MS
+#: As many as anybody wants.
+NO_END = 1 << 30
 
 
 @dataclass(slots=True)
@@ -34,7 +38,7 @@ class Registration:
     prefetch: int
     asked_us: int
     since_us: int | None = None
-    ended: bool = False
+    ended_us: int | None = None
     unacked: int = 0
     #: When it last received something.
     served_us: int = 0
@@ -48,7 +52,7 @@ class Registration:
     @property
     def living(self) -> bool:
         """It has neither cancelled nor gone."""
-        return not self.ended
+        return self.ended_us is None
 
     def describe(self) -> str:
         """Who it is."""
@@ -78,14 +82,15 @@ class Registry:
 
     def end(self, registration: Registration) -> None:
         """It cancels, or its connection is gone: from here on it is nobody's rival."""
-        registration.ended = True
+        if registration.living:
+            registration.ended_us = self.world.now_us
 
     def gone(self, holder: str) -> None:
         """The connection is gone."""
         for registrations in self.by_queue.values():
             for registration in registrations:
                 if registration.holder == holder:
-                    registration.ended = True
+                    self.end(registration)
 
     def receives(self, mine: Registration, queue: PolicyQueue) -> None:
         """A delivery reached it: was it its turn?"""
@@ -148,6 +153,30 @@ class Registry:
             and not self._may_have_enough(each, living)
             and not self._is_outranked(each, living)
         ]
+
+    def may_be_on_the_way(self, queue: str, holder: str) -> int:
+        """How many messages may be on their way to others than this consumer, at most.
+
+        As many as they have room for; and what one could have had that has left lately comes back.
+        """
+        total = 0
+        for each in self.by_queue.get(queue, ()):
+            if each.holder == holder or self.left_before(each, self.world.now_us - LEFT_US):
+                continue
+            room = each.prefetch - each.unacked if each.living else each.prefetch
+            total += room if each.prefetch else NO_END
+        return total
+
+    def left_before(self, mine: Registration, at_us: int) -> bool:
+        """Whether it had left by then."""
+        return mine.ended_us is not None and mine.ended_us < at_us
+
+    def some_left_since(self, queue: str, at_us: int) -> bool:
+        """Whether what was on its way then may have come back since."""
+        return any(
+            not each.living and not self.left_before(each, at_us)
+            for each in self.by_queue.get(queue, ())
+        )
 
     def _is_being_served(self, mine: Registration) -> bool:
         """Whether its room is being filled: with a prefetch, what it gives back or acknowledges

@@ -262,6 +262,50 @@ def test_the_highest_priority_comes_first() -> None:
     assert "while there waited" in problems(here)[0]
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_higher_priority_may_be_on_its_way_to_another_consumer(comes: bool) -> None:
+    """Exact is the order in which a fragment hands out; ways to two nodes differ in length."""
+    here = book(replace(PLAIN, max_priority=5))
+    for holder in ("c#1", "c#2"):
+        here.registry.begin(here.registry.ask("q", holder, 0, 1))
+    low, high = publish(here, 1, priority=1), publish(here, 2, priority=9)
+    here.confirmed(high)
+    live(here, KNOWN_US + 1 * MS)
+    deliver(here, low)
+    assert problems(here) == []
+    if comes:
+        live(here, 40 * MS)
+        deliver(here, high, "c#2")
+    live(here, LATE_US)
+    assert (problems(here) == []) == comes, "what was on its way arrives"
+
+
+def test_no_more_can_be_on_the_way_than_others_have_room_for() -> None:
+    here = book(replace(PLAIN, max_priority=5))
+    for holder, prefetch in (("c#1", 0), ("c#2", 1)):
+        here.registry.begin(here.registry.ask("q", holder, 0, prefetch))
+    low, *high = (publish(here, number, priority=number) for number in (1, 2, 3))
+    for letter in high:
+        here.confirmed(letter)
+    live(here, KNOWN_US + 1 * MS)
+    deliver(here, low)
+    assert "while there waited" in problems(here)[0]
+
+
+def test_what_was_on_its_way_to_one_that_leaves_comes_back() -> None:
+    here = book(replace(PLAIN, max_priority=5))
+    both = [here.registry.ask("q", holder, 0, 1) for holder in ("c#1", "c#2")]
+    for each in both:
+        here.registry.begin(each)
+    low, high = publish(here, 1, priority=1), publish(here, 2, priority=9)
+    here.confirmed(high)
+    live(here, KNOWN_US + 1 * MS)
+    deliver(here, low)
+    here.registry.end(both[1])
+    live(here, LATE_US + 1 * MS)
+    assert problems(here) == []
+
+
 def test_a_length_is_a_length() -> None:
     here = book(replace(PLAIN, max_length=2))
     here.counted("q", 2, 0)
