@@ -124,9 +124,9 @@ class Channel:
         self._body += payload
         self._missing -= size
         self._unfinished.grow(size)
-        return None if self._missing else self._complete(bytes(self._body))
+        return None if self._missing else self._complete(self._body)
 
-    def _complete(self, body: bytes) -> Publish:
+    def _complete(self, body: bytes | bytearray) -> Publish:
         publish = (
             encode(self._flags, self._route, self._properties, body),
             self._route,

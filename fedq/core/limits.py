@@ -155,6 +155,8 @@ delivery_bytes_per_turn_max: Final = MIB
 work_per_turn: Final = 20_000
 #: A delivery to a private queue is one unit, and one more for so many bytes of its message.
 fan_out_bytes_per_delivery: Final = KIB
+#: So many bytes that are copied to a client, or taken from a peer, are a unit of work (as a shift).
+work_bytes_shift: Final = 11
 copy_chunk_bytes_max: Final = 256 * KIB
 copy_chunks_in_flight_max: Final = 4
 #: Fragments that a node hands over to another one at a time.

@@ -42,7 +42,7 @@ HEAD_SIZE = _HEAD.size
 _unpack_head = _HEAD.unpack_from
 
 
-def encode(flags: int, route: bytes, properties: bytes, body: bytes) -> bytes:
+def encode(flags: int, route: bytes, properties: bytes, body: bytes | bytearray) -> bytes:
     """One message from its parts; see the module's docstring for the layout."""
     head = _HEAD.pack(flags & 0xFF, len(route), len(properties))
     return b"".join((head, route, properties, body))

@@ -14,7 +14,12 @@ from typing import Final
 
 from fedq.amqp.deliveries import append_deliveries
 from fedq.core.ids import FragmentId, NodeId, QueueKey
-from fedq.core.limits import delivery_batch_max, delivery_bytes_per_turn_max, keep_up_ms_max
+from fedq.core.limits import (
+    delivery_batch_max,
+    delivery_bytes_per_turn_max,
+    keep_up_ms_max,
+    work_bytes_shift,
+)
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
 from fedq.fragments.fragment import Fragment
@@ -30,8 +35,6 @@ from fedq.proxy.turns import room
 
 #: A delivery is this part of a unit of work.
 _DEALT_SHIFT: Final = 1
-#: What is copied for one.
-_BYTES_SHIFT: Final = 12
 
 
 class ConsumeFlow:
@@ -385,7 +388,7 @@ class ConsumeFlow:
         )  # fmt: skip
         size = len(machine.parts[-1])
         client.delivered_bytes += size
-        self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> _BYTES_SHIFT))
+        self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> work_bytes_shift))
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
             self.state.sated[client] = None
         self.state.dirty_clients[client] = None

@@ -13,6 +13,7 @@ from typing import Final
 from fedq.amqp.method_types import BasicGetEmpty
 from fedq.amqp.rare_contents import append_get_ok
 from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.limits import work_bytes_shift
 from fedq.core.peer_messages import CALL_DECLARE, Call, Got
 from fedq.core.peer_messages import Get as GetMessage
 from fedq.fragments.fragment import Fragment
@@ -242,6 +243,7 @@ class Getting:
             machine.frame_bytes_max,
         )  # fmt: skip
         channel.client.delivered_bytes += len(message)
+        self.state.work.spend(len(message) >> work_bytes_shift)
         self.state.dirty_clients[channel.client] = None
 
     def _answer_empty(self, channel: Channel) -> None:

@@ -7,9 +7,10 @@ go on, so it ends by itself, below nine tenths of the bound.
 
 What is held is the sum of what messages take, of what clients are charged, and of what waits in
 links and in the driver. It is looked at twice a second, and whenever so much has come in that it
-may have become too much meanwhile. The memory that the process really has counts as well: beyond
-the bound it sets the alarm, if at least half of the bound is accounted for. Otherwise it is what
-the allocator keeps of what was freed; were that to block publishers, it might be for ever.
+may have become too much meanwhile: the closer to the bound, the sooner. The memory that the process
+really has counts as well: beyond the bound it sets the alarm, if at least half of the bound is
+accounted for. Otherwise it is what the allocator keeps of what was freed; were that to block
+publishers, it might be for ever.
 
 Bodies that are never finished do not go away by being blocked: when they are half of the bound, the
 connection with the most of them ends.
@@ -29,21 +30,23 @@ DISK_REASON: Final = "low on disk"
 UNFINISHED: Final = "the node is low on memory: messages that were begun must be finished"
 #: Why connections are not read, for either cause.
 HOLD: Final = "alarm"
-#: So much of the bound may come in between two looks.
-_LOOK_SHARE: Final = 32
+#: A byte that comes in makes the node hold so many at most (of what comes in in great numbers), and
+#: so much of the bound may be held beyond it, both as shifts.
+_HELD_SHIFT: Final = 4
+_BEYOND_SHIFT: Final = 8
 
 
 class Memory:
     """See the module's docstring."""
 
-    __slots__ = ("_looked_ms", "_seen_bytes", "clients", "state")
+    __slots__ = ("_look_bytes", "_looked_ms", "clients", "state")
 
     def __init__(self, state: NodeState, clients: ClientFlow) -> None:
         self.state = state
         self.clients = clients
         self._looked_ms = 0
-        #: What had come in at the last look.
-        self._seen_bytes = 0
+        #: When so much has come in, it is time for a look.
+        self._look_bytes = 0
 
     def tick(self) -> None:
         """Looks when it is time."""
@@ -54,14 +57,13 @@ class Memory:
             state.release_reading(client, "heap")
 
     def end_turn(self) -> None:
-        """Looks when much has come in."""
-        state = self.state
-        if state.bytes_taken - self._seen_bytes > state.settings.memory_bytes_max // _LOOK_SHARE:
+        """Looks when what has come in since the last look may be too much."""
+        if self.state.bytes_taken > self._look_bytes:
             self._look()
 
     def _look(self) -> None:
         state = self.state
-        self._looked_ms, self._seen_bytes = state.now_ms, state.bytes_taken
+        self._looked_ms = state.now_ms
         was_full = state.takes_nothing
         self._compare_memory()
         self._compare_disk()
@@ -77,6 +79,8 @@ class Memory:
     def _compare_memory(self) -> None:
         state = self.state
         bound, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        left = max((bound - held) >> _HELD_SHIFT, bound >> _BEYOND_SHIFT)
+        self._look_bytes = state.bytes_taken + left
         if not state.memory_full:
             if held > bound or (resident > bound and held > bound // 2):
                 state.memory_full = True

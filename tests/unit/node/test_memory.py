@@ -10,6 +10,7 @@ from fedq.amqp.methods import (
     BasicConsumeOk,
     BasicGet,
     BasicQos,
+    BasicReject,
     ChannelClose,
     ChannelOpen,
     ChannelOpenOk,
@@ -409,3 +410,36 @@ def test_frames_that_wait_for_the_map_are_bounded_and_counted_in_bytes() -> None
     cluster.settle()
     assert 7 <= len(link.held) <= 8
     assert held(cluster, "n2") - before >= len(link.held) * 4 * MIB
+
+
+def test_a_turn_writes_so_much_to_all_who_get_long_messages_and_no_more() -> None:
+    cluster = Cluster(1, work_per_turn=2_000)
+    owner, clients = cluster.client(), [cluster.client() for _ in range(20)]
+    owner.ask(QueueDeclare("q"), QueueDeclareOk)
+    owner.publish("q", "x" * MIB)
+    gulps = [Gulps(client) for client in clients]
+    written: list[int] = []
+    for client in clients:
+        client.write(encode_method(1, BasicGet("q")) + encode_method(1, BasicReject(1, True)))
+    while cluster.turn():
+        written.append(sum(gulp.largest for gulp in gulps))
+        for gulp in gulps:
+            gulp.largest = 0
+    assert sum(written) >= 20 * MIB
+    assert max(written) <= 6 * MIB
+
+
+def test_small_messages_that_cost_much_do_not_run_past_the_bound() -> None:
+    cluster = Cluster(1, memory_bytes_max=8 * MIB)
+    client = cluster.client()
+    client.ask(QueueDeclare("q"), QueueDeclareOk)
+    each = publish(1, "", "q", b"", encode_properties({"expiration": "1000000"}))
+    largest = 0
+    for _ in range(200):
+        if not client.is_read:
+            break
+        client.write(each * 200)
+        cluster.settle()
+        largest = max(largest, held(cluster))
+    assert not client.is_read
+    assert 8 * MIB < largest < 8.5 * MIB
