@@ -128,7 +128,10 @@ class PeerStream:
 
     async def serve(self) -> None:
         """Dials and writes until cancelled."""
-        while True:
+        task = asyncio.current_task()
+        assert task is not None, "served by a task"
+        # gRPC swallows a cancellation that comes while it prepares a call; the task remembers it.
+        while not task.cancelling():
             try:
                 await self._serve_once()
             except _StreamFailed as failure:
