@@ -50,6 +50,8 @@ class Actor:
         self.connection: ClientConnection | None = None
         #: Counts connections; names them in the ledger.
         self.connections = 0
+        #: The node that it last connected to.
+        self.node = ""
         self.done = False
         #: Nothing new is to be begun (the safety phase is over).
         self.stopping = False
@@ -201,6 +203,7 @@ class Actor:
 
     def _open(self, host: Host) -> Script[None]:
         self.connections += 1
+        self.node = host.name
         self.note(f"connects to {host.name} as {self.label}")
         self.connection = ClientConnection(self.world, self.random, host, self)
         life = host.life

@@ -235,7 +235,7 @@ class Worker(Actor):
         plan, registry = self.plan, self.book.registry
         if plan.prefetch:
             yield from self.call(BasicQos(0, plan.prefetch, False), BasicQosOk)
-        registration = registry.ask(plan.queue, self.label, plan.priority, plan.prefetch)
+        registration = registry.ask(plan.queue, self.label, plan.priority, plan.prefetch, self.node)
         registration.one_by_one = plan.one_by_one
         self._registration = registration
         arguments: dict[str, TableValue] = {"x-priority": plan.priority} if plan.priority else {}

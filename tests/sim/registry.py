@@ -37,6 +37,7 @@ class Registration:
     priority: int
     prefetch: int
     asked_us: int
+    node: str = ""
     since_us: int | None = None
     ended_us: int | None = None
     unacked: int = 0
@@ -70,9 +71,11 @@ class Registry:
         self.good_network = good_network
         self.by_queue: dict[str, list[Registration]] = {}
 
-    def ask(self, queue: str, holder: str, priority: int, prefetch: int) -> Registration:
+    def ask(
+        self, queue: str, holder: str, priority: int, prefetch: int, node: str = ""
+    ) -> Registration:
         """basic.consume is about to be sent."""
-        found = Registration(queue, holder, priority, prefetch, self.world.now_us)
+        found = Registration(queue, holder, priority, prefetch, self.world.now_us, node)
         self.by_queue.setdefault(queue, []).append(found)
         return found
 
@@ -212,7 +215,26 @@ class Registry:
     def _is_better(self, other: Registration, mine: Registration, queue: PolicyQueue) -> bool:
         here = other.living and other.since_us is not None
         least = mine.priority if queue.one_place else max(0, mine.priority)
-        return here and other.priority > least and self._is_idle(other)
+        return (
+            here
+            and other.priority > least
+            and self._is_idle(other)
+            and not self._is_behind_a_better_one(other)
+        )
+
+    def _is_behind_a_better_one(self, mine: Registration) -> bool:
+        """Whether its node is sent messages for a better consumer, which takes them as it has room.
+
+        Other nodes hear only what room the best consumer of a node has.
+        """
+        now_us = self.world.now_us
+        return any(
+            each.node == mine.node
+            and each.priority > mine.priority
+            and each.served_us > now_us - IDLE_US
+            and not self.left_before(each, now_us - LEFT_US)
+            for each in self.by_queue[mine.queue]
+        )
 
     def _is_idle(self, registration: Registration) -> bool:
         free = not registration.prefetch or registration.unacked < registration.prefetch

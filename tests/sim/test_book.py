@@ -352,6 +352,22 @@ def test_a_better_consumer_that_is_idle_is_not_passed_over() -> None:
     assert "was idle" in problems(here)[0]
 
 
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_a_better_consumer_may_be_idle_beside_the_best_of_its_node(node: str) -> None:
+    """What is sent to its node is for that one as long as it has room: nobody else is told more."""
+    here = book()
+    best = here.registry.ask("q", "c#1", 9, 1, "n1")
+    better = here.registry.ask("q", "c#2", 5, 1, node)
+    worst = here.registry.ask("q", "c#3", 0, 0, "n3")
+    for each in (best, better, worst):
+        here.registry.begin(each)
+    live(here, IDLE_US + 1 * MS)
+    here.registry.receives(best, PLAIN)
+    here.registry.receives(worst, PLAIN)
+    live(here, SOON_US)
+    assert bool(problems(here)) == (node == "n2")
+
+
 def test_a_consumer_whose_room_is_being_filled_is_not_idle() -> None:
     here = book()
     mine = here.registry.ask("q", "c#1", 0, 50)
