@@ -58,7 +58,7 @@ class AccessAnswers:
         self._overview = overview
         self._ask = ask
         self._hashing = asyncio.Semaphore(_HASHES_MAX)
-        self._wrong = Budget(limits.failed_logins_per_node_s, limits.failed_logins_per_node_burst)
+        self._wrong = Budget(limits.admin_failed_logins_s, limits.admin_failed_logins_burst)
 
     # --- virtual hosts ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ settled here; of everything else the node hears. When a client closes a channel 
 the node agrees (`agree_to_close`, `agree_to_end`) once what came before has taken effect.
 
     HEADER -> OPENING (`fedq.amqp.opening`) -> OPEN -> CLOSING -> CLOSED
+    OPENING --a password is verified--> VERIFYING --`conclude_login`--> OPENING
     OPENING, OPEN --the client's own connection.close--> LEFT -> CLOSED
 
 A client's violation becomes channel.close or connection.close with the reply code of the
@@ -36,13 +37,12 @@ from fedq.amqp.commands import (
 from fedq.amqp.frames import (
     FRAME_BODY,
     FRAME_HEADER,
-    FRAME_HEARTBEAT,
     FRAME_METHOD,
     HEARTBEAT,
     scan_frame,
     wanted_bytes,
 )
-from fedq.amqp.handshake import PROTOCOL_HEADER, ConnectionSettings, Origin
+from fedq.amqp.handshake import PROTOCOL_HEADER, ConnectionSettings, LoginPending, Origin
 from fedq.amqp.method_types import NO_TABLE
 from fedq.amqp.methods import (
     AccessRequest,
@@ -64,20 +64,18 @@ from fedq.amqp.methods import (
     ids_of,
     name_of,
 )
-from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError
+from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError, has_method
 from fedq.amqp.publishes import PublishRun, take_publishes
 from fedq.amqp.pulse import Pulse
 from fedq.amqp.settlements import Settle, take_settles
-from fedq.amqp.strings import cut_short_string
+from fedq.amqp.strings import cut_short_string, reason_of
 from fedq.amqp.unfinished import Unfinished
 from fedq.amqp.values import FieldTable
 from fedq.core import limits
 from fedq.core.errors import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
-    FRAME_ERROR,
     NOT_ALLOWED,
-    UNEXPECTED_FRAME,
     ChannelViolation,
     ConnectionViolation,
 )
@@ -87,6 +85,8 @@ __all__ = ["CLOSE_MS", "Connection", "ConnectionSettings"]
 #: How long a closing connection waits for the client to agree.
 CLOSE_MS: Final = 3_000
 
+#: Nothing is read any more, until it is known who the client is.
+_VERIFYING: Final = -1
 _HEADER: Final = 0
 _OPENING: Final = 1
 _OPEN: Final = 2
@@ -186,7 +186,7 @@ class Connection:
         state = self._channels.get(channel)
         if self._state >= _CLOSING or state is None or state.state == CHANNEL_CLOSING:
             return
-        self.send(channel, ChannelClose(*_reason(violation)))
+        self.send(channel, ChannelClose(*reason_of(violation)))
         if state.state == LEAVING:
             # Both sides began to close at once; the client's own close-ok is still to come.
             self.send(channel, ChannelCloseOk())
@@ -216,7 +216,7 @@ class Connection:
             # The client has not begun to speak AMQP.
             self._end()
             return
-        self.send(0, ConnectionClose(*_reason(violation)))
+        self.send(0, ConnectionClose(*reason_of(violation)))
         self._channels.clear()
         self._state = _CLOSING
         self._deadline_ms = self._now_ms + CLOSE_MS
@@ -271,8 +271,9 @@ class Connection:
             self._fail(violation, commands)
         if at < len(data) and not self._deaf and self._state not in (_LEFT, _CLOSED):
             pending = self._pending = bytearray(data[at:] if at else data)
-            # Before the protocol header is complete, every byte is looked at.
-            self._wanted = 0 if self._state == _HEADER else wanted_bytes(pending)
+            # Before the protocol header is complete, every byte is looked at, and what comes before
+            # it is known who the client is has not been looked at.
+            self._wanted = 0 if self._state <= _HEADER else wanted_bytes(pending)
         if self._unfinished.count and self._state == _OPEN:
             self._unfinished.tell(commands)
         return commands
@@ -379,16 +380,8 @@ class Connection:
     def _on_connection_frame(
         self, kind: int, channel: int, payload: bytes, commands: list[Command]
     ) -> None:
-        if kind == FRAME_HEARTBEAT:
-            if channel or payload:
-                code = FRAME_ERROR if payload else UNEXPECTED_FRAME
-                raise ConnectionViolation(code, "a heartbeat must be empty and on channel 0")
+        if not has_method(kind, channel, payload):
             return
-        if kind != FRAME_METHOD:
-            if kind in (FRAME_HEADER, FRAME_BODY):
-                text = "content on channel 0; open a channel and publish there"
-                raise ConnectionViolation(UNEXPECTED_FRAME, text)
-            raise ConnectionViolation(FRAME_ERROR, f"frame type {kind} is not AMQP 0-9-1")
         opening = self._opening
         method = decode_method(payload) if opening is None else opening.decode(payload)
         if isinstance(method, ConnectionClose):
@@ -406,9 +399,21 @@ class Connection:
             text = f"{name_of(method)} is not expected on channel 0 at this point"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
 
+    def conclude_login(self, user: str | None, now_ms: int) -> list[Command]:
+        """It is known who the client is (None: nobody): what it sent meanwhile is read."""
+        commands: list[Command] = []
+        if self._state == _VERIFYING and self._opening is not None:
+            self._state = _OPENING
+            self._on_frame(FRAME_METHOD, 0, self._opening.conclude(user), commands)
+            commands += self.receive(b"", now_ms)
+        return commands
+
     def _open(self, opening: Opening, method: OpeningMethod, commands: list[Command]) -> None:
         try:
             answer = opening.on_method(method)
+        except LoginPending:
+            self._state = _VERIFYING
+            return
         except SilentRefusalError as refusal:
             self._end()
             commands.append(Closed(refusal.reply_text))
@@ -493,8 +498,3 @@ class Connection:
             # basic.cancel-ok only says that the client saw its consumer being cancelled.
             text = f"{name_of(method)} is not for a client to send on channel {channel}"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
-
-
-def _reason(violation: ChannelViolation | ConnectionViolation) -> tuple[int, str, int, int]:
-    text = cut_short_string(violation.reply_text)
-    return violation.reply_code, text, violation.class_id, violation.method_id

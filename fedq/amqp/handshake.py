@@ -40,8 +40,14 @@ _CAPABILITIES: Final = (
 )
 
 
+class LoginPending(Exception):
+    """Whether the client may log in is being found out: it goes on when that is known."""
+
+
 class Authenticate(Protocol):
     """Checks the answer of a SASL mechanism; the user's name, or `None` to refuse.
+
+    Raises `LoginPending` if that takes a while.
 
     `certificate_name`: whom a verified TLS certificate names, for EXTERNAL.
     """

@@ -2,6 +2,7 @@
 
     START --start-ok--> TUNE --tune-ok--> VHOST --open--> done
 
+Where a password has to be verified first, start-ok is kept, and takes effect by `conclude`.
 What a client may send at each step, and what it gets, is AMQP 0-9-1 clause 2.2.4. Of a client that
 has not proven who it is nothing is kept but its step: what it said of itself only once it has.
 When it is done, the connection keeps what was agreed on, and this object goes.
@@ -9,6 +10,7 @@ When it is done, the connection keeps what was agreed on, and this object goes.
 
 from typing import Final, TypeAlias
 
+from fedq.amqp.frames import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD
 from fedq.amqp.handshake import (
     ConnectionSettings,
     Origin,
@@ -32,7 +34,14 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core import limits
-from fedq.core.errors import ACCESS_REFUSED, COMMAND_INVALID, NOT_ALLOWED, ConnectionViolation
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    COMMAND_INVALID,
+    FRAME_ERROR,
+    NOT_ALLOWED,
+    UNEXPECTED_FRAME,
+    ConnectionViolation,
+)
 
 #: The methods that are for this machine.
 OpeningMethod: TypeAlias = ConnectionStartOk | ConnectionTuneOk | ConnectionOpen
@@ -53,8 +62,9 @@ class Opening:
     """Where a connection stands in its handshake, and what was agreed on."""
 
     __slots__ = (
-        "_new_properties", "_origin", "_settings", "_step", "channels_max", "client_properties",
-        "frame_bytes_max", "heartbeat_s", "user", "vhost",
+        "_is_concluded", "_new_properties", "_origin", "_settings", "_start_ok", "_step",
+        "_verdict", "channels_max", "client_properties", "frame_bytes_max", "heartbeat_s", "user",
+        "vhost",
     )  # fmt: skip
 
     def __init__(self, settings: ConnectionSettings, origin: Origin) -> None:
@@ -63,6 +73,10 @@ class Opening:
         self._step = _START
         #: The bytes of properties that nobody else has sent before.
         self._new_properties = b""
+        #: start-ok of a client whose password is being verified, and then who it is.
+        self._start_ok = b""
+        self._is_concluded = False
+        self._verdict: str | None = None
         #: Who the client is; "" until it has proven it.
         self.user = ""
         #: What the client said of itself in connection.start-ok.
@@ -87,13 +101,15 @@ class Opening:
         if self._step != _START or payload[:4] != _START_OK:
             return decode_method(payload)
         method, self._new_properties = decode_start_ok(payload, self._settings.known_properties)
+        self._start_ok = payload
         return method
 
     def on_method(self, method: OpeningMethod) -> Method | None:
         """What the client hears next, if it is not its turn again.
 
         Raises `ConnectionViolation`: 403 for a failed login, 503 for a method out of turn and an
-        unknown mechanism, 530 for limits and virtual hosts that cannot be.
+        unknown mechanism, 530 for limits and virtual hosts that cannot be; `LoginPending` for a
+        login that `conclude` ends.
         """
         if isinstance(method, ConnectionStartOk) and self._step == _START:
             return self._on_start_ok(method)
@@ -113,6 +129,7 @@ class Opening:
             text = f"mechanism {mechanism!r} is not offered; use one of {', '.join(offered)}"
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
         user = self._login(mechanism, method.response)
+        self._start_ok = b""
         if user is None:
             # RabbitMQ's sentence, as far as it goes: clients show it, and some look for it.
             text = (
@@ -129,7 +146,17 @@ class Opening:
         self._step = _TUNE
         return tune_of(self._settings)
 
+    def conclude(self, user: str | None) -> bytes:
+        """Who the client is whose login had to wait (None: it is refused).
+
+        Returns the method that now takes effect, as it came.
+        """
+        self._is_concluded, self._verdict = True, user
+        return self._start_ok
+
     def _login(self, mechanism: str, response: bytes) -> str | None:
+        if self._is_concluded:
+            return self._verdict
         origin = self._origin
         return self._settings.authenticate(
             mechanism, response, origin.is_loopback, origin.certificate_name
@@ -151,3 +178,21 @@ class Opening:
         self.vhost = vhost
         self._step = _DONE
         return ConnectionOpenOk()
+
+
+def has_method(kind: int, channel: int, payload: bytes) -> bool:
+    """Whether a frame of the connection has a method for it, and is no heartbeat.
+
+    Raises `ConnectionViolation` (501, 505) for one that should not be.
+    """
+    if kind == FRAME_METHOD:
+        return True
+    if kind == FRAME_HEARTBEAT:
+        if channel or payload:
+            code = FRAME_ERROR if payload else UNEXPECTED_FRAME
+            raise ConnectionViolation(code, "a heartbeat must be empty and on channel 0")
+        return False
+    if kind in (FRAME_HEADER, FRAME_BODY):
+        text = "content on channel 0; open a channel and publish there"
+        raise ConnectionViolation(UNEXPECTED_FRAME, text)
+    raise ConnectionViolation(FRAME_ERROR, f"frame type {kind} is not AMQP 0-9-1")

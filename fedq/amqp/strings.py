@@ -9,7 +9,7 @@ import struct
 from typing import Final
 
 from fedq.core import limits
-from fedq.core.errors import SYNTAX_ERROR, ConnectionViolation
+from fedq.core.errors import SYNTAX_ERROR, ChannelViolation, ConnectionViolation
 
 _U32: Final = struct.Struct(">I")
 
@@ -43,6 +43,12 @@ def decode_short_string(data: bytes, at: int) -> tuple[str, int]:
 def cut_short_string(text: str) -> str:
     """The text, shortened to what a short string can hold; for sentences, not for names."""
     return text.encode("utf-8", "replace")[: limits.name_bytes_max].decode("utf-8", "ignore")
+
+
+def reason_of(violation: ChannelViolation | ConnectionViolation) -> tuple[int, str, int, int]:
+    """What channel.close and connection.close say of a violation."""
+    text = cut_short_string(violation.reply_text)
+    return violation.reply_code, text, violation.class_id, violation.method_id
 
 
 def encode_long_string(data: bytes) -> bytes:

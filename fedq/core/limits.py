@@ -96,15 +96,19 @@ first_users_max: Final = 64
 #: Logins that a node remembers, so that the next one with the same password costs next to nothing.
 logins_remembered_max: Final = 4_096
 failed_logins_remembered_max: Final = 512
-#: Passwords that a node verifies at a cost; other logins wait meanwhile.
+#: Passwords that a node verifies at a cost, beside its turns; other logins wait meanwhile.
 logins_verified_s: Final = 20
 logins_verified_burst: Final = 20
-#: Passwords that turn out wrong, at a cost: of one user, and of all users of a node.
+#: So many are handed over at a time: one is verified, and the next is there when it is.
+logins_running_max: Final = 2
+#: Passwords that turn out wrong, at a cost: of one user from one place.
 failed_logins_per_user_s: Final = 1
-failed_logins_per_node_s: Final = 10
-#: So many of each may come at once.
 failed_logins_per_user_burst: Final = 5
-failed_logins_per_node_burst: Final = 20
+#: So many failed logins are told one by one in ten seconds.
+failed_logins_told: Final = 5
+#: Wrong passwords of users that the admin port verifies.
+admin_failed_logins_s: Final = 10
+admin_failed_logins_burst: Final = 20
 
 # --- peers -----------------------------------------------------------------------------------
 peer_frame_bytes_max: Final = 4 * MIB

@@ -3,16 +3,18 @@
 Inputs: what clients say of themselves, the cluster map, ticks. Outputs: a user's name or None, a
 refusal or None, and the proposal of the configuration's users while the map has never had any.
 
-A password takes some 10 ms to verify, on purpose (`fedq.wiring.passwords`), and logins are decided
-inside a turn. So what was verified is remembered, under a key that only this process knows: all
-further connections with the same password cost nothing. So are wrong passwords, and how many new
-ones are tried is limited per user and per node: beyond, they are refused unseen. How many passwords
-are verified at all is limited, too: meanwhile `client_flow` lets logins wait (ADR 0017).
+A password takes some 10 ms to verify, on purpose (`fedq.wiring.passwords`): too long for a turn.
+The driver does it beside the turns, in an order that is fair to all places that clients come from
+(`fedq.node.logins`), and the client goes on with the verdict. What was verified is remembered,
+under a key that only this process knows: all further connections with the same password cost
+nothing. So are wrong passwords, and how many new ones are tried is limited for each user and place:
+beyond, they are refused unseen (ADR 0017, 0045).
 """
 
 from hashlib import blake2b
 from typing import Final
 
+from fedq.amqp.handshake import LoginPending
 from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, Refused
@@ -20,24 +22,23 @@ from fedq.core.seeds import Salts
 from fedq.node.accounts import connections_of
 from fedq.node.budget import Budget
 from fedq.node.client_state import Client
+from fedq.node.logins import Failures, Login, LoginQueue, place_of
 from fedq.node.proposals import Proposals
 from fedq.node.state import NodeState
 from fedq.wiring.operations_access import MAX_CHANNELS, MAX_CONNECTIONS, FirstUsers
-from fedq.wiring.passwords import SALT_BYTES, make_record, verify
+from fedq.wiring.passwords import SALT_BYTES, make_record
 from fedq.wiring.state import GrantKey
 
 #: The user that is known to everybody, and therefore accepted from loopback only.
 WELL_KNOWN: Final = "guest"
-#: How often an operator hears that passwords are being guessed.
-TELL_EVERY_MS: Final = 10_000
 
 
 class Access:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked_ms", "_failed", "_failures", "_failures_of", "_first", "_key", "_known", "_salts",
-        "_told_ms", "_verified", "_verified_turn", "proposals", "state",
+        "_asked_ms", "_failed", "_failures", "_first", "_key", "_known", "_salts", "_verified",
+        "proposals", "queue", "speaking", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
@@ -49,17 +50,14 @@ class Access:
         #: Digests of user, record and password that go together, and of those that do not.
         self._known: dict[bytes, None] = {}
         self._failed: dict[bytes, None] = {}
-        self._failures = Budget(
-            limits.failed_logins_per_node_s, limits.failed_logins_per_node_burst
-        )
+        self._failures = Failures()
+        self.queue = LoginQueue()
+        #: Whose answer is being read.
+        self.speaking: Client | None = None
         self._verified = Budget(limits.logins_verified_s, limits.logins_verified_burst)
-        #: The turn in which a password was verified last.
-        self._verified_turn = -1
-        self._failures_of: dict[str, Budget] = {}
         #: The configuration's users with their records, as far as they have been made.
         self._first: list[tuple[str, str]] = []
         self._asked_ms = -settings.proposal_retry_ms
-        self._told_ms = -TELL_EVERY_MS
 
     # --- logging in --------------------------------------------------------------------------
 
@@ -72,14 +70,19 @@ class Access:
     ) -> str | None:
         """The user's name, or None for anyone unknown or with a wrong password.
 
-        `certificate_name`: whom the client's verified TLS certificate names, for EXTERNAL.
+        `certificate_name`: whom the client's verified TLS certificate names, for EXTERNAL. Raises
+        `LoginPending` for a password that has to be verified: `on_verified` has its end.
         """
         if mechanism == EXTERNAL:
             user, password = certificate_name, None
         else:
             user, password = credentials(mechanism, response) or (None, None)
         known = self.state.map.users.get(user) if user is not None else None
-        if user is None or known is None or (user == WELL_KNOWN and not is_loopback):
+        if user is None or known is None:
+            self._fail(user or "", "there is no such user")
+            return None
+        if user == WELL_KNOWN and not is_loopback:
+            self._fail(user, "that user may come from loopback only")
             return None
         if mechanism == EXTERNAL:
             return user
@@ -87,40 +90,79 @@ class Access:
             return None
         return user
 
-    def has_room(self) -> bool:
-        """Whether a password may be verified now; the node lets logins wait until it may.
-
-        One in a turn: each takes long on purpose, and everybody else waits for the turn.
-        """
-        return self._verified_turn != self.state.work.turn and self.has_budget()
-
-    def has_budget(self) -> bool:
-        """Whether a password may be verified now, or in the next turn."""
-        return self._verified.has_left(self.state.now_ms)
-
     def _is_right(self, user: str, record: str, password: str) -> bool:
         if not record or len(password) > limits.password_bytes_max:
+            self._fail(user, "wrong password" if record else "that user has no password")
             return False
         digest = self._digest(user, record, password)
         if digest in self._known:
             return True
         if digest in self._failed:
+            self._fail(user, "wrong password, once more")
             return False
-        now_ms, own = self.state.now_ms, self._budget_of(user)
-        if not self._failures.has_left(now_ms) or not own.has_left(now_ms):
-            self._tell(user)
-            return False
-        if not self.has_budget():
-            return False
-        self._verified.spend()
-        self._verified_turn = self.state.work.turn
-        if verify(record, password):
-            _remember(self._known, digest, limits.logins_remembered_max)
-            return True
-        self._failures.spend()
-        own.spend()
-        _remember(self._failed, digest, limits.failed_logins_remembered_max)
-        return False
+        client = self.speaking
+        assert client is not None, "a client's answer is being read"
+        if not self.queue.join(client, digest):
+            place = place_of(client.address)
+            budget = self._failures.budget_of(place, user)
+            if not budget.has_left(self.state.now_ms):
+                self._fail(user, "too many wrong passwords of that user from there: not looked at")
+                return False
+            # Given back if it is right. So no more of them wait than may be wrong.
+            budget.spend()
+            self.queue.add(client, Login(place, user, record, password, digest))
+            self._verify_next()
+        raise LoginPending
+
+    def forget(self, client: Client) -> None:
+        """The client is gone."""
+        login = self.queue.forget(client)
+        if login is not None:
+            self._failures.budget_of(login.place, login.user).give_back()
+
+    def _verify_next(self) -> None:
+        """As many as may be are verified."""
+        while self.queue.running < limits.logins_running_max:
+            if not self._verified.has_left(self.state.now_ms):
+                return
+            wanted = self.queue.next()
+            if wanted is None:
+                return
+            self._verified.spend()
+            self.state.out.verifications.append(wanted)
+
+    def on_verified(self, number: int, is_right: bool | None) -> list[tuple[Client, str | None]]:
+        """A verdict is there: the clients that waited for it, and who they are."""
+        login = self.queue.end(number)
+        self._verify_next()
+        if login is None:
+            return []
+        user, known = login.user, self.state.map.users.get(login.user)
+        if is_right:
+            _remember(self._known, login.digest, limits.logins_remembered_max)
+        elif is_right is not None:
+            _remember(self._failed, login.digest, limits.failed_logins_remembered_max)
+        if is_right is not False:
+            self._failures.budget_of(login.place, user).give_back()
+        # It may have got another password meanwhile, or be gone.
+        is_user = is_right is True and known is not None and known.password == login.record
+        if not is_user:
+            for client in login.clients:
+                self.speaking = client
+                self._fail(user, "wrong password")
+            self.speaking = None
+        return [(client, user if is_user else None) for client in login.clients]
+
+    def _fail(self, user: str, reason: str) -> None:
+        """Somebody is not let in."""
+        address = "somewhere" if self.speaking is None else self.speaking.address
+        now_ms = self.state.now_ms
+        self.state.out.warnings += self._failures.note(user, address, reason, now_ms)
+
+    @property
+    def failed_logins(self) -> int:
+        """How many logins have failed since this node's start."""
+        return self._failures.total
 
     def _digest(self, user: str, record: str, password: str) -> bytes:
         made = blake2b(key=self._key, digest_size=32)
@@ -129,24 +171,6 @@ class Access:
             made.update(len(data).to_bytes(8))
             made.update(data)
         return made.digest()
-
-    def _budget_of(self, user: str) -> Budget:
-        """The user's own; none is kept of those who have not failed of late."""
-        known = self._failures_of.get(user)
-        if known is None:
-            if len(self._failures_of) >= limits.failed_logins_remembered_max:
-                del self._failures_of[next(iter(self._failures_of))]
-            known = self._failures_of[user] = Budget(
-                limits.failed_logins_per_user_s, limits.failed_logins_per_user_burst
-            )
-        return known
-
-    def _tell(self, user: str) -> None:
-        if self.state.now_ms - self._told_ms >= TELL_EVERY_MS:
-            self._told_ms = self.state.now_ms
-            self.state.out.warnings.append(
-                f"too many wrong passwords, lately of {user!r}: new ones are refused unseen"
-            )
 
     # --- virtual hosts -----------------------------------------------------------------------
 
@@ -191,6 +215,8 @@ class Access:
 
     def tick(self) -> None:
         """Proposes the users of the configuration to a map that has never had any."""
+        self._verify_next()
+        self.state.out.warnings += self._failures.tick(self.state.now_ms)
         state, settings = self.state, self.state.settings
         if state.map.seeded or not state.map.is_up(state.me, settings.incarnation):
             return

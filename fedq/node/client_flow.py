@@ -33,7 +33,7 @@ from fedq.core.errors import (
     ConnectionViolation,
 )
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import handshake_frame_bytes_max, waiting_bytes_max
+from fedq.core.limits import waiting_bytes_max
 from fedq.node.access import Access
 from fedq.node.answers import Answers
 from fedq.node.backlog import backlog_of, give_up_waiting, needs_no_map
@@ -45,6 +45,7 @@ from fedq.node.containing import DECIDED_FIRST, failed, fault_of
 from fedq.node.draining import drain_clients
 from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.line_ends import stripped
+from fedq.node.logins import commands_of
 from fedq.node.next_turn import NextTurn
 from fedq.node.permissions import Permissions
 from fedq.node.publish_flow import PublishFlow
@@ -60,7 +61,7 @@ from fedq.node.waking import feed_sated, wake_client
 BACKLOG_MAX = 64
 #: Why clients are not read while the node has not joined the cluster.
 JOINING = "joining"
-#: Why clients that have not logged in are not read: others are being verified.
+#: Why clients are not read: their passwords are being verified.
 LOGINS = "logins"
 
 #: What a request costs, at least, and what publishes and settlements that name one message do.
@@ -96,7 +97,7 @@ class ClientFlow:
         self.ends = ChannelEnds(state, answers, settling, basic)
         self.permissions = permissions
         self.access = access
-        #: Clients whose login has to wait, in order.
+        #: Clients that came before the node had joined, and are not heard yet, in order.
         self._late: dict[Client, None] = {}
         #: (when, connection): when a connection's machine has something to do.
         self._wakes = Wakes()
@@ -153,43 +154,44 @@ class ClientFlow:
             self._read(client, data)
             return
         client.early += (data,)
-        if self._is_listened_to(data):
+        if self.state.joined and client not in self._late:
             self._hear(client)
-        elif self.state.joined:
-            self._late[client] = None
-            self.state.hold_reading(client, LOGINS)
-
-    def _is_listened_to(self, data: bytes) -> bool:
-        """Whether a client that has not logged in is heard now.
-
-        Not before this node has joined, and not while logins have cost as much as they may.
-        What is too long to be a handshake is not kept.
-        """
-        if not self.state.joined:
-            return False
-        return (not self._late and self.access.has_room()) or len(data) > handshake_frame_bytes_max
 
     def _listen_to_late(self) -> None:
-        """Logins that had to wait go on, as many as may."""
-        while self._late and self.access.has_room():
-            self._hear(next(iter(self._late)))
+        """Clients that came early are heard, as many as a turn has room for."""
+        while self._late and not self.state.work.is_spent:
+            client = next(iter(self._late))
+            del self._late[client]
+            self.state.work.spend(REQUEST_WORK)
+            self._hear(client)
 
     def _hear(self, client: Client) -> None:
-        """The client is read, beginning with what it said early."""
-        self._late.pop(client, None)
-        early, client.early = client.early, ()
-        for data in early:
-            if not client.gone:
-                self._read(client, data)
-        self.state.release_reading(client, LOGINS)
+        """The client is read, beginning with what it said early, until its login has to wait."""
+        self.access.speaking = client
+        while client.early and not client.gone and client not in self.access.queue:
+            data, client.early = client.early[0], client.early[1:]
+            self._read(client, data)
+        self.access.speaking = None
+        if client in self.access.queue:
+            self.state.hold_reading(client, LOGINS)
         self.state.release_reading(client, JOINING)
 
-    def _read(self, client: Client, data: bytes) -> None:
+    def on_verified(self, number: int, is_right: bool | None) -> None:
+        """A password was verified: those who waited for that are told, and read on."""
+        for client, user in self.access.on_verified(number, is_right):
+            if not client.gone:
+                self._read(client, None, user)
+                self._hear(client)
+            self.state.release_reading(client, LOGINS)
+
+    def _read(self, client: Client, data: bytes | None, user: str | None = None) -> None:
+        """Takes bytes of the client; None: it is known now who it is."""
         self.state.dirty_clients[client] = None
-        self.state.bytes_taken += len(data)
+        size = 0 if data is None else len(data)
+        self.state.bytes_taken += size
         self._begin_share(client)
         try:
-            commands = client.machine.receive(data, self.state.now_ms)
+            commands = commands_of(client.machine, data, user, self.state.now_ms)
         except Exception as error:  # Whatever it is, it is the connection's alone (ADR 0035).
             commands = []
             self._contain(client, None, error)
@@ -198,7 +200,7 @@ class ClientFlow:
                 break
             self._on_command(client, command)
         client.used += self.state.work.end_share()
-        self.state.accounts.on_read(client, len(data))
+        self.state.accounts.on_read(client, size)
         if client.bytes_waiting > waiting_bytes_max:
             self.state.hold_reading(client, "heap")
         if self.state.takes_nothing and client.machine.contents_unfinished():
@@ -232,6 +234,7 @@ class ClientFlow:
         client = self.state.clients.pop(connection, None)
         if client is not None:
             self._late.pop(client, None)
+            self.access.forget(client)
             self.readers.forget(client)
             self._wakes.remove(connection, client.wake_ms)
             self._begin_share(client)
@@ -493,4 +496,4 @@ class ClientFlow:
         drain_clients(self.state)
         if feed_sated(self.state) or self._next_turn or self.readers.is_waited_for:
             return True
-        return bool(self._late) and self.access.has_budget()
+        return bool(self._late) and self.state.joined

@@ -324,6 +324,10 @@ class Node:
         """Bytes from a client."""
         self.clients.on_bytes(connection, data)
 
+    def on_verified(self, number: int, is_right: bool | None) -> None:
+        """The verdict about a password of `NodeOut.verifications`; None: there is none."""
+        self.clients.on_verified(number, is_right)
+
     def on_writable(self, connection: ConnectionId, writable: bool) -> None:
         """Whether the client's socket takes more without buffering too much."""
         self.clients.on_writable(connection, writable)

@@ -10,7 +10,8 @@ turn the driver
    those in `closes`; but if the clock has reached `valid_until_ms` by then, the process was stopped
    in between, and others may serve in its place: nothing is written, and the connections that were
    to get something end;
-4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log;
+4. pauses and resumes reading as `reading` says; submits `proposals` to the Raft log; has
+   `verifications` done;
 5. empties every lane (`clear`), and begins another turn soon if `again` was set, input or not;
    within a few milliseconds (`fedq.proxy.links.LINGER_MS`) if `linger` was; and at `due_ms`, where
    that is not 0 and no other turn asks for a later time first.
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
+from fedq.node.logins import Verification
 from fedq.node.risk import Fault, SetAside
 
 
@@ -34,7 +36,7 @@ class NodeOut:
     __slots__ = (
         "again", "closes", "drop_segments", "due_ms", "fanned", "fanned_to", "fatal", "faults",
         "journal", "linger", "peers", "proposals", "reading", "set_aside", "story", "urgent",
-        "valid_until_ms", "warnings", "writes",
+        "valid_until_ms", "verifications", "warnings", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +60,9 @@ class NodeOut:
         self.drop_segments: list[int] = []
         #: Commands for the Raft log. May be lost: the node repeats what was not committed.
         self.proposals: list[bytes] = []
+        #: Passwords of clients that log in. The driver has `fedq.wiring.passwords.verify` look at
+        #: them where that holds nobody up, and calls `node.on_verified` in a later turn.
+        self.verifications: list[Verification] = []
         #: Control-plane events worth a log line (never one per message).
         self.story: list[str] = []
         #: The same, of what an operator should look at.
@@ -90,6 +95,8 @@ class NodeOut:
         self.journal = []
         self.drop_segments = []
         self.proposals = []
+        if self.verifications:
+            self.verifications = []
         if self.story:
             self.story = []
         if self.warnings:

@@ -16,6 +16,7 @@ from fedq.shell.node_config import (
     Listener,
     LoginFrom,
     NodeConfig,
+    is_wildcard,
     join_address,
 )
 
@@ -39,6 +40,11 @@ def bind(config: NodeConfig, key: str, listener: Listener) -> list[socket.socket
             one.close()
         raise _explained(config, key, listener, error) from error
     return bound
+
+
+def reachable(host: str) -> str:
+    """The host as others may call it when it means every address of this machine."""
+    return socket.gethostname() if is_wildcard(host) else host
 
 
 def check_free(config: NodeConfig, key: str, listener: Listener) -> None:

@@ -27,7 +27,7 @@ from fedq.shell.expiry import ExpiryWatch, files_of
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.map_machine import MapMachine
-from fedq.shell.node_config import NodeConfig, is_wildcard, join_address
+from fedq.shell.node_config import NodeConfig, join_address
 from fedq.shell.node_settings import node_settings
 from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
@@ -43,6 +43,7 @@ from fedq.shell.resources import ResourceWatch, resident_bytes
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.system_clock import monotonic_ms
 from fedq.shell.turn import Outlets, Turn
+from fedq.shell.verifier import Verifier
 from fedq.shell.vouching import log_findings
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
@@ -79,6 +80,7 @@ class _Parts(NamedTuple):
     peers: PeerClient
     desk: PeerDesk
     grpc: GrpcServers
+    verifier: Verifier
 
 
 class NodeRunner:
@@ -226,6 +228,7 @@ class NodeRunner:
         desk = self._peer_desk(identity, node, turn)
         amqp = AmqpServer(node, turn.input, self._connections_max)
         machine = MapMachine(node, turn)
+        verifier = Verifier(lambda number, verdict: turn.input(node.on_verified, number, verdict))
         raft = RaftLog(
             config.node,
             tuple(self._voters),
@@ -250,10 +253,11 @@ class NodeRunner:
                 propose=raft.propose,
                 end_pass=amqp.end_pass,
                 set_aside=QuarantineStore(config.data).put,
+                verify=verifier.verify,
             )
         )
         servers = GrpcServers(config, services)
-        return _Parts(node, turn, journal, raft, amqp, peers, desk, servers)
+        return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier)
 
     def _peer_desk(self, identity: Identity, node: Node, turn: Turn) -> PeerDesk:
         """Who of the peers is let in, and how this node introduces itself to them."""
@@ -319,7 +323,7 @@ class NodeRunner:
         urls: list[str] = []
         for listener, port in zip(self._config.amqp, self._amqp_ports, strict=True):
             scheme = "amqps" if listener.tls else "amqp"
-            urls.append(f"{scheme}://{join_address(_reachable(listener.host), port)}")
+            urls.append(f"{scheme}://{join_address(listeners.reachable(listener.host), port)}")
         return urls
 
     def is_linked(self, peer: NodeId) -> bool:
@@ -340,7 +344,7 @@ class NodeRunner:
     def _amqp_address(self) -> str:
         if self._config.amqp_address:
             return self._config.amqp_address
-        return join_address(_reachable(self._config.amqp[0].host), self._amqp_ports[0])
+        return join_address(listeners.reachable(self._config.amqp[0].host), self._amqp_ports[0])
 
     @property
     def _journal_directory(self) -> Path:
@@ -444,6 +448,7 @@ class NodeRunner:
         self._mark_raft(parts.raft)
         await parts.raft.stop()
         parts.turn.stop()
+        parts.verifier.stop()
         await parts.peers.stop()
         await asyncio.to_thread(parts.journal.close)
         self._close_sockets()
@@ -460,11 +465,6 @@ class NodeRunner:
         for _, sockets, _ in self._bound:
             while sockets:
                 sockets.pop().close()
-
-
-def _reachable(host: str) -> str:
-    """The host as others may call it when it means every address of this machine."""
-    return socket.gethostname() if is_wildcard(host) else host
 
 
 async def _until(condition: Callable[[], bool], timeout_s: float) -> None:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, ParamSpec, Protocol, cast
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
+from fedq.node.logins import Verification
 from fedq.node.outbox import NodeOut
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
@@ -60,6 +61,8 @@ class Outlets(NamedTuple):
     end_pass: Callable[[], None]
     #: Messages that are set aside: an operator is to find them.
     set_aside: Callable[[list[SetAside]], None]
+    #: Passwords of clients, to be looked at beside the turns.
+    verify: Callable[[list[Verification]], None]
 
 
 class Turn:
@@ -204,7 +207,7 @@ class Turn:
         journal, drops, peers = out.journal, out.drop_segments, out.peers
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
         urgent, again, fanned_to, fanned = out.urgent, out.again, out.fanned_to, out.fanned
-        until_ms = out.valid_until_ms
+        until_ms, verifications = out.valid_until_ms, out.verifications
         if until_ms:
             self._valid_until_ms = until_ms
         self._plan(out.linger, out.due_ms)
@@ -229,6 +232,8 @@ class Turn:
             outlets.set_reading(connection, wanted)
         for command in proposals:
             outlets.propose(command)
+        if verifications:
+            outlets.verify(verifications)
         if again:
             self._begin()
 

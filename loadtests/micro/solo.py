@@ -26,7 +26,7 @@ from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
-from fedq.wiring.passwords import COST_MIN
+from fedq.wiring.passwords import COST_MIN, verify
 
 NAME = NodeId("solo")
 EXCHANGE = "fan"
@@ -112,15 +112,17 @@ class Solo:
             commands, chunks = list(out.proposals), list(out.journal)
             for connection, parts in out.everything_written():
                 heard.setdefault(connection, []).extend(parts)
-            again = out.again
+            again, logins = out.again, out.verifications
             out.clear()
-            if not (commands or chunks or again):
+            if not (commands or chunks or again or logins):
                 return heard
             node.begin_turn(self.now_ms)
             for command in commands:
                 node.on_committed(command)
             if chunks:
                 node.on_synced(chunks[-1].number)
+            for number, record, password in logins:
+                node.on_verified(number, verify(record, password))
             node.end_turn()
         raise AssertionError("the node never comes to rest")
 

@@ -16,13 +16,16 @@ from typing import Any, Protocol
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.recovery import Recovered, salvage
+from fedq.node.logins import Verification
 from fedq.node.outbox import NodeOut
 from fedq.proxy.links import LINGER_MS
+from fedq.wiring.passwords import verify
 from tests.sim.disk import Disk, Start
 from tests.sim.sockets import Socket
 from tests.sim.world import MS, World, between
 
 TICK_US = 50 * MS
+VERIFYING_US = 10 * MS
 
 
 class Machine(Protocol):
@@ -38,6 +41,7 @@ class Machine(Protocol):
     def end_turn(self) -> None: ...
     def on_connected(self, connection: ConnectionId, address: str, is_loopback: bool) -> None: ...
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None: ...
+    def on_verified(self, number: int, is_right: bool | None) -> None: ...
     def on_writable(self, connection: ConnectionId, writable: bool) -> None: ...
     def on_disconnected(self, connection: ConnectionId) -> None: ...
     def on_link_up(self, peer: NodeId, process: Incarnation) -> None: ...
@@ -106,6 +110,8 @@ class Host:
         self._unsaid: list[Callable[[], None]] = []
         self._clock_base_us = 0
         self._connections = 0
+        #: When the last password will have been verified.
+        self._verified_us = 0
 
     @property
     def alive(self) -> bool:
@@ -311,6 +317,8 @@ class Host:
     def _drain_rest(self, out: NodeOut) -> None:
         for command in out.proposals:
             self._around.propose(self.name, command)
+        for wanted in out.verifications:
+            self._verify(wanted)
         if out.again:
             self.submit(_nothing)
         if out.linger:
@@ -319,6 +327,16 @@ class Host:
         if out.due_ms:
             self._expect(out.due_ms)
         out.clear()
+
+    def _verify(self, wanted: Verification) -> None:
+        """A password takes a while; the verdicts come in order, as from one thread."""
+        self._verified_us = max(self._verified_us, self.world.now_us) + VERIFYING_US
+        verdict, life = verify(wanted.record, wanted.password), self.life
+
+        def tell() -> None:
+            self._from_disk(life, lambda machine: machine.on_verified(wanted.number, verdict))
+
+        self.world.after(self._verified_us - self.world.now_us, tell)
 
     def _expect(self, due_ms: int) -> None:
         """A turn is wanted then, by the clock of the process."""

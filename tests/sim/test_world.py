@@ -96,6 +96,9 @@ class Echo:
                 )  # fmt: skip
                 self.out.peers.setdefault(peer, []).append(frame)
 
+    def on_verified(self, number: int, is_right: bool | None) -> None:
+        raise AssertionError("nobody logs in")
+
     def stop(self) -> None:
         self.out.fatal = "stopped"
 

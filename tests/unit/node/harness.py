@@ -32,11 +32,12 @@ from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import salvage
+from fedq.node.logins import Verification
 from fedq.node.node import Node
 from fedq.node.risk import Fault, SetAside
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
-from fedq.wiring.passwords import COST_MIN
+from fedq.wiring.passwords import COST_MIN, verify
 from tests.unit.amqp.wire import Content, publish, start_ok
 
 TICK_MS = 50
@@ -70,6 +71,9 @@ class Host:
         #: When the node wants a turn, with or without an input; 0: never.
         self.due_ms = 0
         self.story: list[str] = []
+        #: Passwords that wait until a test says so (`Cluster.verify`), where it wants that.
+        self.verifies_by_hand = False
+        self.unverified: list[Verification] = []
         self.faults: list[Fault] = []
         self.set_aside: list[SetAside] = []
 
@@ -264,9 +268,18 @@ class Cluster:
             self.log += out.proposals
         host.story += [*out.story, *out.warnings]
         host.due_ms = out.due_ms
+        host.unverified += out.verifications
+        while host.unverified and not host.verifies_by_hand:
+            self.verify(host.name)
         if out.again:
             host.inbox.append(lambda _: None)
         out.clear()
+
+    def verify(self, name: str) -> None:
+        """Somebody looks at the first password that waits; the node hears of it."""
+        host = self.hosts[NodeId(name)]
+        number, record, password = host.unverified.pop(0)
+        host.inbox.append(partial(_verified, number=number, verdict=verify(record, password)))
 
     def _hand_over(self, source: NodeId, target: NodeId, frames: list[PeerFrame]) -> None:
         if source in self.cuts or target in self.cuts:
@@ -307,13 +320,13 @@ class Cluster:
         client.said.clear()
         return client
 
-    def knock(self, name: str = "n1") -> "Client":
+    def knock(self, name: str = "n1", address: str = "127.0.0.1:9") -> "Client":
         """A client that has connected and said nothing yet."""
         host = self.hosts[NodeId(name)]
         self._connections += 1
         connection = ConnectionId(self._connections)
         client = host.clients[connection] = Client(self, host, connection)
-        host.inbox.append(lambda node: node.on_connected(connection, "127.0.0.1:9", True))
+        host.inbox.append(lambda node: node.on_connected(connection, address, True))
         return client
 
 
@@ -470,6 +483,10 @@ def _committed(node: Node, command: bytes) -> None:
 
 def _synced(node: Node, number: int) -> None:
     node.on_synced(number)
+
+
+def _verified(node: Node, number: int, verdict: bool) -> None:
+    node.on_verified(number, verdict)
 
 
 def _peer(node: Node, frame: PeerFrame) -> None:

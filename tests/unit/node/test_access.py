@@ -35,8 +35,6 @@ from fedq.amqp.sasl import EXTERNAL, PLAIN
 from fedq.amqp.values import FieldTable
 from fedq.core.errors import Refused
 from fedq.core.ids import NodeId, QueueKey
-from fedq.node import access as access_module
-from fedq.node.access import Access
 from fedq.node.node import Node
 from fedq.node.proposals import Result
 from fedq.wiring.cluster_map import ClusterMap
@@ -53,6 +51,7 @@ from fedq.wiring.operations_access import (
 from fedq.wiring.passwords import COST_MIN, make_record, verify
 from fedq.wiring.state import Ok
 from tests.unit.amqp.wire import start_ok
+from tests.unit.node import harness
 from tests.unit.node.harness import Client, Cluster
 
 RECORD = make_record("geheim", bytes(16), COST_MIN)
@@ -82,10 +81,11 @@ def add_user(cluster: Cluster, user: str = "ann", *patterns: str, vhost: str = "
 
 
 def open_as(
-    cluster: Cluster, user: str, password: str = "geheim", vhost: str = "/", name: str = "n1"
-) -> Client:
+    cluster: Cluster, user: str, password: str = "geheim", vhost: str = "/", name: str = "n1",
+    address: str = "127.0.0.1:9",
+) -> Client:  # fmt: skip
     """A client that has said all it has to say."""
-    client = cluster.knock(name)
+    client = cluster.knock(name, address)
     client.write(
         PROTOCOL_HEADER
         + start_ok(
@@ -159,13 +159,18 @@ def hashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         tried.append(password)
         return verify(record, password)
 
-    monkeypatch.setattr(access_module, "verify", counted)
+    monkeypatch.setattr(harness, "verify", counted)
     return tried
 
 
 def logins(cluster: Cluster) -> Callable[[str, str], str | None]:
-    access: Access = cluster.node("n1").access
-    return lambda user, password: access.authenticate(PLAIN, plain(user, password), True)
+    def login(user: str, password: str) -> str | None:
+        client = open_as(cluster, user, password)
+        is_in = client.has(ConnectionOpenOk)
+        client.hang_up()
+        return user if is_in else None
+
+    return login
 
 
 def test_many_connections_of_one_user_cost_one_hash(hashes: list[str]) -> None:
@@ -201,8 +206,65 @@ def test_guessing_costs_the_node_little_and_others_nothing(hashes: list[str]) ->
     for _ in range(1_000):
         login("ann", "the same wrong one")
     assert len(hashes) == before + 1
-    told = [line for line in cluster.hosts[cluster.node("n1").state.me].story if "wrong" in line]
-    assert told == ["too many wrong passwords, lately of 'ann': new ones are refused unseen"]
+    story = cluster.hosts[cluster.node("n1").state.me].story
+    told = [line for line in story if "failed" in line]
+    assert told[0] == "login of 'ann' from 127.0.0.1:9 failed: wrong password"
+    assert told[1] == "login of 'nobody' from 127.0.0.1:9 failed: there is no such user"
+    assert len(told) < 15, "a line for each attempt"
+    cluster.pass_ms(10_000)
+    assert f"and {cluster.node('n1').access.failed_logins} since this node's start" in story[-1]
+
+
+def test_strangers_who_guess_do_not_keep_a_user_out(hashes: list[str]) -> None:
+    cluster = Cluster(1)
+    names = [f"user-{number}" for number in range(30)]
+    for name in names:
+        add_user(cluster, name)
+    cluster.pass_ms(2_000)
+    for number in range(30):
+        for name in names:
+            open_as(cluster, name, f"guess {number}", address="203.0.113.7:999")
+    asked_at = len(hashes)
+    client = open_as(cluster, "user-3", address="198.51.100.1:999")
+    cluster.wait_for(lambda: client.has(ConnectionOpenOk), 200)
+    assert hashes[asked_at:].index("geheim") <= 2, "it waits for all that is guessed before it"
+    behind = open_as(cluster, "user-7", address="203.0.113.7:999")
+    assert behind.close_reason[0] == 403, "whom that place guesses at is not looked at from there"
+
+
+def test_a_client_goes_on_where_it_was_when_its_password_is_verified() -> None:
+    cluster = Cluster(1)
+    add_user(cluster)
+    host = cluster.hosts[NodeId("n1")]
+    host.verifies_by_hand = True
+    right, gone = open_as(cluster, "ann"), open_as(cluster, "ann", "guess", address="[::1]:9")
+    wrong = open_as(cluster, "ann", "another guess", address="[2001:db8::5]:9")
+    right.write(encode_method(1, ChannelOpen()))
+    cluster.settle()
+    assert [len(client.said) for client in (right, gone, wrong)] == [1, 1, 1], "start alone"
+    assert host.reading[right.connection] is False
+    assert len(host.unverified) == 2, "more are handed over than can be looked at"
+    gone.hang_up()
+    while host.unverified:
+        cluster.verify("n1")
+        cluster.settle()
+    said = [type(method).__name__ for method in right.heard()]
+    assert said == ["ConnectionStart", "ConnectionTune", "ConnectionOpenOk", "ChannelOpenOk"]
+    assert right.is_read
+    assert wrong.close_reason[0] == 403
+    assert cluster.node("n1").access.queue.running == 0
+
+
+def test_a_password_that_was_changed_meanwhile_lets_nobody_in() -> None:
+    cluster = Cluster(1)
+    add_user(cluster)
+    host = cluster.hosts[NodeId("n1")]
+    host.verifies_by_hand = True
+    late = open_as(cluster, "ann")
+    change(cluster, SetPassword("ann", make_record("neu", bytes(16), COST_MIN)))
+    cluster.verify("n1")
+    cluster.settle()
+    assert late.close_reason[0] == 403
 
 
 def test_many_users_at_once_are_let_in_one_after_the_other(hashes: list[str]) -> None:
@@ -214,7 +276,7 @@ def test_many_users_at_once_are_let_in_one_after_the_other(hashes: list[str]) ->
     clients = [open_as(cluster, user) for user in users]
     assert len(hashes) == 20, "a turn takes no longer than a burst"
     assert [client.has(ConnectionOpenOk) for client in clients] == [True] * 20 + [False] * 40
-    assert not clients[-1].is_read
+    assert not clients[-1].is_read, "it waits for its verdict"
     clients[30].hang_up()
     cluster.wait_for(lambda: clients[-1].has(ConnectionOpenOk), 3_000)
     assert all(client.has(ConnectionOpenOk) for client in clients if client is not clients[30])
@@ -239,6 +301,7 @@ def test_guest_and_certificates() -> None:
     cluster = Cluster(1)
     change(cluster, PutUser("tls", "", (), False))
     access = cluster.node("n1").access
+    assert open_as(cluster, "guest", "guest").has(ConnectionOpenOk)
     assert access.authenticate(PLAIN, plain("guest", "guest"), True) == "guest"
     assert access.authenticate(PLAIN, plain("guest", "guest"), False) is None
     assert access.authenticate(EXTERNAL, b"", False, "tls") == "tls"

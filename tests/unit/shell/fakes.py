@@ -142,6 +142,7 @@ class Recorder:
             propose=self.propose,
             end_pass=lambda: None,
             set_aside=lambda messages: self.calls.append(("set aside", messages)),
+            verify=lambda wanted: self.calls.append(("verify", wanted)),
         )
 
     def writers(self) -> Writers:
