@@ -365,6 +365,8 @@ class Heartbeat(NamedTuple):
     start: str = ""
     #: The sender's disk has owed a sync for longer than anybody should wait.
     stalls: bool = False
+    #: The sender takes in no more: its memory, or its disk, is at its bound.
+    full: bool = False
 
 
 class PeerFrame(NamedTuple):

@@ -203,7 +203,7 @@ class ClientFlow:
         self.state.accounts.on_read(client, size)
         if client.bytes_waiting > waiting_bytes_max:
             self.state.hold_reading(client, "heap")
-        if self.state.takes_nothing and client.machine.contents_unfinished():
+        if self.state.publishers_wait and client.machine.contents_unfinished():
             self.state.hold_reading(client, "alarm")
 
     def _begin_share(self, client: Client) -> None:

@@ -84,6 +84,7 @@ class ClusterFlow:
             peer.sent_heard_ms = heartbeat.sent_ms
             peer.leaving = heartbeat.leaving
             peer.stalls = heartbeat.stalls
+            peer.full = heartbeat.full
             if frame.session == peer.link.session[::-1] != NO_SESSION:
                 # Both maps agree on who is up. Otherwise this node may have been declared down
                 # in a map that it has not seen yet: no lease may come of that.
@@ -180,6 +181,7 @@ class ClusterFlow:
             state.stopping,
             state.settings.start,
             state.disk_stalls,
+            state.takes_nothing,
         )
 
     def decide_joined(self) -> bool:

@@ -308,6 +308,7 @@ class MapFlow:
         if peer.link.session == before:
             return
         peer.applied = state.map.version if not begins else MapVersion(0)
+        peer.full = False
         if before != NO_SESSION:
             self.fragments.on_member_gone(node)
             if before[1] != theirs_up:

@@ -1,9 +1,9 @@
 """The bounds on what a node holds, in memory and on its disk (P8): the one place that compares.
 
 Above `memory_bytes_max`, or with less than `disk_free_bytes_min` free, the node takes in no more:
-connections that publish are not read and hear connection.blocked; publishes of other nodes are
-stored but not acknowledged, so that their windows fill and their publishers pause there. Consumers
-go on, so it ends by itself, below nine tenths of the bound.
+connections that publish are not read and hear connection.blocked, here and, by the heartbeats, on
+all other nodes; publishes of other nodes that are on their way are stored but not acknowledged, so
+that their windows fill. Consumers go on, so it ends by itself, below nine tenths of the bound.
 
 What is held is the sum of what messages take, of what clients are charged, and of what waits in
 links and in the driver. It is looked at twice a second, and whenever so much has come in that it
@@ -18,6 +18,7 @@ connection with the most of them ends.
 
 from typing import Final
 
+from fedq.core.ids import NodeId
 from fedq.fragments import footprint
 from fedq.node.accounts import of_transaction
 from fedq.node.client_flow import ClientFlow
@@ -39,7 +40,7 @@ _BEYOND_SHIFT: Final = 8
 class Memory:
     """See the module's docstring."""
 
-    __slots__ = ("_look_bytes", "_looked_ms", "clients", "state")
+    __slots__ = ("_full", "_look_bytes", "_looked_ms", "clients", "state")
 
     def __init__(self, state: NodeState, clients: ClientFlow) -> None:
         self.state = state
@@ -47,12 +48,15 @@ class Memory:
         self._looked_ms = 0
         #: When so much has come in, it is time for a look.
         self._look_bytes = 0
+        #: Other nodes that take in no more.
+        self._full: list[NodeId] = []
 
     def tick(self) -> None:
         """Looks when it is time."""
         state = self.state
         if state.now_ms - self._looked_ms >= LOOK_EVERY_MS:
             self._look()
+        self._compare_peers()
         for client in state.accounts.settle_heaps():
             state.release_reading(client, "heap")
 
@@ -67,11 +71,8 @@ class Memory:
         was_full = state.takes_nothing
         self._compare_memory()
         self._compare_disk()
-        if state.takes_nothing and not was_full:
-            for client in state.clients.values():
-                if client.publishes or client.machine.contents_unfinished() or client.bytes_waiting:
-                    state.hold_reading(client, HOLD)
-        elif was_full and not state.takes_nothing:
+        self._hold_publishers()
+        if was_full and not state.takes_nothing:
             self._go_on()
         if state.memory_full:
             self._end_unfinished()
@@ -108,10 +109,34 @@ class Memory:
             state.out.story.append(f"{free} bytes free on disk: publishers go on")
             self.clients.blocking.set_blocked("disk", None)
 
-    def _go_on(self) -> None:
+    def _compare_peers(self) -> None:
+        """What is full on one node blocks the publishers of all, as with RabbitMQ."""
+        full = [node for node, peer in self.state.peers.items() if peer.full]
+        if full == self._full:
+            return
+        self._full = full
+        names = ", ".join(full) or "no other node"
+        self.state.out.story.append(f"publishers wait for {names}")
+        reason = f"low on memory or disk: {names}"
+        self.clients.blocking.set_blocked("peers", reason if full else None)
+        self._hold_publishers()
+
+    def _hold_publishers(self) -> None:
+        """Whoever publishes is not read while this node, or another one, takes in no more."""
         state = self.state
+        waits = state.takes_nothing or bool(self._full)
+        if waits == state.publishers_wait:
+            return
+        state.publishers_wait = waits
         for client in state.clients.values():
-            state.release_reading(client, HOLD)
+            if not waits:
+                state.release_reading(client, HOLD)
+            elif client.publishes or client.machine.contents_unfinished() or client.bytes_waiting:
+                state.hold_reading(client, HOLD)
+
+    def _go_on(self) -> None:
+        """Other nodes hear of what has waited here."""
+        state = self.state
         state.dirty_primaries.update(dict.fromkeys(state.primaries))
         done, state.relays_done = state.relays_done, []
         for node, message in done:

@@ -73,7 +73,7 @@ class PublishFlow:
         """
         client, state = channel.client, self.state
         client.publishes = True
-        if state.takes_nothing:
+        if state.publishers_wait:
             state.hold_reading(client, "alarm")
         try:
             return self._take_batch(channel, batch)

@@ -154,7 +154,7 @@ class Peer:
     """Another node of the cluster."""
 
     __slots__ = (
-        "applied", "down_ms", "interest_told", "introduced", "leaving", "link", "process",
+        "applied", "down_ms", "full", "interest_told", "introduced", "leaving", "link", "process",
         "relayed", "relays", "sent_heard_ms", "stalls",
     )  # fmt: skip
 
@@ -179,6 +179,8 @@ class Peer:
         self.leaving = False
         #: Its disk hangs, as it said itself.
         self.stalls = False
+        #: It takes in no more.
+        self.full = False
 
 
 class RelayWaiter:
@@ -274,7 +276,7 @@ class NodeState:
 
     @property
     def takes_nothing(self) -> bool:
-        """Publishers wait: see `fedq.node.memory`."""
+        """This node has as much as it may: see `fedq.node.memory`."""
         return self.memory_full or self.disk_low
 
     @property
@@ -296,6 +298,8 @@ class NodeState:
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.
         self.memory_full = self.disk_low = False
+        #: That is so here, or on another node that is up: nobody's publishers are read.
+        self.publishers_wait = False
         #: Answers to relays that wait until it does not any more.
         self.relays_done: list[tuple[NodeId, PeerMessage]] = []
         #: Fragments whose dead, or what is over their limits, were more than a turn has room for.

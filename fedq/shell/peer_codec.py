@@ -340,7 +340,7 @@ def encode_frame(frame: peer.PeerFrame) -> bytes:
         for field, value in zip(kind.fields, message, strict=True):
             field.put(part, value)
     if frame.heartbeat is not None:
-        sent_ms, echo_ms, leads, leaving, start, stalls = frame.heartbeat
+        sent_ms, echo_ms, leads, leaving, start, stalls, full = frame.heartbeat
         wire.heartbeat.SetInParent()
         wire.heartbeat.sent_ms = sent_ms
         wire.heartbeat.echo_ms = echo_ms
@@ -348,6 +348,7 @@ def encode_frame(frame: peer.PeerFrame) -> bytes:
         wire.heartbeat.leaving = leaving
         wire.heartbeat.start = start
         wire.heartbeat.stalls = stalls
+        wire.heartbeat.full = full
     return wire.SerializeToString()
 
 
@@ -374,7 +375,13 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
         if len(beat.start) > limits.name_bytes_max:
             raise MalformedFrameError("a start's id is longer than 255 characters")
         heartbeat = peer.Heartbeat(
-            beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving, beat.start, beat.stalls
+            beat.sent_ms,
+            beat.echo_ms,
+            beat.leads,
+            beat.leaving,
+            beat.start,
+            beat.stalls,
+            beat.full,
         )
     return peer.PeerFrame(
         sender=NodeId(_node_name(wire.sender)),

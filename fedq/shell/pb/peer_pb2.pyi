@@ -72,20 +72,22 @@ class PeerFrame(_message.Message):
     def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sent_ms", "echo_ms", "leads", "leaving", "start", "stalls")
+    __slots__ = ("sent_ms", "echo_ms", "leads", "leaving", "start", "stalls", "full")
     SENT_MS_FIELD_NUMBER: _ClassVar[int]
     ECHO_MS_FIELD_NUMBER: _ClassVar[int]
     LEADS_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STALLS_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
     sent_ms: int
     echo_ms: int
     leads: bool
     leaving: bool
     start: str
     stalls: bool
-    def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ...) -> None: ...
+    full: bool
+    def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
     __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic")

@@ -443,3 +443,35 @@ def test_small_messages_that_cost_much_do_not_run_past_the_bound() -> None:
         largest = max(largest, held(cluster))
     assert not client.is_read
     assert 8 * MIB < largest < 8.5 * MIB
+
+
+def disk_of(cluster: Cluster, name: str, free: int) -> None:
+    """The driver of one node says what its disk has left."""
+    cluster.hosts[NodeId(name)].inbox.append(lambda node: node.on_resources(0, 0, free))
+    cluster.pass_ms(1_000)
+
+
+@pytest.mark.parametrize("ends", ["is freed", "is gone"])
+def test_publishers_of_all_nodes_wait_for_one_that_is_full(ends: str) -> None:
+    cluster = Cluster(3, disk_free_bytes_min=1_000)
+    publisher, consumer = cluster.client("n1"), cluster.client("n1")
+    publisher.ask(QueueDeclare("q"), QueueDeclareOk)
+    consumer.ask(BasicConsume("q", no_ack=True), BasicConsumeOk)
+    publisher.publish("q", "1")
+    disk_of(cluster, "n3", 999)
+    assert "n3" in publisher.take(ConnectionBlocked).reason
+    assert not is_read(publisher)
+    assert is_read(consumer)
+    newcomer = cluster.client("n2")
+    assert is_read(newcomer)
+    newcomer.publish("q", "2")
+    assert not is_read(newcomer)
+    assert consumer.deliveries() == ["1", "2"]
+    if ends == "is freed":
+        disk_of(cluster, "n3", 2_000)
+    else:
+        cluster.kill("n3")
+        cluster.pass_ms(3_000)
+    publisher.take(ConnectionUnblocked)
+    assert is_read(publisher)
+    assert is_read(newcomer)
