@@ -86,6 +86,9 @@ class Copy:
     #: A fault let two deliveries of it be out at one time, each with a tag of its own: what is
     #: said of one may or may not settle the other, and nobody sees which of them counted.
     twice: bool = False
+    #: It came once more after its acknowledgement, as a second message: one publish that was taken
+    #: again by a fragment that had begun anew from its disk.
+    doubled: bool = False
 
     def describe(self) -> str:
         """Everything about it in one line."""
@@ -327,7 +330,9 @@ class Ledger:
             self.broken(f"P3: {holder} got a repeat that is not marked: {copy.describe()}")
         sure = copy.acked_us is not None and not copy.twice
         if sure and not self.fault_between(last.at_us, now_us):
-            self.broken(f"P3: {holder} got an acknowledged message: {copy.describe()}")
+            if copy.doubled or not self._may_be_doubled(copy.attempt, copy.queue):
+                self.broken(f"P3: {holder} got an acknowledged message: {copy.describe()}")
+            copy.doubled = True
         if copy.holder is not None and not self._may_lose(copy, copy.holder):
             self.broken(f"P2: {holder} got what {copy.holder} still holds: {copy.describe()}")
 
@@ -341,6 +346,13 @@ class Ledger:
         """Whether a fragment may have begun anew from a disk, which does not know every publish
         that was taken: publishes sent to it again may be there twice, marked redelivered."""
         return self.memory_lost or self.copies_lost or queue.replicas < 2
+
+    def _may_be_doubled(self, attempt: Attempt, queue: Queue) -> bool:
+        """Whether that publish may have been sent again to a fragment that began anew from a disk
+        (docs/PROMISES.md, Repeats): a process went before it was confirmed."""
+        confirmed_us = attempt.confirmed_us
+        until_us = self.world.now_us if confirmed_us is None else confirmed_us
+        return self._from_disk(queue) and self.crash_between(attempt.sent_us, until_us)
 
     def _check_order(self, copy: Copy, holder: str, consumer: str, redelivered: bool) -> None:
         if redelivered or copy.deliveries:

@@ -62,6 +62,24 @@ def test_an_unconfirmed_message_may_be_lost(ledger: Ledger) -> None:
     assert ledger.problems == []
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_publish_may_be_there_twice_where_a_disk_is_all_that_is_left(replicas: int) -> None:
+    """One that was sent again to a process that did not know any more that it had taken it."""
+    ledger = Ledger(World(1))
+    ledger.declared("q", durable=True, replicas=replicas)
+    attempt = publish(ledger, 1)
+    live(ledger, 1 * SECOND)
+    ledger.fault_ends(ledger.fault_begins())
+    ledger.crashes_us.append(ledger.world.now_us)
+    ledger.confirmed(attempt)
+    live(ledger, SETTLE_US + 1 * SECOND)
+    for _ in range(2):
+        ledger.acked(deliver(ledger, 1, redelivered=True), "c#1")
+    assert bool(ledger.problems) == (replicas == 2)
+    deliver(ledger, 1, redelivered=True)
+    assert "acknowledged" in ledger.problems[-1], "twice, and no more often"
+
+
 def test_a_transient_message_may_be_lost_with_all_memories_only(ledger: Ledger) -> None:
     ledger.confirmed(publish(ledger, 1, persistent=False))
     ledger.memory_lost = True
