@@ -20,7 +20,7 @@ CODE := fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/machines.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks fuzz bench micro cost demo demo-celery protos format clean
+.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks faults fuzz bench micro cost demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -83,6 +83,9 @@ conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
 
 attacks: setup ## Hostile scripts against real nodes, with what another client noticed.
 	$(BIN)/python -m tests.attacks $(ARGS)
+
+faults: setup ## Power cuts, kills, pauses, old and rotten directories of real nodes, for an hour.
+	$(BIN)/python -m tests.faults $(ARGS)
 
 fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary atheris --editable '.[fuzz]'
