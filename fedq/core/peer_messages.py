@@ -178,6 +178,28 @@ class ReplicaWanted(NamedTuple):
     reign: int
 
 
+class CopyQuery(NamedTuple):
+    """No copy in sync has its memory: what does the receiver's disk hold? Asked by the leader.
+
+    Answered by `CopyWorth`, for the same epoch.
+    """
+
+    fragment: FragmentId
+    epoch: int
+
+
+class CopyWorth(NamedTuple):
+    """What the sender's copy of a fragment is worth, see `fedq.wiring.worth`."""
+
+    fragment: FragmentId
+    epoch: int
+    whole: bool
+    rested: bool
+    last: int
+    live: int
+    digest: int
+
+
 class CopyStart(NamedTuple):
     """The copy begins: forget `dropped`; live records follow from after `base`.
 
@@ -332,6 +354,8 @@ PeerMessage: TypeAlias = (
     | Attach
     | ReplicaOffer
     | ReplicaWanted
+    | CopyQuery
+    | CopyWorth
     | CopyStart
     | CopyChunk
     | Replicate

@@ -21,6 +21,8 @@ All numbers are big-endian:
     NOTE     event u64 | what u8 | n u32 | (position u64)* | (value u64)*
     GROUP    records, one behind the other; none of them a group
 
+A COPY of nothing says that the copy is whole: what a KEEP began is complete.
+
 A *note* is a number that goes with a message: when it expires, how often it came back. The notes
 of an ENQUEUE or COPY stand right behind it, in one GROUP with it: a torn write must not keep the
 message and lose when it expires.
@@ -245,7 +247,8 @@ def encode_copy(
 ) -> bytes:
     """Messages at explicit ascending positions and an origins table (see `Copy`).
 
-    Both may be empty: a record with origins only is a note of how far their publishes got.
+    Both may be empty: a record with origins only is a note of how far their publishes got; one
+    with neither says that what is here is whole (see `encode_whole`).
     """
     count = len(positions)
     assert count == len(messages), "each position needs its message"
@@ -266,6 +269,11 @@ def encode_copy(
     return encode_copy(fragment, reign, positions[:half], messages[:half], {}) + encode_copy(
         fragment, reign, positions[half:], messages[half:], origins
     )
+
+
+def encode_whole(fragment: FragmentId, reign: int) -> bytes:
+    """A copy is complete (see `encode_keep`), or a primary of `reign` has begun with this one."""
+    return encode_copy(fragment, reign, [], [], {})
 
 
 def encode_settle(fragment: FragmentId, reign: int, event: int, ranges: Sequence[Range]) -> bytes:

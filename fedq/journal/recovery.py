@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, assert_never
 
 from fedq.core.errors import NodeFailure
-from fedq.core.ids import FragmentId, Origin
+from fedq.core.ids import FragmentId, Origin, first_position
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
 from fedq.journal.decoding import CorruptRecord, ForeignRecord, singles
@@ -73,6 +73,11 @@ class RecoveredFragment:
     origins: dict[Origin, int] = field(default_factory=dict)
     #: What is known of live messages: by kind (`fedq.journal.records.NOTES`), by position.
     notes: Notes = field(default_factory=dict)
+    #: It is not a copy that was still being made: of such a one older messages may be missing.
+    whole: bool = True
+    #: Its primary stopped in order after `last`, and had handed out these positions and no other
+    #: ones; None: nobody knows what was handed out.
+    seen: list[Range] | None = None
 
 
 @dataclass(slots=True)
@@ -189,6 +194,9 @@ def _apply(
             _add(fragment, highest, record.fragment, positions, record.messages)
             fragment.last = max(fragment.last, record.last_position)
             _raise_origins(fragment, {record.origin: record.last_number})
+        case Copy() if not record.positions and not record.origins:
+            fragment.whole = True
+            fragment.last = max(fragment.last, first_position(record.reign))
         case Copy():
             _add(fragment, highest, record.fragment, record.positions, record.messages)
             fragment.last = max(fragment.last, max(record.positions, default=0))
@@ -199,6 +207,7 @@ def _apply(
         case Keep():
             _remove(fragment, record.dropped)
             fragment.last = max(fragment.last, record.base)
+            fragment.whole = False
         case Note():
             take_notes(fragment.notes, record.what, record.values, fragment.messages)
             fragment.last = max(fragment.last, record.event)

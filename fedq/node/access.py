@@ -14,6 +14,7 @@ beyond, they are refused unseen (ADR 0017, 0045).
 from hashlib import blake2b
 from typing import Final
 
+from fedq.amqp.connection import ConnectionSettings
 from fedq.amqp.handshake import LoginPending
 from fedq.amqp.sasl import EXTERNAL, credentials
 from fedq.core import limits
@@ -238,3 +239,15 @@ def _remember(table: dict[bytes, None], digest: bytes, most: int) -> None:
     if len(table) >= most:
         del table[next(iter(table))]
     table[digest] = None
+
+
+def connection_settings(state: NodeState, access: Access) -> ConnectionSettings:
+    """What every connection of a node is offered and asked."""
+    return ConnectionSettings(
+        node=state.me,
+        authenticate=access.authenticate,
+        vhosts=lambda vhost: vhost in state.map.vhosts,
+        may_open=access.may_open,
+        channels_max=state.settings.channels_max,
+        body_bytes_max=state.settings.body_bytes_max,
+    )

@@ -10,11 +10,12 @@ commit. The primary alone lets backups into the in-sync set and removes stalled 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.limits import decisions_per_tick_max
-from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
+from fedq.core.peer_messages import CopyWorth, Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.abandoned import Abandoned
 from fedq.node.coming_up import ComingUp
 from fedq.node.handing_over import HandingOver
 from fedq.node.proposals import GAVE_UP, Proposals, Result
+from fedq.node.reviving import Reviving
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
@@ -31,7 +32,7 @@ class ClusterFlow:
         "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_memory",
         "_served",
         "_up_versions", "abandoned", "beat_due", "coming_up", "detector", "handing", "lease",
-        "proposals", "state",
+        "proposals", "reviving", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
@@ -42,7 +43,7 @@ class ClusterFlow:
         self.lease = Lease(state.me, settings.peers, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
         self.handing = HandingOver(state, proposals, self.detector)
-        self._memory = FailoverMemory(settings.replace_backup_ms)
+        self._memory = FailoverMemory(settings.replace_backup_ms, settings.revive_wait_ms)
         #: Whether this process is up in the map, as of this change of its members.
         self._is_up = False
         self._members_version = MapVersion(-1)
@@ -50,6 +51,7 @@ class ClusterFlow:
         self._served = False
         self._beat_ms = -settings.heartbeat_ms
         self.coming_up = ComingUp(state, proposals)
+        self.reviving = Reviving(state)
         #: The process that answered last at each peer's own address: only one can listen there, so
         #: any before it is gone. A call *from* somebody proves nothing: anyone may use a name.
         self._answering: dict[NodeId, Incarnation] = {}
@@ -118,7 +120,8 @@ class ClusterFlow:
         state.out.story.append(f"the leader is {leader}" if leader else "there is no leader")
         if leader == state.me:
             self.detector.start_watching(state.now_ms)
-            self._memory = FailoverMemory(state.settings.replace_backup_ms)
+            settings = state.settings
+            self._memory = FailoverMemory(settings.replace_backup_ms, settings.revive_wait_ms)
         else:
             self.detector.stop_watching()
 
@@ -151,7 +154,12 @@ class ClusterFlow:
             if operations:
                 self.proposals.ask_together(operations)
             if not self._memory.plan:
-                return
+                break
+        self.reviving.work_off(self._memory)
+
+    def on_copy_worth(self, sender: NodeId, message: CopyWorth) -> None:
+        """A node says what its copy holds, as this node, then the leader, has asked."""
+        self.reviving.on_worth(self._memory, sender, message)
 
     def _judge_processes(self) -> None:
         """What is known of a process says nothing about the one that came up after it."""

@@ -7,12 +7,15 @@ restart), nothing (a new fragment).
 Changes `primaries`, `backups`, `recovered`.
 """
 
+from typing import NamedTuple
+
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
 from fedq.core.policy import QueuePolicy
+from fedq.core.ranges import Range
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.journal.notes import Notes
-from fedq.journal.records import encode_drop
+from fedq.journal.records import encode_drop, encode_whole
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.state import Backup, NodeState, Primary
@@ -24,8 +27,16 @@ from fedq.wiring.state import FragmentInfo
 #: How long after joining a copy on disk may wait for a part in the map.
 KEEP_COLD_MS = 30_000
 
-#: Messages, origins, notes.
-Copy = tuple[dict[int, bytes], dict[Origin, int], Notes]
+
+class Copy(NamedTuple):
+    """What this node has of a fragment; `last`, `whole` and `seen` as its disk has them."""
+
+    messages: dict[int, bytes]
+    origins: dict[Origin, int]
+    notes: Notes
+    last: int
+    whole: bool = True
+    seen: list[Range] | None = None
 
 
 class FragmentRoles:
@@ -84,6 +95,7 @@ class FragmentRoles:
     def refollow(self, backup: Backup) -> None:
         """The link to the primary starts anew: the copy has to be compared again."""
         info = self.state.map.fragments[backup.replication.fragment_id]
+        backup.last = backup.last_held
         backup.replication = self._backup_replication(info, created=False)
         self.replicas.offer(backup)
 
@@ -131,12 +143,15 @@ class FragmentRoles:
     def _enthrone(self, info: FragmentInfo) -> Primary:
         state = self.state
         durable = state.map.queues[info.queue].durable
-        messages, origins, notes = self._take_copy(info.id)
+        copy = self._take_copy(info.id)
         fragment = Fragment(
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
-            policy=self._part_of_policy(info.queue), messages=messages, origins=origins,
-            notes=notes, unix_ms=state.unix_ms,
+            policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
+            notes=copy.notes, unix_ms=state.unix_ms,
         )  # fmt: skip
+        if durable and info.reign != info.created:
+            # Whatever it was: from now on all that counts is here.
+            state.plan.append(info.id, 0, encode_whole(info.id, info.reign), False)
         replication = PrimaryReplication(info.id, info.reign, fragment.last)
         primary = Primary(info.queue, fragment, replication, state.now_ms)
         if state.sync_asked > state.synced:
@@ -173,16 +188,20 @@ class FragmentRoles:
             self.fragments.drain_records(primary)
             del state.primaries[fragment]
             old = primary.fragment
-            return dict(old.messages.pairs()), old.origins, old.notes
+            return Copy(dict(old.messages.pairs()), old.origins, old.notes, old.last)
         backup = state.backups.pop(fragment, None)
         if backup is not None:
-            return backup.replica.in_order(), backup.replica.origins, backup.replica.notes
+            replica, last = backup.replica, backup.last_held
+            return Copy(replica.in_order(), replica.origins, replica.notes, last, backup.whole)
         recovered = state.recovered.pop(fragment, None)
         if recovered is not None:
             # Of the origins it knows nothing: transient publishes that it has seen are not on the
             # disk. One that is sent again is taken again, and marked redelivered.
-            return recovered.messages, {}, recovered.notes
-        return {}, {}, {}
+            return Copy(
+                recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
+                recovered.seen,
+            )  # fmt: skip
+        return Copy({}, {}, {}, 0)
 
     # --- backup ------------------------------------------------------------------------------
 
@@ -194,12 +213,16 @@ class FragmentRoles:
             if (replication.reign, replication.primary) == (info.reign, info.primary):
                 return
         durable = state.map.queues[info.queue].durable
-        messages, origins, notes = self._take_copy(info.id)
+        copy = self._take_copy(info.id)
         created = (
             info.reign == info.created and info.in_sync.get(state.me) == state.settings.incarnation
         )
-        replica = Replica(info.id, durable=durable, messages=messages, origins=origins, notes=notes)
-        backup = Backup(info.queue, replica, self._backup_replication(info, created))
+        replica = Replica(
+            info.id, durable=durable, messages=copy.messages, origins=copy.origins, notes=copy.notes
+        )
+        replication = self._backup_replication(info, created)
+        rested = copy.seen is not None
+        backup = Backup(info.queue, replica, replication, copy.last, copy.whole, rested)
         state.backups[info.id] = backup
         if not created:
             self.replicas.offer(backup)

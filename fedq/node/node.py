@@ -15,14 +15,13 @@ works off the marks, until there are none.
 from collections.abc import Callable
 from typing import Any
 
-from fedq.amqp.connection import ConnectionSettings
 from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.journal.recovery import Recovered
 from fedq.node.abandoned import Abandoned
-from fedq.node.access import Access
+from fedq.node.access import Access, connection_settings
 from fedq.node.admission import Admission
 from fedq.node.answers import Answers
 from fedq.node.asking import Asking
@@ -104,7 +103,7 @@ class Node:
         )
         transactions = Transactions(state, self.answers, self.settling, self.outlets)
         access = self.access = Access(state, self.proposals)
-        connections = _connection_settings(state, access)
+        connections = connection_settings(state, access)
         self.clients = ClientFlow(
             state, connections, self.answers, self.publishing, self.settling, queues,
             ExchangeRequests(state, self.answers, self.proposals), basic, transactions,
@@ -146,6 +145,8 @@ class Node:
             p.Attach: self.fragments.on_attach,
             p.ReplicaOffer: self.fragments.on_replica_offer,
             p.ReplicaWanted: self.replicas.on_wanted,
+            p.CopyQuery: self.cluster.reviving.on_query,
+            p.CopyWorth: self.cluster.on_copy_worth,
             p.CopyStart: self.replicas.on_copy_start,
             p.CopyChunk: self.replicas.on_copy_chunk,
             p.Replicate: self.replicas.on_replicate,
@@ -487,14 +488,3 @@ class Node:
                 lambda _: True, "this node is being stopped: connect to another one"
             )
             self.stopped = True
-
-
-def _connection_settings(state: NodeState, access: Access) -> ConnectionSettings:
-    return ConnectionSettings(
-        node=state.me,
-        authenticate=access.authenticate,
-        vhosts=lambda vhost: vhost in state.map.vhosts,
-        may_open=access.may_open,
-        channels_max=state.settings.channels_max,
-        body_bytes_max=state.settings.body_bytes_max,
-    )

@@ -12,7 +12,7 @@ from fedq.core.peer_messages import (
     ReplicaWanted,
 )
 from fedq.journal.decoding import CorruptRecord, outlines
-from fedq.journal.records import encode_keep, encode_note
+from fedq.journal.records import encode_keep, encode_note, encode_whole
 from fedq.node.state import Backup, NodeState
 
 
@@ -53,6 +53,7 @@ class ReplicaFlow:
         if not backup.replication.on_start(message):
             return
         backup.replica.start_copy(message.dropped, message.origins)
+        backup.whole = backup.rested = False
         if backup.replica.durable:
             keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
             self.state.plan.append(message.fragment, 0, keep, False)
@@ -74,6 +75,12 @@ class ReplicaFlow:
                 replication.fragment_id, replication.reign, replication.received, what, values
             )
             self.state.plan.append(replication.fragment_id, 0, data, False)
+        backup.whole = True
+        if backup.replica.durable:
+            whole = encode_whole(replication.fragment_id, replication.reign)
+            number = self.state.plan.append(replication.fragment_id, 0, whole, True)
+            replication.advance(number)
+            self.await_sync(replication.fragment_id, number)
 
     def on_replicate(self, sender: NodeId, message: Replicate) -> None:
         """Live records."""

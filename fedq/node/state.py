@@ -37,7 +37,7 @@ from fedq.proxy.fanout import InterestBook, Relays
 from fedq.proxy.hub import Hub
 from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
-from fedq.replication.backup import BackupReplication
+from fedq.replication.backup import OFFERED, BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
 from fedq.sessions.confirms import ConfirmGroup
@@ -142,12 +142,26 @@ class Primary:
 class Backup:
     """A shared fragment of which this node keeps a copy."""
 
-    __slots__ = ("queue", "replica", "replication")
+    __slots__ = ("last", "queue", "replica", "replication", "rested", "whole")
 
-    def __init__(self, queue: QueueKey, replica: Replica, replication: BackupReplication) -> None:
+    def __init__(
+        self, queue: QueueKey, replica: Replica, replication: BackupReplication, last: int,
+        whole: bool, rested: bool,
+    ) -> None:  # fmt: skip
         self.queue = queue
         self.replica = replica
         self.replication = replication
+        #: The last event of what this copy was before it followed this primary; whether that is
+        #: all there was up to then; and of a primary that stopped in order.
+        self.last = last
+        self.whole = whole
+        self.rested = rested
+
+    @property
+    def last_held(self) -> int:
+        """The last event in it."""
+        replication = self.replication
+        return self.last if replication.state == OFFERED else replication.received
 
 
 class Peer:

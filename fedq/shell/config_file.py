@@ -42,6 +42,8 @@ _Name = Annotated[str, StringConstraints(pattern=_NAME_PATTERN)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 _Milliseconds = Annotated[int, Field(ge=10, le=600_000)]
+#: A wait that an operator may want to be none, or a day.
+_Patience = Annotated[int, Field(ge=0, le=86_400_000)]
 
 
 class _Section(BaseModel):
@@ -104,6 +106,7 @@ class _Timing(_Section):
     suspect_ms: _Milliseconds = _TIMING.suspect_ms
     backup_stall_ms: _Milliseconds = _TIMING.backup_stall_ms
     replace_backup_ms: _Milliseconds = _TIMING.replace_backup_ms
+    revive_wait_ms: _Patience = _TIMING.revive_wait_ms
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
 
 

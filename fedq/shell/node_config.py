@@ -88,6 +88,7 @@ class Timing:
     suspect_ms: int = 1_800
     backup_stall_ms: int = 1_500
     replace_backup_ms: int = 5_000
+    revive_wait_ms: int = 5_000
     stop_wait_ms: int = 10_000
 
 

@@ -39,6 +39,7 @@ def node_settings(
         suspect_ms=timing.suspect_ms,
         backup_stall_ms=timing.backup_stall_ms,
         replace_backup_ms=timing.replace_backup_ms,
+        revive_wait_ms=timing.revive_wait_ms,
         stop_wait_ms=timing.stop_wait_ms,
         fragment_threshold=config.fragment_threshold,
         memory_bytes_max=config.memory_bytes_max or memory_default(),

@@ -246,11 +246,12 @@ class _Kind(NamedTuple):
 
 #: How each field is put and got, by its name; flags and bytes that others judge are not here.
 _FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
-    "fragment": _fragment, "reign": _counted, "version": _counted,
+    "fragment": _fragment, "reign": _counted, "version": _counted, "epoch": _counted,
     "base": _event, "previous": _event, "last": _event,
     "first": _ordinal, "through": _event, "number": _counted, "copied": _counted,
     "copy": _counted, "request": _counted, "ticket": _event, "verb": _count,
     "consumers": _count, "amount": _counted, "ready": _count, "level": _level,
+    "live": _counted,
     "vhost": _name, "origin": _origin, "messages": _contents,
     "held": _ranges, "dropped": _ranges,
     "added": _items, "removed": _items, "everything": _keys, "selective": _keys,
@@ -263,9 +264,8 @@ _SPECIAL: Final = {
     # Of deliveries, not an event.
     (peer.Credit, "through"): _counted("through"),
 }
-_UNJUDGED: Final = frozenset(
-    ("resent", "exclusive", "once", "done", "whole", "more", "records", "origins", "digest")
-)
+_FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "rested", "more"))
+_UNJUDGED: Final = _FLAGS | {"records", "origins", "digest"}
 
 
 def _kind(make: Any, slot: str) -> _Kind:
@@ -308,6 +308,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.Reply, "reply"),
     _kind(peer.Got, "got"),
     _kind(peer.ReplicaWanted, "replica_wanted"),
+    _kind(peer.CopyQuery, "copy_query"),
+    _kind(peer.CopyWorth, "copy_worth"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}

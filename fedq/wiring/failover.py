@@ -14,12 +14,13 @@ and the epoch voids decisions that were made on an older map. A lost proposal is
 
 *Hot* copies are in sync, and their process is up: they have everything in memory. *Cold* ones were
 in sync, but their process is a newer one: they have on disk what was persistent. As long as a hot
-copy remains, one of them leads. If none does, a cold one restarts the fragment from disk. For a
-durable queue this may wait as long as it must: no confirmed persistent message is given up. The
-messages of a queue that is not durable were only ever in the memory of processes that are
-gone: it begins again, empty, on a cold copy. If none of its nodes returns in time the queue gets
-another fragment and serves from that; the lost one waits, for a partition may hide it. (If every
-process of its era is gone, the queue itself is: that is the new era.)
+copy remains, one of them leads. If none does, a cold one restarts the fragment from disk: the one
+that holds most (`fedq.wiring.worth`). For a durable queue this may wait as long as it must for a
+copy in sync: no confirmed persistent message is given up. The messages of a queue that is not
+durable were only ever in the memory of processes that are gone: it begins again, empty, on a cold
+copy. If none of its nodes returns in time the queue gets another fragment and serves from that; the
+lost one waits, for a partition may hide it. (If every process of its era is gone, the queue itself
+is: that is the new era.)
 
 A copy is given up, and a primary chosen, only with a *proven* hot copy at hand (its node was heard
 lately). After a stop of the whole cluster the map still takes for up whoever has not returned yet;
@@ -29,7 +30,7 @@ a leader that chose one of those would throw away the good copies of those who h
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from fedq.core.ids import NodeId
+from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.wiring.balance import balance
 from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations import (
@@ -42,6 +43,7 @@ from fedq.wiring.operations import (
 )
 from fedq.wiring.repairs import Repairs, Shortages
 from fedq.wiring.view import View
+from fedq.wiring.worth import Revivals, Worth
 
 #: What was proposed is proposed again after this long, if the map still wants it.
 PROPOSE_AGAIN_MS: Final = 500
@@ -60,12 +62,15 @@ class FailoverMemory:
         "_wake_ms",
         "plan",
         "replace_backup_ms",
+        "revivals",
         "shortages",
     )
 
-    def __init__(self, replace_backup_ms: int) -> None:
-        """How long a lost backup may take to return before another node replaces it."""
+    def __init__(self, replace_backup_ms: int, revive_wait_ms: int) -> None:
+        """How long a lost backup may take to return before another node replaces it; and how long
+        a fragment that is in nobody's memory waits for copies to be compared."""
         self.replace_backup_ms = replace_backup_ms
+        self.revivals = Revivals(revive_wait_ms)
         #: The fragments that lack copies.
         self.shortages: Shortages = {}
         #: What was decided, but did not fit into the command of the last answer.
@@ -75,6 +80,13 @@ class FailoverMemory:
         self._last_scan_ms = 0
         self._wake_ms = 0
         self._proposed = False
+
+    def on_worth(
+        self, node: NodeId, incarnation: Incarnation, fragment: FragmentId, epoch: int, worth: Worth
+    ) -> None:
+        """A node says what its copy holds: everything is looked at again."""
+        if self.revivals.on_answer(node, incarnation, fragment, epoch, worth):
+            self._wake_ms = 0
 
     def goes_on(self, people: tuple[object, ...]) -> bool:
         """Whether there is still a plan, made for the same suspects and unproven nodes.
@@ -145,7 +157,8 @@ def _plan(
     if view.era_ends:
         operations.append(NewEra())
     operations += [JoinEra(node, incarnation) for node, incarnation in view.era_joins]
-    repairs = Repairs(view, memory.shortages, memory.replace_backup_ms, now_ms)
+    memory.revivals.begin()
+    repairs = Repairs(view, memory.shortages, memory.replace_backup_ms, now_ms, memory.revivals)
     for info in cluster.fragments.values():
         queue = cluster.queues[info.queue]
         if queue.durable or not view.era_ends:

@@ -11,6 +11,7 @@ from fedq.wiring.operations import AddFragment, Operation, SetCopies
 from fedq.wiring.placement import choose, fragment_subject
 from fedq.wiring.state import FragmentInfo, Queue
 from fedq.wiring.view import View
+from fedq.wiring.worth import ASK_AGAIN_MS, Revivals
 
 #: Later than any time.
 NEVER_MS: Final = 1 << 62
@@ -31,11 +32,16 @@ Shortages: TypeAlias = dict[FragmentId, Shortage]
 class Repairs:
     """The repairs of one decision."""
 
-    __slots__ = ("_known", "_now_ms", "_patience_ms", "_view", "shortages", "wake_ms")
+    __slots__ = (
+        "_known", "_now_ms", "_patience_ms", "_revivals", "_view", "shortages", "wake_ms",
+    )  # fmt: skip
 
-    def __init__(self, view: View, known: Shortages, patience_ms: int, now_ms: int) -> None:
+    def __init__(
+        self, view: View, known: Shortages, patience_ms: int, now_ms: int, revivals: Revivals
+    ) -> None:
         """`known`: the shortages found last time; `patience_ms`: how long to wait for a node."""
         self._view = view
+        self._revivals = revivals
         self._known = known
         self._patience_ms = patience_ms
         self._now_ms = now_ms
@@ -128,7 +134,14 @@ class Repairs:
             proven = view.proven(cold)
             if not proven:
                 return []
-            primary = view.best_leader(info.id, proven)
+            best = proven
+            if queue.durable and len(info.in_sync) > 1:
+                here = {node: view.up[node] for node in proven}
+                best = self._revivals.candidates(info, here, self._now_ms)
+                if not best:
+                    self.wake_ms = min(self.wake_ms, self._now_ms + ASK_AGAIN_MS)
+                    return []
+            primary = view.best_leader(info.id, best)
             backups = [node for node in info.copies if node != primary and node in view.up]
             return self._set(info, primary, backups, {primary: view.up[primary]}, restart=True)
         if queue.durable:

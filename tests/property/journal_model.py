@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
 from fedq.core.message import encode, is_persistent
 from fedq.core.ranges import Range
 from fedq.journal.notes import Notes
@@ -106,6 +106,7 @@ class ModelFragment:
     origins: dict[Origin, int] = field(default_factory=dict)
     #: By position and kind.
     notes: dict[tuple[int, int], int] = field(default_factory=dict)
+    whole: bool = True
 
     def hold(self, position: int, message: bytes) -> None:
         if is_persistent(message):
@@ -120,6 +121,11 @@ class ModelFragment:
 
     def saw(self, number: int) -> None:
         self.last = max(self.last, number)
+
+    def saw_end(self, record: Copy) -> None:
+        if not record.positions and not record.origins:
+            self.whole = True
+            self.saw(first_position(record.reign))
 
     def saw_publish(self, origin: Origin, number: int) -> None:
         self.origins[origin] = max(self.origins.get(origin, 0), number)
@@ -152,12 +158,14 @@ def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
                 fragment.saw(position)
             for origin, number in record.origins.items():
                 fragment.saw_publish(origin, number)
+            fragment.saw_end(record)
         elif isinstance(record, Settle):
             fragment.forget(record.ranges)
             fragment.saw(record.event)
         elif isinstance(record, Keep):
             fragment.forget(record.dropped)
             fragment.saw(record.base)
+            fragment.whole = False
         elif isinstance(record, Note):
             fragment.saw(record.event)
             for position, value in record.values.items():
@@ -185,5 +193,6 @@ def assert_same(recovered: Recovered, state: dict[FragmentId, ModelFragment]) ->
         assert list(fragment.messages.items()) == sorted(model.messages.items())
         assert fragment.last == model.last
         assert fragment.reign == model.reign
+        assert fragment.whole == model.whole
         assert fragment.origins == model.origins
         assert fragment.notes == notes_of(model)

@@ -68,7 +68,7 @@ ITEMS = st.lists(st.builds(peer.InterestItem, KEYS, ROUTING_KEYS, ARGUMENTS), ma
 FLAGS = st.booleans()
 
 BY_FIELD: dict[str, st.SearchStrategy[object]] = {
-    "fragment": FRAGMENTS, "reign": COUNTED, "version": COUNTED,
+    "fragment": FRAGMENTS, "reign": COUNTED, "version": COUNTED, "epoch": COUNTED, "live": COUNTED,
     "base": EVENTS, "previous": EVENTS, "last": EVENTS, "through": EVENTS,
     "first": _numbers(1, NUMBER_MAX), "number": COUNTED, "copied": COUNTED, "copy": COUNTED,
     "request": COUNTED, "ticket": EVENTS, "verb": COUNTS, "consumers": COUNTS,
@@ -78,6 +78,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     ),
     "messages": st.lists(CONTENTS, max_size=4),
     "resent": FLAGS, "once": FLAGS, "exclusive": FLAGS, "whole": FLAGS, "more": FLAGS,
+    "rested": FLAGS,
     "done": FLAGS,
     "positions": LISTS, "redelivered": LISTS, "acknowledged": LISTS, "requeued": LISTS,
     "rejected": LISTS, "unseen": LISTS, "unmatched": LISTS, "refused": LISTS,

@@ -21,11 +21,14 @@ from fedq.wiring.operations import (
     encode_command,
 )
 from fedq.wiring.state import FragmentChanged, FragmentInfo, Ok
+from fedq.wiring.worth import Worth
 
 NODES = [NodeId(name) for name in "abcde"]
 ZONES = dict(zip(NODES, "xxyyz", strict=True))
 PATIENCE_MS = 5_000
 SUSPECT_MS = 1_800
+#: Longer than these tests keep anybody away for good.
+REVIVE_WAIT_MS = 60_000
 
 verbs = st.tuples(
     st.sampled_from(
@@ -40,7 +43,7 @@ class World:
 
     def __init__(self) -> None:
         self.map = ClusterMap()
-        self.memory = FailoverMemory(PATIENCE_MS)
+        self.memory = FailoverMemory(PATIENCE_MS, REVIVE_WAIT_MS)
         self.now_ms = 1_000_000
         self.requests = 0
         self.alive = dict.fromkeys(NODES, True)
@@ -49,6 +52,8 @@ class World:
         #: Per fragment how much was confirmed, and how much of it each node has on its disk.
         self.confirmed: dict[FragmentId, int] = {}
         self.disks: dict[tuple[FragmentId, NodeId], int] = {}
+        #: Whose disk has lost something that it had confirmed.
+        self.rotten: NodeId | None = None
         for node in NODES:
             self.come_up(node)
 
@@ -69,7 +74,9 @@ class World:
             self.send(JoinEra(node, number))
 
     def check_disks(self, info: FragmentInfo) -> None:
-        for node in info.in_sync:
+        for node, incarnation in info.in_sync.items():
+            if node == self.rotten and incarnation != self.incarnations[node]:
+                continue
             held = self.disks.get((info.id, node), 0)
             assert held == self.confirmed.get(info.id, 0), "a confirmed message is lost"
 
@@ -91,10 +98,29 @@ class World:
         silent = [node for node in NODES if not self.alive[node]]
         suspects = [node for node in silent if self.now_ms >= self.silent_since[node] + SUSPECT_MS]
         operations = decide(self.map, suspects, self.now_ms, self.memory, silent)
+        self.answer()
         if not operations:
             return False
         assert all(self.send(*operations)), "the map refused what the leader decided"
         return True
+
+    def answer(self) -> None:
+        """What the leader asks is answered by whoever lives."""
+        revivals = self.memory.revivals
+        questions, revivals.questions = revivals.questions, []
+        for node, fragment, epoch in questions:
+            if self.alive[node]:
+                worth = Worth(last=self.disks.get((fragment, node), 0))
+                number = Incarnation(self.incarnations[node])
+                self.memory.on_worth(node, number, fragment, epoch, worth)
+
+    def rot(self, node: NodeId) -> None:
+        """The disk of a node loses the end of what others in sync hold, too."""
+        self.rotten = node
+        for info in self.map.fragments.values():
+            durable = self.map.queues[info.queue].durable
+            if durable and node in info.in_sync and len(info.in_sync) > 1:
+                self.disks[info.id, node] = self.disks.get((info.id, node), 0) // 2
 
     def join(self) -> bool:
         """Every joining backup that lives comes into sync; whether one did."""
@@ -145,7 +171,7 @@ class World:
             joined = self.join()
             if self.lead() or joined:
                 quiet_since_ms = self.now_ms
-            elif self.now_ms > quiet_since_ms + PATIENCE_MS + SCAN_PAUSE_MS:
+            elif self.now_ms > quiet_since_ms + REVIVE_WAIT_MS + SCAN_PAUSE_MS:
                 return
             self.now_ms += 500
         raise AssertionError("the leader never comes to rest")
@@ -198,9 +224,9 @@ def test_when_everyone_is_back_everything_is_served_in_full_and_evenly(
     assert cluster.era_is_alive()
 
 
-@given(st.lists(verbs, max_size=15), st.permutations(range(5)))
+@given(st.lists(verbs, max_size=15), st.permutations(range(5)), st.none() | st.sampled_from(NODES))
 def test_after_a_stop_of_everything_durable_queues_are_served_again(
-    history: list[tuple[str, int]], order: list[int]
+    history: list[tuple[str, int]], order: list[int], rotten: NodeId | None
 ) -> None:
     world = World()
     for number in range(5):
@@ -210,7 +236,9 @@ def test_after_a_stop_of_everything_durable_queues_are_served_again(
     world.publish()
     for number in range(len(NODES)):
         world.step("crash", number)
-    world.memory = FailoverMemory(PATIENCE_MS)
+    if rotten is not None:
+        world.rot(rotten)
+    world.memory = FailoverMemory(PATIENCE_MS, REVIVE_WAIT_MS)
     for number in order:
         world.step("return", number)
         for _ in range(number):
@@ -228,7 +256,7 @@ def test_a_single_node_begins_a_new_era_at_each_start() -> None:
     for start in range(1, 4):
         up = MemberUp(NodeId("a"), Incarnation(start), "p", "c", "")
         cluster.apply(encode_command(f"up {start}", [up]))
-        operations = decide(cluster, [], 0, FailoverMemory(PATIENCE_MS))
+        operations = decide(cluster, [], 0, FailoverMemory(PATIENCE_MS, REVIVE_WAIT_MS))
         assert [isinstance(each, NewEra) for each in operations[:1]] == [True] * (start > 1)
         if operations:
             cluster.apply(encode_command(f"act {start}", operations))

@@ -90,7 +90,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
-    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic")
+    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth")
     PUBLISH_BATCH_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_DONE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +116,8 @@ class PeerMessage(_message.Message):
     GOT_FIELD_NUMBER: _ClassVar[int]
     REPLICA_WANTED_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_ATOMIC_FIELD_NUMBER: _ClassVar[int]
+    COPY_QUERY_FIELD_NUMBER: _ClassVar[int]
+    COPY_WORTH_FIELD_NUMBER: _ClassVar[int]
     publish_batch: PublishBatch
     publish_done: PublishDone
     watch: Watch
@@ -141,7 +143,9 @@ class PeerMessage(_message.Message):
     got: Got
     replica_wanted: ReplicaWanted
     publish_atomic: PublishAtomic
-    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ...) -> None: ...
+    copy_query: CopyQuery
+    copy_worth: CopyWorth
+    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ..., copy_query: _Optional[_Union[CopyQuery, _Mapping]] = ..., copy_worth: _Optional[_Union[CopyWorth, _Mapping]] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("node", "incarnation")
@@ -338,6 +342,32 @@ class ReplicaWanted(_message.Message):
     fragment: int
     reign: int
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ...) -> None: ...
+
+class CopyQuery(_message.Message):
+    __slots__ = ("fragment", "epoch")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    epoch: int
+    def __init__(self, fragment: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class CopyWorth(_message.Message):
+    __slots__ = ("fragment", "epoch", "whole", "rested", "last", "live", "digest")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    RESTED_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    epoch: int
+    whole: bool
+    rested: bool
+    last: int
+    live: int
+    digest: int
+    def __init__(self, fragment: _Optional[int] = ..., epoch: _Optional[int] = ..., whole: _Optional[bool] = ..., rested: _Optional[bool] = ..., last: _Optional[int] = ..., live: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class CopyStart(_message.Message):
     __slots__ = ("fragment", "reign", "base", "dropped", "origins", "copy")

@@ -97,7 +97,11 @@ def test_version_1_is_still_written_alike(golden: bytes) -> None:
 def test_the_golden_segment_still_means_the_same(golden: bytes) -> None:
     assert recover([(1, golden)]).fragments == {
         ONE: RecoveredFragment(
-            {first_position(3) + 1: message("four")}, first_position(3) + 1, 3, {NORTH: 4}
+            {first_position(3) + 1: message("four")},
+            first_position(3) + 1,
+            3,
+            {NORTH: 4},
+            whole=False,
         ),
         TWO: RecoveredFragment(
             {

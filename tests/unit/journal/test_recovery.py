@@ -87,12 +87,21 @@ def test_a_copy_arrives_newest_first_and_is_put_in_order() -> None:
     assert fragment.origins == {NORTH: 30, SOUTH: 8}
 
 
+def test_a_copy_under_way_is_not_whole_before_its_end() -> None:
+    begun = (Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a", "b")), Keep(ONE, 2, 60, []))
+    assert not replay(*begun).fragments[ONE].whole
+    ended = replay(*begun, Copy(ONE, 2, [], [], {})).fragments[ONE]
+    assert ended.whole
+    assert ended.last == first_position(2)
+
+
 def test_an_incremental_copy_keeps_what_it_is_not_told_to_forget() -> None:
     recovered = replay(
         Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a", "b", "c")),
         Keep(ONE, 2, 60, [(2, 2), (3, 9)]),
     )
-    assert recovered.fragments[ONE] == RecoveredFragment({1: message("a")}, 60, 2, {NORTH: 3})
+    found = RecoveredFragment({1: message("a")}, 60, 2, {NORTH: 3}, whole=False)
+    assert recovered.fragments[ONE] == found
 
 
 def test_a_dropped_fragment_is_gone_and_its_neighbour_is_not() -> None:

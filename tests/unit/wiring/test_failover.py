@@ -11,9 +11,11 @@ from fedq.wiring.operations import (
     SetCopies,
 )
 from fedq.wiring.state import Ok
+from fedq.wiring.worth import Worth
 from tests.unit.wiring.maps import Wired, copies, down, queue, up
 
 PATIENCE_MS = 5_000
+REVIVE_WAIT_MS = 4_000
 
 
 class Leader:
@@ -21,8 +23,10 @@ class Leader:
 
     def __init__(self, wired: Wired) -> None:
         self.wired = wired
-        self.memory = FailoverMemory(PATIENCE_MS)
+        self.memory = FailoverMemory(PATIENCE_MS, REVIVE_WAIT_MS)
         self.now_ms = 1_000_000
+        #: What nodes say that they hold, of whatever is asked.
+        self.worths: dict[str, Worth] = {}
 
     def look(
         self,
@@ -30,7 +34,7 @@ class Leader:
         unproven: tuple[str, ...] = (),
         unheard: tuple[str, ...] = (),
     ) -> list[Operation]:
-        return decide(
+        operations = decide(
             self.wired.map,
             [NodeId(node) for node in suspects],
             self.now_ms,
@@ -38,6 +42,13 @@ class Leader:
             [NodeId(node) for node in unproven],
             [NodeId(node) for node in unheard],
         )
+        revivals = self.memory.revivals
+        questions, revivals.questions = revivals.questions, []
+        for node, fragment, epoch in questions:
+            number = self.wired.map.members[node].incarnation
+            worth = self.worths.get(node, Worth())
+            self.memory.on_worth(node, number, fragment, epoch, worth)
+        return operations
 
     def act(
         self, suspects: tuple[str, ...] = (), unproven: tuple[str, ...] = ()
@@ -55,7 +66,7 @@ class Leader:
             joined = self.join()
             if self.act(suspects) or joined:
                 quiet_since_ms = self.now_ms
-            elif self.now_ms > quiet_since_ms + SCAN_PAUSE_MS:
+            elif self.now_ms > quiet_since_ms + REVIVE_WAIT_MS + SCAN_PAUSE_MS:
                 return
             self.now_ms += 100
         raise AssertionError("the leader never comes to rest")
@@ -210,6 +221,53 @@ def test_a_queue_without_durability_gets_a_fragment_that_serves_and_keeps_the_hi
     # b was behind a partition: what it had in memory is still there.
     assert wired.fragment(1).in_sync == {"b": 1}
     assert list(wired.map.fragments) == [1, 2]
+
+
+def all_stopped(*names: str) -> Leader:
+    """A leader of nodes that came up again: `work` was in sync on a and on its backup."""
+    wired = Wired("a", "b", "c")
+    wired.ok(queue("work"))
+    backup = wired.fragment().backups[0]
+    leader = Leader(wired)
+    for name in ("a", backup, "b" if backup == "c" else "c"):
+        wired.ok(down(name))
+    for name in names:
+        wired.ok(up(backup if name == "backup" else name, 2))
+    leader.worths = {"a": Worth(last=5, live=5), backup: Worth(last=9, live=9)}
+    return leader
+
+
+def test_after_a_stop_of_all_the_copy_that_holds_most_leads() -> None:
+    leader = all_stopped("a", "backup")
+    backup = leader.wired.fragment().backups[0]
+    leader.settle()
+    assert leader.wired.fragment().primary == backup
+    leader = all_stopped("a", "backup")
+    leader.worths = {"a": Worth(last=9, live=9), backup: Worth(last=9, live=5)}
+    leader.settle()
+    assert leader.wired.fragment().primary == "a"
+    leader = all_stopped("a", "backup")
+    leader.worths = {"a": Worth(last=9, live=9), backup: Worth(whole=False, last=12, live=12)}
+    leader.settle()
+    assert leader.wired.fragment().primary == "a", "the other one was not complete yet"
+
+
+def test_a_copy_in_sync_that_is_not_back_is_waited_for_and_not_for_ever() -> None:
+    leader = all_stopped("a")
+    backup = leader.wired.fragment().backups[0]
+    while leader.now_ms < 1_000_000 + REVIVE_WAIT_MS - 200:
+        leader.act()
+        assert leader.wired.fragment().reign == 1, "it waits"
+        leader.now_ms += 100
+    assert leader.memory.revivals.awaited == {backup: 1}
+    leader.wired.ok(up(backup, 2))
+    leader.settle()
+    assert leader.wired.fragment().primary == backup
+
+    leader = all_stopped("a")
+    leader.settle()
+    assert leader.wired.fragment().primary == "a"
+    assert leader.wired.fragment().reign > 1, "it serves"
 
 
 def test_a_queue_without_durability_begins_again_on_a_node_that_restarted() -> None:
