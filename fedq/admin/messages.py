@@ -56,6 +56,7 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         journal_bytes=node.journal_bytes,
         journal_segments=node.journal_segments,
         troubles=node.troubles,
+        failed_logins=node.failed_logins,
     )
 
 

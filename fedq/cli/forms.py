@@ -61,6 +61,7 @@ def figures_form(figures: pb.NodeFigures) -> Form:
         "memory_bytes": figures.memory_bytes,
         "journal_bytes": figures.journal_bytes,
         "journal_segments": figures.journal_segments,
+        "failed_logins": figures.failed_logins,
     }
 
 

@@ -104,7 +104,7 @@ logins_running_max: Final = 2
 #: Passwords that turn out wrong, at a cost: of one user from one place.
 failed_logins_per_user_s: Final = 1
 failed_logins_per_user_burst: Final = 5
-#: So many failed logins are told one by one in ten seconds.
+#: So many failed logins, and TLS handshakes, are told one by one in ten seconds.
 failed_logins_told: Final = 5
 #: Wrong passwords of users that the admin port verifies.
 admin_failed_logins_s: Final = 10

@@ -55,6 +55,7 @@ class NodeView:
             journal_bytes=state.plan.bytes_held,
             journal_segments=len(state.plan.segments),
             troubles=tuple(troubles(state)),
+            failed_logins=self._node.access.failed_logins,
         )
 
     def cluster(self) -> ClusterOverview:

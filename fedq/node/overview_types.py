@@ -62,6 +62,8 @@ class NodeOverview:
     journal_segments: int
     #: What is wrong with it that only it knows: sentences without a subject.
     troubles: tuple[str, ...] = ()
+    #: Since its start.
+    failed_logins: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from fedq.shell.keep_alive import keep_alive
 from fedq.shell.listeners import ClientSecurity
 from fedq.shell.node_config import is_loopback, join_address
 from fedq.shell.passes import Writers
+from fedq.shell.rare_lines import RareLines
 from fedq.shell.sending import Line, Lines, write_pieces
 from fedq.shell.tls_listener import BACKLOG, TlsListener
 
@@ -84,7 +85,7 @@ class AmqpServer:
     __slots__ = (
         "_behind", "_clients", "_connections_max", "_feed", "_held", "_last_number", "_lobby",
         "_lobby_max", "_loop", "_node", "_pass", "_servers", "_swept_at", "_turn_bytes",
-        "_warned_at", "writers",
+        "_warned_at", "failed_handshakes", "writers",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +106,7 @@ class AmqpServer:
         #: Who may still have to log in, oldest first, and since when they are there.
         self._lobby: dict[_Client, float] = {}
         self._swept_at = float("-inf")
+        self.failed_handshakes = RareLines(logger, self._loop.time)
         #: When something was last said about clients that were turned away.
         self._warned_at = float("-inf")
         #: The number of this pass, and the clients that are held until it is over.
@@ -291,6 +293,14 @@ def _keep_freed_memory() -> None:
     bytes(_KEPT_BLOCK_BYTES)
 
 
+def _place_of(accepted: socket.socket) -> str:
+    try:
+        host, port = accepted.getpeername()[:2]
+    except OSError:
+        return "a client that is gone"
+    return join_address(host, port)
+
+
 class _Client(Line, asyncio.Protocol):
     """One socket."""
 
@@ -323,13 +333,15 @@ class _Client(Line, asyncio.Protocol):
         self._securing = asyncio.get_running_loop().create_task(self._shake_hands(tls, accepted))
 
     async def _shake_hands(self, tls: ClientSecurity, accepted: socket.socket) -> None:
+        place = _place_of(accepted)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self, accepted, ssl=tls.context,
                 ssl_handshake_timeout=_TLS_HANDSHAKE_S, ssl_shutdown_timeout=linger_s,
             )  # fmt: skip
         except OSError as error:
-            self._server.warn("a client's TLS handshake failed: %s", error or type(error).__name__)
+            why = error or type(error).__name__
+            self._server.failed_handshakes.warn("the TLS handshake of %s failed: %s", place, why)
         finally:
             self._securing = None
             if not self.is_introduced:

@@ -186,6 +186,23 @@ def check_node_certificate(files: CertificateFiles, node_id: NodeId) -> None:
         )
 
 
+def check_not_ended(path: Path, now: datetime.datetime) -> None:
+    """Raises `CertificateError` if a certificate in the file is not valid then, or is none."""
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())
+    except OSError as error:
+        raise CertificateError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise CertificateError(f"{path} is no certificate in PEM form") from error
+    for one in found:
+        begin, end = one.not_valid_before_utc, one.not_valid_after_utc
+        if not begin <= now <= end:
+            raise CertificateError(
+                f"{path} has a certificate that is valid from {begin:%Y-%m-%d} to {end:%Y-%m-%d}: "
+                "clients that look at it turn away. Replace it, or set the clock right"
+            )
+
+
 def _identities(certificate: x509.Certificate) -> list[str]:
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

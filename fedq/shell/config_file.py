@@ -57,6 +57,7 @@ class _Tls(_Section):
     #: By default what `authority` suggests.
     verify: Literal["none", "peer"] | None = None
     fail_if_no_peer_cert: bool | None = None
+    allow_expired: bool = False
     login_from: Literal["distinguished_name", "common_name", "subject_alternative_name"] = (
         "distinguished_name"
     )
@@ -165,6 +166,7 @@ def _convert(
             None if files.authority is None or files.verify == "none" else base / files.authority,
             certificate_required=files.fail_if_no_peer_cert is not False,
             login_from=LoginFrom(files.login_from),
+            allows_expired=files.allow_expired,
         )
 
     def plain(listener: _PlainListener | None) -> Listener | None:

@@ -4,12 +4,13 @@ In: a configuration. Out: bound sockets, TLS contexts, or a `ConfigError` that n
 Invariant: a bound socket does not listen yet; whoever connects is still refused.
 """
 
+import datetime
 import errno
 import socket
 import ssl
 from typing import NamedTuple
 
-from fedq.shell.certificates import login_name
+from fedq.shell.certificates import CertificateError, check_not_ended, login_name
 from fedq.shell.node_config import (
     ClientTls,
     ConfigError,
@@ -97,12 +98,38 @@ class ClientSecurity(NamedTuple):
         return None if data is None else login_name(data, self.login_from)
 
 
+def check_valid(config: NodeConfig, key: str, files: ClientTls) -> None:
+    """Raises `ConfigError` for a certificate that has ended, if that is not allowed."""
+    if files.allows_expired:
+        return
+    now = datetime.datetime.now(datetime.UTC)
+    for name, path in (("certificate", files.certificate), ("authority", files.authority)):
+        if path is None:
+            continue
+        try:
+            check_not_ended(path, now)
+        except CertificateError as error:
+            raise config.error(
+                f"{key}.tls.{name}", f"{error}; or say `allow_expired: true` beside it"
+            ) from error
+
+
 def client_tls(config: NodeConfig, key: str, files: ClientTls) -> ClientSecurity:
     """The TLS of an AMQP listener (TLS 1.2 and later)."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Renegotiation would let a client ask for handshake after handshake, at our cost.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    load(context, config, key, files)
+    check_valid(config, key, files)
+    if files.authority is not None:
+        required = files.certificate_required
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    return ClientSecurity(context, files.login_from)
+
+
+def load(context: ssl.SSLContext, config: NodeConfig, key: str, files: ClientTls) -> None:
+    """Handshakes from now on are made with what is in the files. Raises `ConfigError`."""
     try:
         context.load_cert_chain(files.certificate, files.key)
     except (OSError, ssl.SSLError) as error:
@@ -118,6 +145,3 @@ def client_tls(config: NodeConfig, key: str, files: ClientTls) -> ClientSecurity
             raise config.error(
                 f"{key}.tls.authority", f"{files.authority} is no certificate in PEM form"
             ) from error
-        required = files.certificate_required
-        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
-    return ClientSecurity(context, files.login_from)

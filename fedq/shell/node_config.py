@@ -68,6 +68,8 @@ class ClientTls:
     #: With an authority: a client without a certificate is turned away.
     certificate_required: bool = True
     login_from: LoginFrom = LoginFrom.DISTINGUISHED_NAME
+    #: A certificate that has ended is shown to clients all the same.
+    allows_expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

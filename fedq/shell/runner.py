@@ -39,6 +39,7 @@ from fedq.shell.process import SpareKeeper, clients_max
 from fedq.shell.quarantine import QuarantineStore
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
+from fedq.shell.renewal import Renewable, Renewal
 from fedq.shell.resources import ResourceWatch, resident_bytes
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.system_clock import monotonic_ms
@@ -100,6 +101,7 @@ class NodeRunner:
         self._proof: PeerProof | None = None
         self._spares: SpareKeeper | None = None
         self._expiry: ExpiryWatch | None = None
+        self._renewal: Renewal | None = None
         self._watch: ResourceWatch | None = None
         #: The memory of the process before it held anything.
         self._resident_before = 0
@@ -166,10 +168,14 @@ class NodeRunner:
 
     def _bind_clients(self) -> None:
         config = self._config
+        secure: list[Renewable] = []
         for index, listener in enumerate(config.amqp):
             key = f"amqp.listen[{index}]"
             tls = listeners.client_tls(config, key, listener.tls) if listener.tls else None
             self._bound.append((key, listeners.bind(config, key, listener), tls))
+            if tls is not None and listener.tls is not None:
+                secure.append(Renewable(key, listener.tls, tls.context))
+        self._renewal = Renewal(config, secure)
         self._amqp_ports = tuple(bound[0].getsockname()[1] for _, bound, _ in self._bound)
         GrpcServers.check_ports(config)
 
@@ -460,6 +466,8 @@ class NodeRunner:
             self._spares.stop()
         if self._expiry is not None:
             self._expiry.stop()
+        if self._renewal is not None:
+            self._renewal.stop()
         if self._watch is not None:
             self._watch.stop()
         for _, sockets, _ in self._bound:

@@ -103,3 +103,14 @@ def test_confirms() -> None:
     assert [(frame.channel, frame.method) for frame in frames] == [
         (1, BasicAck(2, True)), (1, BasicAck(3, False)), (2, BasicNack(4, True, False))
     ]  # fmt: skip
+
+
+def test_properties_beyond_a_consumers_frame_size_stay_whole() -> None:
+    """Only bodies can be cut; RabbitMQ sends such a header, too."""
+    headers = encode_properties({"headers": {"long": "h" * 20_000}})
+    parts: list[bytes] = []
+    append_deliveries(parts, 1, "c", 1, [encode(0, b"\0\0", headers, bytes(9_000))], None, 4_096)
+    frames = frames_of(b"".join(parts), 1 << 17)
+    assert [frame.kind for frame in frames] == [1, 2, 3, 3, 3]
+    assert frames[1].payload[12:] == headers
+    assert max(len(frame.payload) + 8 for frame in frames if frame.kind == 3) == 4_096

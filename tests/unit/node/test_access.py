@@ -36,6 +36,7 @@ from fedq.amqp.values import FieldTable
 from fedq.core.errors import Refused
 from fedq.core.ids import NodeId, QueueKey
 from fedq.node.node import Node
+from fedq.node.overview import overview
 from fedq.node.proposals import Result
 from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations import Operation, encode_command
@@ -212,6 +213,7 @@ def test_guessing_costs_the_node_little_and_others_nothing(hashes: list[str]) ->
     assert told[1] == "login of 'nobody' from 127.0.0.1:9 failed: there is no such user"
     assert len(told) < 15, "a line for each attempt"
     cluster.pass_ms(10_000)
+    assert overview(cluster.node("n1")).node().failed_logins > 1_000
     assert f"and {cluster.node('n1').access.failed_logins} since this node's start" in story[-1]
 
 

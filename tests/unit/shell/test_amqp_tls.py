@@ -4,18 +4,21 @@ import asyncio
 import contextlib
 import datetime
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedq.core.ids import ConnectionId, NodeId
-from fedq.shell import amqp_server, listeners
+from fedq.core.limits import failed_logins_told
+from fedq.shell import amqp_server, certificates, listeners
 from fedq.shell.certificates import (
     make_authority,
     make_client_certificate,
     make_node_certificate,
 )
-from fedq.shell.node_config import ClientTls, LoginFrom
+from fedq.shell.node_config import ClientTls, ConfigError, LoginFrom
+from fedq.shell.renewal import Renewable, Renewal
 from tests.unit.shell.fakes import run, until
 from tests.unit.shell.serving import C1, CONFIG, HOST, hears_nothing, served
 
@@ -221,3 +224,84 @@ def test_thousands_of_silent_clients_do_not_shut_others_out() -> None:
             writer.close()
 
     run(scenario())
+
+
+# --- certificates that end, and new ones ----------------------------------------------------------
+
+
+def ended(directory: Path, monkeypatch: pytest.MonkeyPatch) -> ClientTls:
+    """A listener's files whose certificate ended two days ago."""
+    make_authority(directory)
+    with monkeypatch.context() as patched:
+        patched.setattr(certificates, "_NODE_LIFE", datetime.timedelta(days=-2))
+        patched.setattr(certificates, "_SKEW", datetime.timedelta(days=10))
+        files = make_node_certificate(directory, NodeId("n1"), [HOST])
+    return ClientTls(files.certificate, files.key)
+
+
+def test_a_listener_does_not_start_with_a_certificate_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ended(tmp_path, monkeypatch)
+    with pytest.raises(ConfigError, match="clients that look at it turn away") as caught:
+        listeners.client_tls(CONFIG, "amqp.listen[0]", files)
+    assert caught.value.key == "amqp.listen[0].tls.certificate"
+    assert "allow_expired: true" in str(caught.value)
+    listeners.client_tls(CONFIG, "amqp.listen[0]", replace(files, allows_expired=True))
+
+
+def test_new_certificates_are_shown_without_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_authority(tmp_path)
+    first = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    second = make_node_certificate(tmp_path, NodeId("n2"), [HOST])
+    files = ClientTls(first.certificate, first.key)
+    security = listeners.client_tls(CONFIG, "amqp.listen[0]", files)
+    trusting = ssl.create_default_context(cafile=str(first.authority))
+
+    async def scenario() -> None:
+        async def shown(port: int) -> str:
+            _, writer = await asyncio.open_connection(HOST, port, ssl=trusting)
+            certificate = writer.get_extra_info("ssl_object").getpeercert()
+            writer.close()
+            return str(certificate["subject"])
+
+        async with served(tls=security) as one:
+            renewable = Renewable("amqp.listen[0]", files, security.context)
+            renewal = Renewal(CONFIG, [renewable], every_s=0.01)
+            assert "n1" in await shown(one.port)
+            first.certificate.write_bytes(second.certificate.read_bytes())
+            # Without its key yet: nothing changes.
+            await until(lambda: "is not taken up" in caplog.text)
+            assert "n1" in await shown(one.port)
+            first.key.write_bytes(second.key.read_bytes())
+            await until(lambda: "shown the new certificate" in caplog.text)
+            assert "n2" in await shown(one.port)
+            renewal.stop()
+
+    with caplog.at_level("INFO"):
+        run(scenario())
+
+
+def test_failed_handshakes_are_told_with_their_address_but_not_all(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_authority(tmp_path)
+    files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    tls = listeners.client_tls(CONFIG, "amqp", ClientTls(files.certificate, files.key))
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+            for _ in range(20):
+                reader, writer = await asyncio.open_connection(HOST, one.port)
+                writer.write(b"AMQP\x00\x00\x09\x01" * 4)
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+                writer.close()
+            await until(lambda: one.server.failed_handshakes.total == 20)
+
+    run(scenario())
+    told = [record.getMessage() for record in caplog.records if "handshake" in record.getMessage()]
+    assert len(told) == failed_logins_told
+    assert all(f"handshake of {HOST}:" in line for line in told)

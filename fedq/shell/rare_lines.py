@@ -1,0 +1,44 @@
+"""Log lines that strangers cause: a few within a time, and how many more there were.
+
+In: what happened, as often as it does. Out: WARNINGs, not more than so many in ten seconds; each
+says how many were not told before it, and how many there were in all.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from fedq.core.limits import failed_logins_told
+
+_WITHIN_S: Final = 10.0
+
+
+class RareLines:
+    """One kind of event."""
+
+    __slots__ = ("_clock", "_logger", "_since_s", "_told", "_untold", "total")
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float]) -> None:
+        self._logger = logger
+        self._clock = clock
+        #: How often it has happened.
+        self.total = 0
+        self._since_s = float("-inf")
+        self._told = 0
+        self._untold = 0
+
+    def warn(self, text: str, *details: object) -> None:
+        """It has happened once more."""
+        self.total += 1
+        now = self._clock()
+        if now - self._since_s >= _WITHIN_S:
+            self._since_s, self._told = now, 0
+        if self._told >= failed_logins_told:
+            self._untold += 1
+            return
+        self._told += 1
+        if self._untold:
+            text += " (%d more were not told, %d in all)"
+            details = (*details, self._untold, self.total)
+            self._untold = 0
+        self._logger.warning(text, *details)
