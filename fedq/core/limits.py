@@ -171,6 +171,19 @@ copy_behind_ms_max: Final = 250
 #: What a node may hold in memory where the machine does not say what it has; else so much of that.
 node_memory_bytes_max: Final = 4 * 1024 * MIB
 memory_share_percent: Final = 40
+#: Messages that a node names when it has to stop, what it tries of them to find the one that did
+#: it, and what it keeps of them for its operator.
+suspects_max: Final = 1_024
+suspects_tried_bytes_max: Final = 16 * MIB
+suspects_kept_bytes_max: Final = MIB
+#: Characters of what a node says of its stop, and of its exception.
+stop_words_max: Final = 1_000
+#: Messages that a node recognises because it, or another one, failed at them; and for how long
+#: those of which that was not found to be so.
+suspects_known_max: Final = 4_096
+suspects_unproven_ms: Final = 60_000
+#: How long a node that has to stop waits for its last words to leave.
+last_words_ms: Final = 500
 #: With less free on the disk of its data, a node's publishers wait (RabbitMQ's default).
 disk_free_bytes_min: Final = 50_000_000
 

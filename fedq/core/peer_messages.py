@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
+from fedq.core.suspects import LastWords
 
 # --- publishing into a fragment held elsewhere -----------------------------------------------
 
@@ -410,3 +411,5 @@ class PeerFrame(NamedTuple):
     heartbeat: Heartbeat | None
     #: The sender keeps much that is not acknowledged, and wants to forget it soon.
     asks: bool = False
+    #: The sender has failed and stops: this is the last that is heard of it. Outside the stream.
+    last_words: LastWords | None = None

@@ -101,13 +101,13 @@ class Fragment:
         self.out = FragmentOut()
         self.recorder = Recorder(fragment_id, reign, self.out, active=recording, durable=durable)
         if messages:
-            singles = self._make_singles()
+            singles = self.make_singles()
             self.out.dead.extend(singles.take_over(messages, notes or {}, unix_ms))
             self.seen_through = max(singles.messages)
             assert self.seen_through <= self.last
             self.bytes_held = sum(map(len, singles.messages.values()))
 
-    def _make_singles(self) -> Singles:
+    def make_singles(self) -> Singles:
         """Where messages with a history are, made when there is one."""
         if self.singles is None:
             self.singles = Singles(self.policy)
@@ -213,7 +213,7 @@ class Fragment:
         if not (self.singly or resent or flags & _SINGLE):
             self._fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
             return {}
-        singles = self._make_singles()
+        singles = self.make_singles()
         singles.add(first, messages)
         if resent:
             singles.redelivered.update(range(first, self.last + 1))
@@ -274,7 +274,7 @@ class Fragment:
         going: Going | None,
     ) -> list[bytes]:  # fmt: skip
         """The next ones that are kept singly, as far as they come before those in runs."""
-        fresh, singles = self._fresh, self._make_singles()
+        fresh, singles = self._fresh, self.make_singles()
         positions, messages = singles.take(amount, fresh.first if fresh.count else None)
         pieces += [range(first, last + 1) for first, last in to_ranges(positions)]
         seen, seen_through = singles.redelivered, self.seen_through
@@ -322,7 +322,7 @@ class Fragment:
 
     def reject(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that the taker's consumers rejected for good: dead."""
-        singles = self._single_out(positions)
+        singles = self.single_out(positions)
         if singles is not None:
             self._bury(singles, singles.release(taker, positions), REJECTED)
 
@@ -330,14 +330,14 @@ class Fragment:
         """Deliveries that come back to their old places, marked redelivered."""
         back = self.take_back(taker, positions)
         if back and self.policy.counts_returns:
-            self._count_returns(self._make_singles(), back)
+            self._count_returns(self.make_singles(), back)
 
     def take_back(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
         """Deliveries that come back to their old places without having reached a consumer.
 
         They count as no return; but they are marked, as they may be behind younger ones now (P4).
         """
-        singles = self._single_out(positions)
+        singles = self.single_out(positions)
         if singles is None:
             return []
         back = singles.held_by(taker, positions)
@@ -345,24 +345,24 @@ class Fragment:
         singles.redelivered.update(back)
         return back
 
-    def _single_out(self, positions: Iterable[int]) -> Singles | None:
+    def single_out(self, positions: Iterable[int]) -> Singles | None:
         """From now on these messages, where they live, are kept singly; None if none is."""
         held, fresh = self._held, self._fresh
         for position in positions:
             found = held.extract(position) if held is not None else None
             if found is not None:
-                self._make_singles().adopt(position, *found)
+                self.make_singles().adopt(position, *found)
                 continue
             message = fresh.extract(position) if fresh.count else None
             if message is not None:
-                self._make_singles().adopt(position, message, None)
+                self.make_singles().adopt(position, message, None)
         return self.singles
 
     def _count_returns(self, singles: Singles, positions: list[int]) -> None:
         counted = singles.count_returns(positions)
         limit = self.policy.delivery_limit
         # A count that only consumers see is not worth a disk full of it.
-        self._record_note(singles, NOTE_RETURNS, counted, limit is not None)
+        self.record_note(singles, NOTE_RETURNS, counted, limit is not None)
         if limit is not None:
             often = [position for position in positions if counted[position] > limit]
             self.bury_ready(often, RETURNED_TOO_OFTEN)
@@ -380,7 +380,7 @@ class Fragment:
         """What the taker has is kept singly."""
         if self._held is not None:
             for position, message in self._held.take_from(taker):
-                self._make_singles().adopt(position, message, taker)
+                self.make_singles().adopt(position, message, taker)
 
     def attach(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries of an earlier reign, or session, that are still with the taker's consumers.
@@ -389,7 +389,7 @@ class Fragment:
         """
         held = dict.fromkeys(sorted(positions))
         self._single_out_held(taker)
-        singles = self._single_out(held)
+        singles = self.single_out(held)
         if singles is None:
             return
         lost = [p for p, holder in singles.unacked.items() if holder == taker and p not in held]
@@ -435,7 +435,7 @@ class Fragment:
             singles.unacked[position] = DEAD
             dead[position] = reason
         self.out.dead.extend(positions)
-        self._record_note(singles, NOTE_DEAD, dict.fromkeys(positions, reason))
+        self.record_note(singles, NOTE_DEAD, dict.fromkeys(positions, reason))
 
     def bury_ready(self, positions: Iterable[int], reason: int) -> None:
         """Messages that are ready, or not due yet, die.
@@ -443,7 +443,7 @@ class Fragment:
         What the line and the appointments still say of them is forgotten later.
         """
         positions = sorted(positions)
-        singles = self._single_out(positions)
+        singles = self.single_out(positions)
         if singles is None:
             return
         for position in positions:
@@ -459,14 +459,14 @@ class Fragment:
             positions = sorted(singles.take_size(amount, size, DEAD))
         else:
             positions = sorted(self.take(DEAD, amount).positions)
-            singles = self._single_out(positions)
+            singles = self.single_out(positions)
         if singles is not None:
             self._bury(singles, positions, reason)
         return len(positions)
 
     # --- records -----------------------------------------------------------------------------
 
-    def _record_note(
+    def record_note(
         self, singles: Singles, what: int, values: Mapping[int, int], keep: bool = True
     ) -> None:
         self.last += 1

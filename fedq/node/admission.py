@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from fedq.core.ids import NodeId, Origin, QueueKey
 from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
+from fedq.fragments.asides import publish_aside, publish_private_aside
 from fedq.fragments.enforcement import fits
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.outbox import Owed
@@ -33,6 +34,9 @@ class Admission:
         """A batch of one origin's publishes for a fragment that this node serves."""
         fragment, unix_ms = primary.fragment, self.state.unix_ms
         self.state.dirty_primaries[fragment.fragment_id] = None
+        if self.state.suspects.count and (found := self.state.suspects.find(messages)):
+            self._publish_around(primary, origin, first, messages, resent, found, False)
+            return
         if not fragment.refuses:
             fragment.publish(origin, first, messages, resent, unix_ms)
             return
@@ -51,6 +55,27 @@ class Admission:
         if fragment.policy.overflow == REJECT_PUBLISH_DLX:
             self._publish_dead(fragment, origin, number, left)
         fragment.refuse(origin, number, len(left))
+
+    def _publish_around(
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool, found: list[int], in_any_case: bool,
+    ) -> None:  # fmt: skip
+        """Some of the batch were failed at: they are taken, and set aside, in their places.
+
+        `in_any_case`: whatever the queue's length is.
+        """
+        fragment, start = primary.fragment, 0
+        for index in [*found, len(messages)]:
+            piece, number = messages[start:index], first + start
+            if piece and in_any_case:
+                fragment.publish(origin, number, piece, resent, self.state.unix_ms)
+            elif piece:
+                self.publish(primary, origin, number, piece, resent)
+            if index < len(messages):
+                position = publish_aside(fragment, origin, first + index, messages[index])
+                if position is not None:
+                    self.state.untold[fragment.fragment_id, position] = None
+            start = index + 1
 
     def _publish_dead(
         self, fragment: Fragment, origin: Origin, number: int, messages: Sequence[bytes]
@@ -79,8 +104,10 @@ class Admission:
             fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
             return
         mark = fragment.recorder.begin_atomic()
+        owed_before = len(fragment.out.owed)
         if messages:
-            fragment.publish(origin, first, messages, resent, self.state.unix_ms)
+            found = self.state.suspects.find(messages) if self.state.suspects.count else []
+            self._publish_around(primary, origin, first, messages, resent, found, True)
         else:
             fragment.take_number(origin, first)
         fragment.settle(taker, settled.acknowledged)
@@ -91,8 +118,9 @@ class Admission:
         fragment.reject(taker, settled.rejected)
         fragment.recorder.end_atomic(mark)
         # What is owed waits for the whole.
-        owed = fragment.out.owed.pop()
-        fragment.out.owed.append(Owed(fragment.last, owed.origin, owed.through, ()))
+        while len(fragment.out.owed) > owed_before:
+            fragment.out.owed.pop()
+        fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
         self.state.dirty_queues[primary.queue] = None
 
     def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
@@ -100,6 +128,8 @@ class Admission:
         fragment, unix_ms = private.fragment, self.state.unix_ms
         private.taker = None
         self.state.dirty_queues[private.key] = None
+        if self.state.suspects.count and (found := self.state.suspects.find(messages)):
+            return self._publish_private_around(private, messages, found)
         if not fragment.refuses:
             fragment.publish_private(messages, unix_ms)
             return []
@@ -115,6 +145,22 @@ class Admission:
             first = fragment.last + 1
             fragment.publish_private(messages[start:], unix_ms)
             fragment.bury_ready(list(range(first, first + len(refused))), TOO_LONG)
+        return refused
+
+    def _publish_private_around(
+        self, private: PrivateQueue, messages: Sequence[bytes], found: list[int]
+    ) -> list[int]:
+        """As `_publish_around`; returns the indexes of those that the queue refuses."""
+        refused: list[int] = []
+        start = 0
+        for index in [*found, len(messages)]:
+            if start < index:
+                piece = self.publish_private(private, messages[start:index])
+                refused += [start + each for each in piece]
+            if index < len(messages):
+                position = publish_private_aside(private.fragment, messages[index])
+                self.state.untold[private.fragment.fragment_id, position] = None
+            start = index + 1
         return refused
 
     def _room(self, queue: QueueKey, fragment: Fragment, messages: Sequence[bytes]) -> int:

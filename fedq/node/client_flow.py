@@ -293,6 +293,7 @@ class ClientFlow:
         if self.readers.puts_off(channel, command):
             return
         self.state.risk.close()
+        self.state.at, self.state.at_what = channel, command
         try:
             if isinstance(command, Publishes):
                 left = self.publishing.on_publishes(channel, command.batch)

@@ -16,6 +16,7 @@ from fedq.node.coming_up import ComingUp
 from fedq.node.handing_over import HandingOver
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.reviving import Reviving
+from fedq.node.setting_aside import SettingAside
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
@@ -30,9 +31,8 @@ class ClusterFlow:
 
     __slots__ = (
         "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_memory",
-        "_served",
-        "_up_versions", "abandoned", "beat_due", "coming_up", "detector", "handing", "lease",
-        "proposals", "reviving", "state",
+        "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "detector",
+        "handing", "lease", "proposals", "reviving", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
@@ -42,6 +42,7 @@ class ClusterFlow:
         self.proposals = proposals
         self.lease = Lease(state.me, settings.peers, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
+        self.aside = SettingAside(state)
         self.handing = HandingOver(state, proposals, self.detector)
         self._memory = FailoverMemory(settings.replace_backup_ms, settings.revive_wait_ms)
         #: Whether this process is up in the map, as of this change of its members.
@@ -70,6 +71,8 @@ class ClusterFlow:
     def on_frame(self, frame: PeerFrame) -> None:
         """Any frame says that its sender lives; a heartbeat says more."""
         state = self.state
+        if frame.last_words is not None:
+            self.aside.on_last_words(frame.sender, frame.last_words)
         heartbeat = frame.heartbeat
         if heartbeat is not None:
             self._heard_as[frame.sender] = frame.incarnation, heartbeat.start
@@ -130,6 +133,7 @@ class ClusterFlow:
     def tick(self) -> None:
         """Everything that is due."""
         state = self.state
+        self.aside.tick()
         if state.now_ms - self._beat_ms >= state.settings.heartbeat_ms:
             self._beat_ms = state.now_ms
             self.beat_due = True

@@ -303,6 +303,7 @@ class ConsumeFlow:
             taken = fragment.take(self.state.me, amount, settled)
             if not taken.messages:
                 return
+            self.state.at, self.state.at_what = fragment, taken
             most -= 0 if settled else len(taken.messages)
             if fragment.fragment_id > 0:
                 self.state.dirty_primaries[fragment.fragment_id] = None
@@ -328,6 +329,7 @@ class ConsumeFlow:
             taken = fragment.take(self.state.me, free, consumer.no_ack)
             if not taken.messages:
                 return
+            self.state.at, self.state.at_what = fragment, taken
             most -= len(taken.messages)
             if fragment.fragment_id > 0:
                 self.state.dirty_primaries[fragment.fragment_id] = None

@@ -29,12 +29,13 @@ from fedq.core.message import (
     split_route,
     with_flag,
 )
-from fedq.core.policy import DEATHS, QUARANTINE_REASON, QUARANTINED
+from fedq.core.policy import DEATHS, PLAIN, QUARANTINE_REASON, QUARANTINED
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
 from fedq.node.client_state import Owner
 from fedq.node.outlets import Outlets, Reach, delayed
+from fedq.node.rehearsal import failure_of
 from fedq.node.relay_flow import properties_of
 from fedq.node.risk import Fault, SetAside
 from fedq.node.state import NodeState, Primary, PrivateQueue
@@ -129,6 +130,10 @@ class DeadLetters:
             self.state.out.set_aside.append(
                 SetAside(queue, fragment.fragment_id, position, message)
             )
+            place = (fragment.fragment_id, position)
+            if place in self.state.untold:
+                del self.state.untold[place]
+                self._tell(queue, fragment, position)
             return False
         try:
             ways = self._ways(queue, fragment, position, DEATHS[reason], dead_letter)
@@ -145,12 +150,22 @@ class DeadLetters:
 
     def _tell(self, queue: QueueKey, fragment: Fragment, position: int) -> None:
         """Who waits for dead letters hears of one that is set aside, as far as that can be said."""
+        if fragment.policy.dead_letter_exchange is None:
+            return
         try:
             ways = self._ways(queue, fragment, position, QUARANTINE_REASON, stripped_letter)
         except Exception as error:
-            self.state.out.faults.append(Fault("nor can it be said to whom it concerns", error))
+            self._leave_untold(error)
             return
-        self._publish(queue, ways, None)
+        # Where it goes nobody must fail at it again.
+        failure = failure_of(ways[0][0], PLAIN, self.state.unix_ms)
+        if failure is None:
+            self._publish(queue, ways, None)
+        else:
+            self._leave_untold(failure)
+
+    def _leave_untold(self, error: Exception) -> None:
+        self.state.out.faults.append(Fault("nor can it be said to whom it concerns", error))
 
     def _ways(
         self, queue: QueueKey, fragment: Fragment, position: int, reason: str, make: Maker

@@ -63,13 +63,14 @@ class FanOut:
             size += len(message)
         if flags & _LONG_WAY or size >= self._run_bytes_max:
             return numbers
+        if self.state.suspects.count and self.state.suspects.find(messages):
+            return numbers
         left: list[int] = []
         count, is_long = len(messages), size > _COPIED_BYTES_MAX * len(messages)
         route_size = messages[0][1] << 8 | messages[0][2]
         state = self.state
-        queues, out = state.private_by_id, state.out
-        lines, pieces = out.fanned_to, out.fanned
-        dirty, fanned = state.dirty_clients, state.fanned_clients
+        queues, dirty, fanned = state.private_by_id, state.dirty_clients, state.fanned_clients
+        lines, pieces = state.out.fanned_to, state.out.fanned
         run = _Run(messages)
         # Of the consumer before: most are like it.
         channel_number = frame_bytes_max = tag = -1

@@ -329,6 +329,7 @@ class FragmentFlow:
         for node, share in primary.takers.shares(ready, level, rooms):
             given += share
             taken = fragment.take(node, share)
+            self.state.at, self.state.at_what = primary, taken
             note_taken(self.state, primary, node, share)
             seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
             for piece in cut(taken.messages):

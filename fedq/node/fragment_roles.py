@@ -10,14 +10,17 @@ Changes `primaries`, `backups`, `recovered`.
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
-from fedq.core.policy import QueuePolicy
+from fedq.core.policy import QUARANTINED, QueuePolicy
 from fedq.core.ranges import Range
+from fedq.fragments.asides import note_asides
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.journal.notes import Notes
-from fedq.journal.records import encode_drop, encode_whole
+from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
 from fedq.node.fragment_flow import FragmentFlow
+from fedq.node.rehearsal import failure_of
 from fedq.node.replica_flow import ReplicaFlow
+from fedq.node.risk import Fault
 from fedq.node.state import Backup, NodeState, Primary
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
@@ -140,18 +143,47 @@ class FragmentRoles:
         state.dirty_queues[info.queue] = None
         return begins
 
-    def _enthrone(self, info: FragmentInfo) -> Primary:
-        state = self.state
-        durable = state.map.queues[info.queue].durable
-        copy = self._take_copy(info.id)
-        fragment = Fragment(
+    def _begin_fragment(self, info: FragmentInfo, copy: Copy, aside: list[int]) -> Fragment:
+        """The fragment as its reign begins, with these messages set aside."""
+        durable = self.state.map.queues[info.queue].durable
+        notes = copy.notes
+        if aside:
+            dead = {**notes.get(NOTE_DEAD, {}), **dict.fromkeys(aside, QUARANTINED)}
+            notes = {**notes, NOTE_DEAD: dead}
+        return Fragment(
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
             policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
-            notes=copy.notes, unix_ms=state.unix_ms,
+            notes=notes, unix_ms=self.state.unix_ms,
         )  # fmt: skip
-        if durable and info.reign != info.created:
+
+    def _failing(
+        self, info: FragmentInfo, messages: dict[int, bytes], error: Exception
+    ) -> list[int]:
+        """The messages that fail wherever they are tried, of a fragment that could not begin."""
+        state, policy = self.state, self._part_of_policy(info.queue)
+        state.out.faults.append(Fault(f"fragment {info.id} could not begin its reign", error))
+        return [
+            position for position, message in messages.items()
+            if failure_of(message, policy, state.unix_ms) is not None
+        ]  # fmt: skip
+
+    def _enthrone(self, info: FragmentInfo) -> Primary:
+        state = self.state
+        state.at, state.at_what = info.queue, None
+        copy = self._take_copy(info.id)
+        aside = [p for p in state.suspects.take(info.id) if p in copy.messages]
+        try:
+            fragment = self._begin_fragment(info, copy, aside)
+        except Exception as error:
+            # Nothing has changed yet: those it fails at are set aside, and it is begun anew.
+            aside = sorted([*aside, *self._failing(info, copy.messages, error)])
+            fragment = self._begin_fragment(info, copy, aside)
+        if fragment.recorder.durable and info.reign != info.created:
             # Whatever it was: from now on all that counts is here.
             state.plan.append(info.id, 0, encode_whole(info.id, info.reign), False)
+        if aside:
+            note_asides(fragment, aside)
+            state.untold.update(dict.fromkeys([(info.id, position) for position in aside]))
         replication = PrimaryReplication(info.id, info.reign, fragment.last)
         primary = Primary(info.queue, fragment, replication, state.now_ms)
         if state.sync_asked > state.synced:

@@ -222,6 +222,7 @@ class Getting:
         taken = fragment.take(self.state.me, 1, no_ack)
         if not taken.messages:
             return False
+        self.state.at, self.state.at_what = fragment, taken
         self._answer(
             channel, fragment.fragment_id, taken.pieces[0], taken.messages[0],
             bool(taken.redelivered), no_ack, fragment.ready_count,

@@ -98,6 +98,7 @@ class MapFlow:
     def on_committed(self, command: bytes) -> None:
         """The next command of the log."""
         self.consuming.begin_map_change()
+        self.state.at, self.state.at_what = None, command
         applied = self.state.map.apply(command)
         self.digests.note()
         for change in applied.changes:

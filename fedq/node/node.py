@@ -19,6 +19,7 @@ from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
+from fedq.core.suspects import Stopped
 from fedq.journal.recovery import Recovered
 from fedq.node.abandoned import Abandoned
 from fedq.node.access import Access, connection_settings
@@ -43,6 +44,7 @@ from fedq.node.memory import Memory
 from fedq.node.outbox import NodeOut
 from fedq.node.outlets import Outlets
 from fedq.node.permissions import Permissions
+from fedq.node.post_mortem import post_mortem
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals, Result
 from fedq.node.publish_flow import PublishFlow
@@ -186,9 +188,14 @@ class Node:
         """Since the first turn."""
         return 0 if self._started_ms is None else self.state.now_ms - self._started_ms
 
+    def post_mortem(self, error: Exception) -> Stopped:
+        """What this turn was at, which an exception ended: the last call of all."""
+        return post_mortem(self.state, error)
+
     def end_turn(self) -> None:
         """Works off everything this turn's inputs touched, and fills the lanes."""
         state = self.state
+        state.at = state.at_what = None
         if self.cluster.decide_serving():
             self.fencing.on_serving(True)
         if not state.joined and self.cluster.decide_joined():
@@ -271,6 +278,7 @@ class Node:
             if primary is not None:
                 queues[primary.queue] = None
         for queue in queues:
+            state.at, state.at_what = queue, None
             self.consuming.dispatch(queue)
 
     def _finish_copies(self) -> None:
@@ -294,6 +302,7 @@ class Node:
         for fragment in primaries:
             primary = state.primaries.get(fragment)
             if primary is not None:
+                state.at, state.at_what = primary, None
                 flow.serve_takers(primary)
                 if not primary.is_plain or primary.fragment.singles is not None:
                     self.timers.after(primary)
@@ -364,8 +373,9 @@ class Node:
         self._on_messages(frame.sender, peer.link.on_frame(frame, state.map.version, state.now_ms))
 
     def _on_messages(self, sender: NodeId, messages: list[PeerMessage]) -> None:
-        handlers = self._on_message
+        state, handlers = self.state, self._on_message
         for message in messages:
+            state.at, state.at_what = sender, message
             handlers[type(message)](sender, message)
 
     def on_trouble(self, subject: str, sentence: str) -> None:

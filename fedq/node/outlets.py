@@ -198,12 +198,15 @@ class Outlets:
 
     def flush_all(self) -> None:
         """What was published in this turn sets out: what is asked now comes behind it."""
-        self.state.risk.begin()
-        publishers, self.state.dirty_publishers = self.state.dirty_publishers, {}
+        state = self.state
+        state.risk.begin()
+        at, what = state.at, state.at_what
+        publishers, state.dirty_publishers = state.dirty_publishers, {}
         for fragment in publishers:
-            if fragment in self.state.publishers:
+            if fragment in state.publishers:
                 self.flush(fragment)
-        self.state.risk.end()
+        state.at, state.at_what = at, what
+        state.risk.end()
 
     def flush(self, fragment: FragmentId) -> None:
         """What was added to a publisher in this turn goes to the fragment's primary."""
@@ -237,6 +240,7 @@ class Outlets:
     def _enter(self, primary: Primary, batch: Numbered, resent: bool) -> None:
         """A batch enters a fragment of this node."""
         origin = self.state.origin
+        self.state.at, self.state.at_what = primary, batch
         if batch.settled is None:
             self.admission.publish(primary, origin, batch.first, batch.messages, resent)
         else:

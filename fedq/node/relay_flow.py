@@ -156,6 +156,7 @@ class RelayFlow:
         route_private = self.state.router.route_private
         vhost, messages = coming.message.vhost, coming.message.messages
         work = self.state.work
+        self.state.at, self.state.at_what = coming.sender, coming.message
         while coming.at < len(messages) and not work.is_spent:
             body, number = messages[coming.at], coming.message.first + coming.at
             coming.at += 1

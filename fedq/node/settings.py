@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId
+from fedq.core.suspects import Suspect
 from fedq.wiring.passwords import COST
 
 
@@ -31,6 +32,9 @@ class NodeSettings:
     past: tuple[tuple[int, str], ...] = ()
     #: The journal may lack what processes of this node before this one had in sync.
     vouched_since: int = 0
+    #: What the process before this one failed at, and the sentence about it; "" if it did not.
+    suspects: tuple[Suspect, ...] = ()
+    last_stop: str = ""
     seed: int = 0
     #: Added to the monotonic clock gives the wall clock, in milliseconds since 1970: what outlives
     #: a process (when a message expires) is told in that.

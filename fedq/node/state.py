@@ -33,6 +33,7 @@ from fedq.node.outbox import NodeOut
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
 from fedq.node.settling import Settlements
+from fedq.node.suspects import Suspects
 from fedq.proxy.fanout import InterestBook, Relays
 from fedq.proxy.hub import Hub
 from fedq.proxy.links import Link
@@ -273,8 +274,22 @@ class NodeState:
         #: Private queues with `x-expires`, and when each fragment's policy has something to do.
         self.expiring: dict[QueueKey, None] = {}
         self.alarms: list[tuple[int, FragmentId]] = []
+        self._begin_suspecting(settings)
         self._begin_counting(settings)
         self._begin_marks()
+
+    def _begin_suspecting(self, settings: NodeSettings) -> None:
+        """What it fails at, and what somebody failed at before."""
+        #: What the node is at, for when it fails (`fedq.node.post_mortem`): for whom or where, and
+        #: what came, or was taken in hand. Noted once for each command, batch, queue or message
+        #: of a peer, before it begins.
+        self.at: object = None
+        self.at_what: object = None
+        #: What it, or another node, failed at before.
+        self.suspects = Suspects()
+        self.suspects.add(settings.suspects, 0)
+        #: Those set aside of which nobody was told yet who waits for dead letters.
+        self.untold: dict[tuple[FragmentId, int], None] = {}
 
     def _begin_counting(self, settings: NodeSettings) -> None:
         """What is held, beside messages, and what the driver says of it."""

@@ -10,6 +10,8 @@ from fedq.node.state import NodeState
 
 #: How long something is told that the shell found out and does not find again.
 FOUND_LASTS_MS: Final = 60_000
+#: How long after it has joined a node says that the process before it failed.
+STOP_LASTS_MS: Final = 600_000
 
 
 def troubles(state: NodeState) -> Iterator[str]:
@@ -19,6 +21,8 @@ def troubles(state: NodeState) -> Iterator[str]:
             "waits for the disk of its journal: other copies lead in its place where there are "
             "any in sync; check the disk"
         )
+    if state.settings.last_stop and state.now_ms - state.joined_ms < STOP_LASTS_MS:
+        yield state.settings.last_stop
     for sentence, found_ms in state.found.values():
         if state.now_ms - found_ms < FOUND_LASTS_MS:
             yield f"says: {sentence}"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from fedq.core.ids import NodeId
 from fedq.node.settings import NodeSettings
 from fedq.shell.identity import Identity
+from fedq.shell.last_act import LastAct
 from fedq.shell.node_config import NodeConfig
 from fedq.shell.resources import memory_default
 from fedq.shell.system_clock import unix_offset_ms
@@ -17,7 +18,7 @@ from fedq.shell.system_clock import unix_offset_ms
 
 def node_settings(
     config: NodeConfig, identity: Identity, vouched_since: int, voters: Mapping[NodeId, str],
-    amqp_address: str,
+    amqp_address: str, last_act: LastAct,
 ) -> NodeSettings:  # fmt: skip
     """The settings of the process that `identity` names; `amqp_address`: where it listens."""
     timing = config.timing
@@ -28,6 +29,8 @@ def node_settings(
         started_ms=identity.started_ms,
         past=identity.past,
         vouched_since=vouched_since,
+        suspects=last_act.recall(),
+        last_stop=last_act.last_stop,
         peers=dict(voters),
         amqp_address=amqp_address,
         zone=config.zone,

@@ -10,6 +10,7 @@ down are discarded (the node's links send them again).
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 import grpc.aio
 
 from fedq.core.ids import Incarnation, NodeId
+from fedq.core.limits import last_words_ms
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.node_config import CertificateFiles, split_address
 from fedq.shell.peer_channel import LINK_METHOD, RAFT_METHOD, open_channel
@@ -148,6 +150,18 @@ class PeerClient:
             # A hole in an ordered stream would go unnoticed until its peer is replaced.
             logger.warning("%s takes its frames too slowly; its link starts again", peer)
             known.link.break_off()
+
+    def say_last(self, frame: PeerFrame) -> None:
+        """The last frame, to every peer; what waited before it is void."""
+        for peer in self._peers.values():
+            peer.link.say_last(frame)
+
+    async def last_said(self) -> None:
+        """Returns when the last frames have left, or after `limits.last_words_ms`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(last_words_ms / 1_000):
+                for peer in self._peers.values():
+                    await peer.link.drained()
 
     def send_raft(self, peer: NodeId, data: bytes) -> bool:
         """A frame of the Raft log for a peer; False when it is lost."""

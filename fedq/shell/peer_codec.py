@@ -23,6 +23,8 @@ from fedq.core import limits
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
+from fedq.shell.last_words import get_last_words, put_last_words
+from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.wiring.operation_fields import canonical_arguments
 
@@ -35,10 +37,6 @@ messages_per_frame_max: Final = 65_536
 #: Certificates of a node and its proof are in it. What callers say travels in the metadata of their
 #: calls, of which gRPC takes some KiB.
 hello_bytes_max: Final = 32 * limits.KIB
-
-
-class MalformedFrameError(Exception):
-    """Bytes that are no peer frame of a version this node understands; the text says why."""
 
 
 # --- fields ---------------------------------------------------------------------------------------
@@ -333,6 +331,7 @@ def encode_frame(frame: peer.PeerFrame) -> bytes:
         map_version=frame.map_version,
         asks=frame.asks,
     )
+    put_last_words(wire, frame.last_words)
     add = wire.messages.add
     for message in frame.messages:
         kind = _BY_TYPE[type(message)]
@@ -395,6 +394,7 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
         messages=[_decode_message(part) for part in wire.messages],
         heartbeat=heartbeat,
         asks=wire.asks,
+        last_words=get_last_words(wire),
     )
 
 

@@ -62,6 +62,7 @@ class FrameLine:
                 first=frame.first or later.first,
                 heartbeat=later.heartbeat or frame.heartbeat,
                 asks=later.asks or frame.asks,
+                last_words=later.last_words or frame.last_words,
             )
         return encode_frame(frame._replace(messages=messages))
 

@@ -18,6 +18,7 @@ import grpc.aio
 
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
+from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.peer_channel import (
     HELLO_METADATA,
     NODE_METADATA,
@@ -26,7 +27,6 @@ from fedq.shell.peer_channel import (
 )
 from fedq.shell.peer_codec import (
     Hello,
-    MalformedFrameError,
     decode_frame,
     decode_hello,
     decode_raft,

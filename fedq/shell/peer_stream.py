@@ -21,8 +21,9 @@ import grpc.aio
 from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import PeerFrame
+from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.peer_channel import HELLO_METADATA, LINK_METHOD, NODE_METADATA
-from fedq.shell.peer_codec import Hello, MalformedFrameError, Process, decode_hello, encode_hello
+from fedq.shell.peer_codec import Hello, Process, decode_hello, encode_hello
 from fedq.shell.peer_desk import PeerDesk
 from fedq.shell.peer_line import FrameLine
 
@@ -33,6 +34,8 @@ _WELCOME_S: Final = 2.0
 #: Between attempts; longer when the peer refuses for a reason that time alone does not cure.
 _RETRY_S: Final = 0.05
 _RETRY_REFUSED_S: Final = 1.0
+#: How often a stream that is to end is asked whether all has left.
+_DRAIN_S: Final = 0.005
 #: A peer that keeps failing for the same reason is logged once, and again after so many attempts.
 _LOG_EVERY: Final = 1_000
 
@@ -63,7 +66,7 @@ class PeerStream:
     __slots__ = (
         "_call", "_channel", "_desk", "_failures", "_kind", "_last_reason", "_line", "_log_level",
         "_method", "_on_down", "_on_taken", "_on_up", "_peer", "_queue", "_queue_bytes", "_up",
-        "_wake",
+        "_wake", "_writing",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +96,8 @@ class PeerStream:
         self._queue_bytes = 0
         self._wake = asyncio.Event()
         self._up = False
+        #: A frame is on its way into the stream.
+        self._writing = False
         self._call: Call | None = None
         self._failures = 0
         self._last_reason = ""
@@ -120,6 +125,16 @@ class PeerStream:
             line.add(frame)
         self._wake.set()
         return True
+
+    def say_last(self, frame: PeerFrame) -> None:
+        """Hands over the last frame there is: of those before it, what waits is void."""
+        self._line.clear()
+        self.send_frames([frame])
+
+    async def drained(self) -> None:
+        """Returns when nothing waits to be written, or the stream is down."""
+        while self._up and (self._line.bytes_waiting or self._writing):  # noqa: ASYNC110
+            await asyncio.sleep(_DRAIN_S)
 
     def break_off(self) -> None:
         """Ends the stream as if it had broken; it is dialed again."""
@@ -168,7 +183,7 @@ class PeerStream:
                 raise
             raise _StreamFailed("this node broke it off") from error
         finally:
-            self._up = False
+            self._up = self._writing = False
             self._line.clear()
             self._queue.clear()
             self._queue_bytes = 0
@@ -213,7 +228,9 @@ class PeerStream:
                 # Only now, so that what gRPC holds back counts as waiting.
                 self._queue_bytes -= len(data)
             while (joined := line.take()) is not None:
+                self._writing = True
                 await call.write(joined)
+                self._writing = False
 
     def _note(self, failure: _StreamFailed) -> None:
         self._failures += 1

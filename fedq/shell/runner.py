@@ -26,6 +26,7 @@ from fedq.shell.durable_files import disk_failure
 from fedq.shell.expiry import ExpiryWatch, files_of
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
+from fedq.shell.last_act import LastAct
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_config import NodeConfig, join_address
 from fedq.shell.node_settings import node_settings
@@ -103,6 +104,7 @@ class NodeRunner:
         self._expiry: ExpiryWatch | None = None
         self._renewal: Renewal | None = None
         self._watch: ResourceWatch | None = None
+        self._last_act = LastAct(config.node, config.data)
         #: The memory of the process before it held anything.
         self._resident_before = 0
         #: Set once clients can connect.
@@ -227,7 +229,7 @@ class NodeRunner:
     def _build(self, journal: JournalFiles, identity: Identity, recovered: Recovered) -> _Parts:
         config = self._config
         settings = node_settings(
-            config, identity, journal.vouch.since, self._voters, self._amqp_address
+            config, identity, journal.vouch.since, self._voters, self._amqp_address, self._last_act
         )
         node = Node(settings, recovered)
         turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
@@ -260,6 +262,7 @@ class NodeRunner:
                 end_pass=amqp.end_pass,
                 set_aside=QuarantineStore(config.data).put,
                 verify=verifier.verify,
+                tell_stop=self._last_act.tell,
             )
         )
         servers = GrpcServers(config, services)
@@ -297,6 +300,7 @@ class NodeRunner:
         await parts.grpc.start_peer(PeerServer(parts.desk, self._voters, sink, is_secure=is_secure))
         await parts.grpc.start_admin()
         parts.peers.start(self._voters)
+        self._last_act.begin(parts.peers, asyncio.get_running_loop())
         for _, sockets, tls in self._bound:
             while sockets:
                 await parts.amqp.listen(sockets.pop(), tls)
@@ -449,6 +453,7 @@ class NodeRunner:
         logger.info("fedq %s stopped", self._config.node)
 
     async def _close(self, parts: _Parts) -> None:
+        await self._last_act.end(self._failure is not None)
         parts.amqp.stop_listening()
         parts.amqp.abort_all()
         self._mark_raft(parts.raft)

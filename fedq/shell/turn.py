@@ -16,8 +16,10 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple, ParamSpec, Protocol, cast
 
+from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
+from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
 from fedq.node.logins import Verification
 from fedq.node.outbox import NodeOut
@@ -42,6 +44,7 @@ class Driven(Protocol):
     def begin_turn(self, now_ms: int) -> None: ...
     def end_turn(self) -> None: ...
     def on_tick(self) -> None: ...
+    def post_mortem(self, error: Exception) -> Stopped: ...
 
 
 class Outlets(NamedTuple):
@@ -63,6 +66,8 @@ class Outlets(NamedTuple):
     set_aside: Callable[[list[SetAside]], None]
     #: Passwords of clients, to be looked at beside the turns.
     verify: Callable[[list[Verification]], None]
+    #: An exception has stopped the node: its next start, and its peers, are to know what it was at.
+    tell_stop: Callable[[Stopped], None]
 
 
 class Turn:
@@ -188,7 +193,17 @@ class Turn:
     def _fail_on(self, error: Exception) -> None:
         """Nobody can tell what an exception left half done: the node must not go on."""
         logger.error("the node failed; it stops so that it can do no harm", exc_info=error)
+        self._stopped = True
+        if not isinstance(error, NodeFailure):
+            self._tell_stop(error)
         self.fail(f"{type(error).__name__}: {error}")
+
+    def _tell_stop(self, error: Exception) -> None:
+        try:
+            self._outlets.tell_stop(self._node.post_mortem(error))
+        except Exception as another:
+            # What is left of the node cannot even say what it was at.
+            logger.error("nor can it say what it was at", exc_info=another)
 
     def _tell_of_faults(self, out: NodeOut) -> None:
         for fault in out.faults:

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId
+from fedq.core.suspects import LastWords
 from fedq.shell import peer_codec
+from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peer_codec import PROTOCOL_VERSION, MalformedFrameError, decode_frame, encode_frame
-from tests.property.peer_strategies import EVENT_MAX, KINDS, any_message, messages_of
+from fedq.shell.peer_codec import PROTOCOL_VERSION, decode_frame, encode_frame
+from tests.property.peer_strategies import EVENT_MAX, KINDS, LAST_WORDS, any_message, messages_of
 
 U64 = st.integers(0, 2**64 - 1)
 HEARTBEATS = st.none() | st.builds(
@@ -43,12 +45,14 @@ def test_every_kind_survives_the_wire(kind: type) -> None:
     numbers=st.tuples(U64, U64, U64, U64, U64, U64),
     mixed=st.lists(any_message, max_size=6),
     heartbeat=HEARTBEATS,
+    last_words=st.none() | LAST_WORDS,
 )
 @settings(max_examples=50, deadline=None)
 def test_the_envelope_survives_the_wire(
     numbers: tuple[int, int, int, int, int, int],
     mixed: list[peer.PeerMessage],
     heartbeat: peer.Heartbeat | None,
+    last_words: LastWords | None,
 ) -> None:
     incarnation, ours, theirs, first, acknowledged, version = numbers
     frame = peer.PeerFrame(
@@ -61,6 +65,7 @@ def test_the_envelope_survives_the_wire(
         mixed,
         heartbeat,
         version % 2 == 1,
+        last_words,
     )
     assert decode_frame(encode_frame(frame)) == frame
 
@@ -122,9 +127,29 @@ def _interest(arguments: str = "", routing_key: bytes = b"k") -> bytes:
     return _wire(interest=pb.Interest(added=[item]))
 
 
+def _last(step: str = "a step", count: int = 1, **fields: object) -> bytes:
+    frame = pb.PeerFrame(version=PROTOCOL_VERSION, sender="n1")
+    frame.last_words.step = step
+    for _ in range(count):
+        frame.last_words.suspects.add(**fields)
+    return frame.SerializeToString()
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [
+        (_last("s" * 1_001, 0), "too long"),
+        (_last(count=1_025, fragment=1), "too long"),
+        (_last(), "without its digest"),
+        (_last(fragment=1, position=1), "without its digest"),
+        (_last(fragment=1, size=1), "without its digest"),
+        (_last(position=1, size=1, digest=bytes(16)), "no position"),
+        (_last(fragment=1, position=2**64 - 1, size=1, digest=bytes(16)), "no position"),
+        (_last(fragment=-1, size=1, digest=bytes(16)), "no fragment"),
+        (_last(fragment=2**62, size=1, digest=bytes(16)), "no fragment"),
+        (_last(size=1, digest=bytes(15)), "15 bytes"),
+        (_last(size=2**40, digest=bytes(16)), "a message of"),
+        (_last(digest=bytes(16)), "a message of 0 bytes"),
         (b"", "protocol version 0"),
         (b"\xff\xff", "not a peer frame"),
         (

@@ -10,12 +10,14 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from fedq.core import peer_messages as peer
 from fedq.core.errors import NodeFailure, Refused
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
+from fedq.core.suspects import LastWords, Stopped, Suspect
 from fedq.journal import records
 from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan
 from fedq.journal.records import Enqueue, Record
 from fedq.journal.recovery import CorruptJournal, recover
-from fedq.shell import raft_wire
-from fedq.shell.peer_codec import MalformedFrameError, decode_frame, encode_frame
+from fedq.shell import raft_wire, stopped
+from fedq.shell.malformed import MalformedFrameError
+from fedq.shell.peer_codec import decode_frame, encode_frame
 from fedq.shell.raft_wire import LogEntry, WireError
 from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations import Operation, encode_command
@@ -54,12 +56,13 @@ def peer_seeds() -> list[bytes]:
     messages = [_sample(kind) for kind in get_args(peer.PeerMessage)]
     frames = [[message] for message in messages] + [messages]
     beat = peer.Heartbeat(1, 2, True)
-    return [
-        encode_frame(
-            peer.PeerFrame(NodeId("n1"), Incarnation(3), (4, 5), 1, 9, MapVersion(2), one, beat)
-        )
+    suspects = [Suspect(FragmentId(7), 9, 4, bytes(16), True)]
+    found = [
+        peer.PeerFrame(NodeId("n1"), Incarnation(3), (4, 5), 1, 9, MapVersion(2), one, beat)
         for one in frames
     ]
+    found.append(found[0]._replace(messages=[], last_words=LastWords("a step", suspects)))
+    return [encode_frame(frame) for frame in found]
 
 
 # --- the Raft log ---------------------------------------------------------------------------------
@@ -187,7 +190,29 @@ def journal_seeds() -> list[bytes]:
     return [*singles, b"".join(singles)]
 
 
+# --- what a node failed at ------------------------------------------------------------------------
+
+
+def run_stopped(data: bytes) -> None:
+    """A file is refused, or says the same when it is written again."""
+    if error_of(lambda: stopped.decode(data), ValueError) is None:
+        found = stopped.decode(data)
+        assert stopped.decode(stopped.encode(found)) == found
+
+
+def stopped_seeds() -> list[bytes]:
+    suspects = [
+        Suspect(FragmentId(7), 9, 4, bytes(16), True), Suspect(FragmentId(7), 0, 0, b"", False),
+        Suspect(FragmentId(0), 0, 4, bytes(16), False),
+    ]  # fmt: skip
+    return [
+        stopped.encode(Stopped(3, 1_700_000_000_000, "a step", "an error", named, copies))
+        for named, copies in ((suspects, [b"body"]), (suspects[:1], []), ([], []))
+    ]
+
+
 TARGETS: Final = (
+    Target("stopped", run_stopped, stopped_seeds, calls_per_byte=60),
     Target("peer", run_peer, peer_seeds, calls_per_byte=60),
     Target("raft", run_raft, raft_seeds),
     Target("commands", run_command, command_seeds, calls=20_000, calls_per_byte=200),

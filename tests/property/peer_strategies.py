@@ -11,6 +11,7 @@ from fedq.core import peer_messages as peer
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
 from fedq.core.message import encode
 from fedq.core.ranges import Range
+from fedq.core.suspects import LastWords, Suspect
 
 EVENT_MAX = 2**64 - 2**40
 NUMBER_MAX = 2**60
@@ -119,4 +120,16 @@ def messages_of(
     return st.tuples(*values).map(lambda values: fitting(kind(*values)))
 
 
+def suspects_of(
+    fragments: st.SearchStrategy[int], positions: st.SearchStrategy[int]
+) -> st.SearchStrategy[Suspect]:
+    """What last words name: a message with or without a place, or a whole fragment."""
+    sizes, digests = st.integers(1, 2**28), st.binary(min_size=16, max_size=16)
+    placed = st.builds(Suspect, fragments, positions, sizes, digests, FLAGS)
+    unplaced = st.builds(Suspect, st.just(0), st.just(0), sizes, digests, FLAGS)
+    whole = st.builds(Suspect, fragments, st.just(0), st.just(0), st.just(b""), FLAGS)
+    return placed | unplaced | whole
+
+
+LAST_WORDS = st.builds(LastWords, NAMES, st.lists(suspects_of(FRAGMENTS, EVENTS), max_size=4))
 any_message = st.one_of([messages_of(kind) for kind in KINDS])

@@ -24,9 +24,18 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core import peer_messages as peer
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
+from fedq.core.suspects import LastWords
 from fedq.node.node import Node
 from fedq.shell.peer_codec import decode_frame, encode_frame
-from tests.property.peer_strategies import BY_FIELD, EVENTS, KINDS, LISTS, NUMBER_MAX, messages_of
+from tests.property.peer_strategies import (
+    BY_FIELD,
+    EVENTS,
+    KINDS,
+    LISTS,
+    NUMBER_MAX,
+    messages_of,
+    suspects_of,
+)
 from tests.unit.node.harness import Client, Cluster
 
 ME, OTHER = NodeId("n1"), NodeId("n2")
@@ -97,15 +106,18 @@ def test_whatever_a_member_says_the_other_one_goes_on(data: st.DataObject) -> No
     }  # fmt: skip
     for kind in data.draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=8)):
         info = data.draw(st.sampled_from(list(infos.values())))
-        ids = {
+        ids: dict[str, st.SearchStrategy[int]] = {
             "fragment": st.sampled_from([info.id] * 9 + [FragmentId(9)]),
             "reign": st.sampled_from([info.reign] * 9 + [info.reign + 1]),
         }
         message = data.draw(messages_of(kind, **{**fields, **ids}))
+        suspects = suspects_of(ids["fragment"], near)
+        words = st.builds(LastWords, st.just("a step"), st.lists(suspects, max_size=3))
         link = state.peers[OTHER].link
         frame = peer.PeerFrame(
             OTHER, Incarnation(1), link.session[::-1], link.received + 1, data.draw(small),
             state.map.version, [message], peer.Heartbeat(2**64 - 1, 2**64 - 1, True),
+            False, data.draw(st.none() | words),
         )  # fmt: skip
         decoded = decode_frame(encode_frame(frame))
         cluster.hosts[ME].inbox.append(partial(Node.on_peer, frame=decoded))

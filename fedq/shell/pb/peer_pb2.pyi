@@ -46,7 +46,7 @@ class RaftFrame(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat", "asks")
+    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat", "asks", "last_words")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +58,7 @@ class PeerFrame(_message.Message):
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     ASKS_FIELD_NUMBER: _ClassVar[int]
+    LAST_WORDS_FIELD_NUMBER: _ClassVar[int]
     version: int
     sender: str
     incarnation: int
@@ -69,7 +70,30 @@ class PeerFrame(_message.Message):
     messages: _containers.RepeatedCompositeFieldContainer[PeerMessage]
     heartbeat: Heartbeat
     asks: bool
-    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ...) -> None: ...
+    last_words: LastWords
+    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ..., last_words: _Optional[_Union[LastWords, _Mapping]] = ...) -> None: ...
+
+class LastWords(_message.Message):
+    __slots__ = ("step", "suspects")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    SUSPECTS_FIELD_NUMBER: _ClassVar[int]
+    step: str
+    suspects: _containers.RepeatedCompositeFieldContainer[Suspect]
+    def __init__(self, step: _Optional[str] = ..., suspects: _Optional[_Iterable[_Union[Suspect, _Mapping]]] = ...) -> None: ...
+
+class Suspect(_message.Message):
+    __slots__ = ("fragment", "position", "size", "digest", "proven")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    PROVEN_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    position: int
+    size: int
+    digest: bytes
+    proven: bool
+    def __init__(self, fragment: _Optional[int] = ..., position: _Optional[int] = ..., size: _Optional[int] = ..., digest: _Optional[bytes] = ..., proven: _Optional[bool] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("sent_ms", "echo_ms", "leads", "leaving", "start", "stalls", "full")

@@ -31,14 +31,17 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
+from fedq.core.suspects import Stopped
 from fedq.journal.recovery import salvage
 from fedq.node.logins import Verification
 from fedq.node.node import Node
 from fedq.node.risk import Fault, SetAside
 from fedq.node.settings import NodeSettings
+from fedq.shell.last_act import farewell
 from fedq.shell.peer_codec import decode_frame, encode_frame
 from fedq.wiring.passwords import COST_MIN, verify
 from tests.unit.amqp.wire import Content, publish, start_ok
+from tests.unit.node.inputs import committed, disconnected, hears, leads, link_up, synced, verified
 
 TICK_MS = 50
 PERSISTENT = b"\x10\x00\x02"
@@ -76,6 +79,9 @@ class Host:
         self.unverified: list[Verification] = []
         self.faults: list[Fault] = []
         self.set_aside: list[SetAside] = []
+        #: What the last process failed at, as its file would say.
+        self.stopped: Stopped | None = None
+        self.stops = 0
 
 
 class Cluster:
@@ -88,6 +94,8 @@ class Cluster:
         self.cuts: dict[NodeId, None] = {}
         #: Exceptions may be contained, where a test causes them.
         self.tolerates_faults = False
+        #: Exceptions of these kinds stop a node as they do in a real one.
+        self.survived: tuple[type[Exception], ...] = ()
         #: Whose turn it is, or was last.
         self.turning = NodeId("n1")
         #: (from, to, message) of all that nodes said to each other.
@@ -120,6 +128,7 @@ class Cluster:
                 peers={each: f"{each}:7000" for each in self.hosts},
                 amqp_address=f"{host.name}:5672",
                 password_cost=COST_MIN,
+                suspects=tuple(host.stopped.suspects) if host.stopped is not None else (),
                 **self._settings,  # type: ignore[arg-type]
             ),
             recovered,
@@ -127,7 +136,7 @@ class Cluster:
         for other in self.hosts.values():
             if other is not host and other.node is not None:
                 other.inbox.append(lambda node: node.on_link_up(host.name))
-                host.inbox.append(partial(_link_up, peer=other.name))
+                host.inbox.append(partial(link_up, peer=other.name))
         self._elect()
 
     def kill(self, name: str, *, unseen: bool = False) -> None:
@@ -157,7 +166,7 @@ class Cluster:
         for other in self.hosts.values():
             if other.name != name:
                 other.inbox.append(lambda node: node.on_link_up(NodeId(name)))
-                self.hosts[NodeId(name)].inbox.append(partial(_link_up, peer=other.name))
+                self.hosts[NodeId(name)].inbox.append(partial(link_up, peer=other.name))
         self._elect()
 
     def disk_waits(self, name: str, waits: bool) -> None:
@@ -171,7 +180,7 @@ class Cluster:
         leader = able[0].name if len(able) > len(self.hosts) // 2 else None
         for host in alive:
             known = leader if host.name not in self.cuts else None
-            host.inbox.append(partial(_leader, leader=known))
+            host.inbox.append(partial(leads, leader=known))
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -226,18 +235,30 @@ class Cluster:
             return False
         if host.name not in self.cuts:
             for command in self.log[host.applied :]:
-                host.inbox.append(partial(_committed, command=command))
+                host.inbox.append(partial(committed, command=command))
             host.applied = len(self.log)
         inbox, host.inbox = host.inbox, []
         if not inbox:
             return False
         self.turning = host.name
-        node.begin_turn(self.now_ms)
-        for action in inbox:
-            action(node)
-        node.end_turn()
+        try:
+            node.begin_turn(self.now_ms)
+            for action in inbox:
+                action(node)
+            node.end_turn()
+        except self.survived as error:
+            self._fail(host, node, error)
+            return True
         self._drain(host, node)
         return True
+
+    def _fail(self, host: Host, node: Node, error: Exception) -> None:
+        """Nothing of the turn leaves but the node's last words."""
+        host.stopped = node.post_mortem(error)
+        host.stops += 1
+        for other in [name for name in self.hosts if name != host.name]:
+            self._hand_over(host.name, other, [farewell(host.name, host.stopped)])
+        self.kill(host.name)
 
     def _drain(self, host: Host, node: Node) -> None:
         out = node.out
@@ -252,7 +273,7 @@ class Cluster:
         for segment in out.drop_segments:
             del host.segments[segment]
         if not host.disk_waits and node.state.synced < host.written:
-            host.inbox.append(partial(_synced, number=host.written))
+            host.inbox.append(partial(synced, number=host.written))
         for peer, frames in out.peers.items():
             self._hand_over(host.name, peer, frames)
         for connection, parts in out.everything_written():
@@ -262,7 +283,7 @@ class Cluster:
             client = host.clients.pop(connection, None)
             if client is not None:
                 client.lost = True
-                host.inbox.append(partial(_disconnected, connection=connection))
+                host.inbox.append(partial(disconnected, connection=connection))
         host.reading.update(out.reading)
         if host.name not in self.cuts and self._has_quorum():
             self.log += out.proposals
@@ -279,7 +300,7 @@ class Cluster:
         """Somebody looks at the first password that waits; the node hears of it."""
         host = self.hosts[NodeId(name)]
         number, record, password = host.unverified.pop(0)
-        host.inbox.append(partial(_verified, number=number, verdict=verify(record, password)))
+        host.inbox.append(partial(verified, number=number, verdict=verify(record, password)))
 
     def _hand_over(self, source: NodeId, target: NodeId, frames: list[PeerFrame]) -> None:
         if source in self.cuts or target in self.cuts:
@@ -287,7 +308,7 @@ class Cluster:
         for frame in frames:
             decoded = decode_frame(encode_frame(frame))
             self.overheard += [(source, target, message) for message in decoded.messages]
-            self.hosts[target].inbox.append(partial(_peer, frame=decoded))
+            self.hosts[target].inbox.append(partial(hears, frame=decoded))
 
     def _has_quorum(self) -> bool:
         able = [h for h in self.hosts.values() if h.node is not None and h.name not in self.cuts]
@@ -467,31 +488,3 @@ class Client:
 
 def _method(said: Said) -> Method:
     return said.method if isinstance(said, Content) else said
-
-
-def _link_up(node: Node, peer: NodeId) -> None:
-    node.on_link_up(peer)
-
-
-def _leader(node: Node, leader: NodeId | None) -> None:
-    node.on_leader(leader)
-
-
-def _committed(node: Node, command: bytes) -> None:
-    node.on_committed(command)
-
-
-def _synced(node: Node, number: int) -> None:
-    node.on_synced(number)
-
-
-def _verified(node: Node, number: int, verdict: bool) -> None:
-    node.on_verified(number, verdict)
-
-
-def _peer(node: Node, frame: PeerFrame) -> None:
-    node.on_peer(frame)
-
-
-def _disconnected(node: Node, connection: ConnectionId) -> None:
-    node.on_disconnected(connection)

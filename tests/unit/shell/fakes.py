@@ -9,6 +9,7 @@ import uvloop
 
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
+from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
 from fedq.shell.passes import Writers
@@ -69,6 +70,10 @@ class FakeNode:
         reaction = self.reactions.get(name)
         if reaction is not None:
             reaction(*args)
+
+    def post_mortem(self, error: Exception) -> Stopped:
+        self._take("post_mortem", error)
+        return Stopped(1, 5_000, "a step", str(error), [], [])
 
     def begin_turn(self, now_ms: int) -> None:
         self._take("begin_turn", now_ms)
@@ -143,6 +148,7 @@ class Recorder:
             end_pass=lambda: None,
             set_aside=lambda messages: self.calls.append(("set aside", messages)),
             verify=lambda wanted: self.calls.append(("verify", wanted)),
+            tell_stop=lambda stopped: self.calls.append(("tell stop", stopped)),
         )
 
     def writers(self) -> Writers:

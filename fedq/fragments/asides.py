@@ -1,0 +1,91 @@
+"""Messages that are set aside: in nobody's reach, on all copies, because a node failed at them.
+
+They are dead with the reason `QUARANTINED`, whether the queue has a dead-letter exchange or not;
+that is a note like any other, so journal and backups know it. What is here looks at nothing of a
+message but its length and whether it is persistent.
+
+Inputs: positions, or publishes. Changes the fragment, and its lanes.
+"""
+
+from collections.abc import Iterable
+
+from fedq.core.ids import NodeId, Origin
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.policy import QUARANTINED
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.holders import DEAD, DELAYED
+from fedq.fragments.outbox import Owed
+from fedq.journal.records import NOTE_DEAD
+
+
+def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | None) -> list[int]:
+    """Those that are ready, not due yet, or with this holder; returns them, ascending."""
+    wanted = sorted(positions)
+    singles = fragment.single_out(wanted)
+    if singles is None:
+        return []
+    found: list[int] = []
+    for position in wanted:
+        if position not in singles.messages:
+            continue
+        has = singles.unacked.get(position)
+        if has is None:
+            singles.hold_back(position, DEAD)
+        elif has in (holder, DELAYED):
+            singles.unacked[position] = DEAD
+        else:
+            continue
+        found.append(position)
+    if found:
+        reasons = dict.fromkeys(found, QUARANTINED)
+        singles.notes.setdefault(NOTE_DEAD, {}).update(reasons)
+        fragment.out.dead.extend(found)
+        fragment.record_note(singles, NOTE_DEAD, reasons)
+    return found
+
+
+def note_asides(fragment: Fragment, positions: list[int]) -> None:
+    """The fragment began with these set aside: journal and backups are to know it, too."""
+    singles = fragment.make_singles()
+    fragment.record_note(singles, NOTE_DEAD, dict.fromkeys(positions, QUARANTINED))
+
+
+def publish_aside(fragment: Fragment, origin: Origin, number: int, message: bytes) -> int | None:
+    """A publish that is taken, and confirmed, but not tried; its position, unless it is known."""
+    position = None
+    if number > fragment.origins.get(origin, 0):
+        fragment.origins[origin] = number
+        position = publish_private_aside(fragment, message)
+        lasting = message[0] & FLAG_PERSISTENT != 0
+        notes = {NOTE_DEAD: {position: QUARANTINED}}
+        fragment.recorder.enqueue(position, origin, number, [message], False, lasting, notes)
+    fragment.out.owed.append(Owed(fragment.last, origin, number, ()))
+    return position
+
+
+def publish_private_aside(fragment: Fragment, message: bytes) -> int:
+    """The same into a private queue; returns its position."""
+    singles = fragment.make_singles()
+    fragment.last += 1
+    position = fragment.last
+    fragment.bytes_held += len(message)
+    singles.adopt(position, message, DEAD)
+    singles.notes.setdefault(NOTE_DEAD, {})[position] = QUARANTINED
+    fragment.out.dead.append(position)
+    return position
+
+
+def readmit(fragment: Fragment, positions: Iterable[int]) -> list[int]:
+    """Those of these that were set aside are ready again, at their old places; returns them."""
+    singles = fragment.singles
+    if singles is None:
+        return []
+    reasons = singles.notes.get(NOTE_DEAD, {})
+    found = [p for p in sorted(positions) if reasons.get(p) == QUARANTINED]
+    if found:
+        for position in found:
+            del reasons[position]
+        singles.put_back(found)
+        singles.redelivered.update(found)
+        fragment.record_note(singles, NOTE_DEAD, dict.fromkeys(found, 0))
+    return found

@@ -1,0 +1,83 @@
+"""Messages that a node failed at, this one before its start or another: known when they come.
+
+Inputs: last words. Outputs: which of some messages, or of a fragment's positions, are to be set
+aside before anything is done with them (docs/adr/0042). While there are none, which is nearly
+always, nobody looks.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from fedq.core.ids import FragmentId
+from fedq.core.limits import suspects_known_max, suspects_unproven_ms
+from fedq.core.suspects import Suspect, digest_of
+
+#: When a suspicion that was proven ends.
+_NEVER = 1 << 62
+
+
+class Suspects:
+    """See the module's docstring."""
+
+    __slots__ = ("_sizes", "count", "doubtful", "places")
+
+    def __init__(self) -> None:
+        #: By length and digest: until when.
+        self._sizes: dict[int, dict[bytes, int]] = {}
+        self.count = 0
+        #: Positions in fragments that are not set aside yet.
+        self.places: dict[FragmentId, dict[int, None]] = {}
+        #: Fragments that somebody failed at, without a message to blame.
+        self.doubtful: dict[FragmentId, None] = {}
+
+    def add(self, suspects: Iterable[Suspect], now_ms: int) -> None:
+        """Those of one stop; beyond the bound the oldest are forgotten."""
+        until_ms = now_ms + suspects_unproven_ms
+        for each in suspects:
+            if not each.digest:
+                self.doubtful[each.fragment] = None
+                if len(self.doubtful) > suspects_known_max:
+                    del self.doubtful[next(iter(self.doubtful))]
+                continue
+            if each.position:
+                self._add_place(each.fragment, each.position)
+            digests = self._sizes.setdefault(each.size, {})
+            if each.digest not in digests:
+                self.count += 1
+            digests[each.digest] = _NEVER if each.proven else until_ms
+            if self.count > suspects_known_max:
+                self._forget_oldest()
+
+    def _add_place(self, fragment: FragmentId, position: int) -> None:
+        self.places.setdefault(fragment, {})[position] = None
+        if len(self.places) > suspects_known_max:
+            del self.places[next(iter(self.places))]
+
+    def _forget_oldest(self) -> None:
+        size = next(iter(self._sizes))
+        digests = self._sizes[size]
+        del digests[next(iter(digests))]
+        self.count -= 1
+        if not digests:
+            del self._sizes[size]
+
+    def forget_old(self, now_ms: int) -> None:
+        """Suspicions that were never proven end."""
+        for size, digests in list(self._sizes.items()):
+            for digest in [d for d, until_ms in digests.items() if until_ms <= now_ms]:
+                del digests[digest]
+                self.count -= 1
+            if not digests:
+                del self._sizes[size]
+
+    def find(self, messages: Sequence[bytes]) -> list[int]:
+        """The indexes of those that are known, ascending."""
+        found: list[int] = []
+        for index, message in enumerate(messages):
+            digests = self._sizes.get(len(message))
+            if digests is not None and digest_of(message) in digests:
+                found.append(index)
+        return found
+
+    def take(self, fragment: FragmentId) -> list[int]:
+        """The positions of a fragment, ascending: whoever asks sets them aside."""
+        return sorted(self.places.pop(fragment, {}))
