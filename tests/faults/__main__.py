@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.faults import power
 from tests.faults.play import FAULTS, Play
+from tests.integration.waiting import TooLateError
 
 #: How many of each kind there are unless told otherwise.
 USUAL = {"kills": 200, "cuts": 100, "pauses": 60, "rollbacks": 20, "empties": 10, "flips": 20}
@@ -48,11 +49,16 @@ def _play(todo: list[str], dice: random.Random, options: argparse.Namespace) -> 
         directory = place / f"cluster-{number:05d}"
         part = todo[number : number + options.length]
         began_s = time.monotonic()
-        with Play(directory, dice, options.rate, library) as play:
-            for kind in part:
-                _say(f"{time.monotonic() - began_s:8.1f} s  {play.hurt(kind)}")
-            verdict = play.finish()
         done += len(part)
+        try:
+            with Play(directory, dice, options.rate, library) as play:
+                for kind in part:
+                    _say(f"{time.monotonic() - began_s:8.1f} s  {play.hurt(kind)}")
+                verdict = play.finish()
+        except (TooLateError, RuntimeError) as error:
+            failed += 1
+            _say(f"FAILED: {directory} keeps the records: {error}")
+            continue
         confirmed += verdict.confirmed
         marked += verdict.duplicates_flagged
         _say(

@@ -260,8 +260,8 @@ class Play:
                     raise
                 said = node.log()
                 node.process = None
-                if "delete the directory" in said or "empty the directory" in said:
-                    shutil.rmtree(node.directory / "data")
+                if "votes again once the others" in said:
+                    shutil.rmtree(node.directory / "data" / "raft")
                     self._settle(node)
                 node.start()
             else:
