@@ -8,10 +8,19 @@ directory that cannot be written).
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationError,
+)
 from pydantic_core import ErrorDetails
 
 from fedq.core import limits
@@ -32,6 +41,7 @@ from fedq.shell.node_config import (
     is_wildcard,
     split_address,
 )
+from fedq.shell.secret_files import SecretError, read_password
 
 #: More do not make the map safer, only slower; further nodes will observe.
 voters_max: Final = 5
@@ -111,6 +121,17 @@ class _Timing(_Section):
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
 
 
+class _PasswordFile(_Section):
+    password_file: _Text
+
+
+#: A password, or where it is. (The tags keep what is wrong with one from being told of both.)
+_Password = Annotated[
+    Annotated[_Text, Tag("[text]")] | Annotated[_PasswordFile, Tag("[file]")],
+    Discriminator(lambda given: "[file]" if isinstance(given, dict) else "[text]"),
+]
+
+
 class _Document(_Section):
     node: _Name = "fedq"
     data: _Text = "fedq-data"
@@ -120,7 +141,7 @@ class _Document(_Section):
     peer: _PlainListener | None = None
     certificates: _Certificates | None = None
     admin: _AdminListener | None = _AdminListener()
-    users: dict[_Text, _Text] = {"guest": "guest"}
+    users: dict[_Text, _Password] = {"guest": "guest"}
     limits: _Limits = _Limits()
     timing: _Timing = _Timing()
 
@@ -146,6 +167,7 @@ def parse(
     except ValidationError as error:
         raise _explained(error, file, lines or {}) from error
     config = _convert(document, base, file, lines or {})
+    config = replace(config, users=_passwords(config, document, base))
     _check_tls(config, document)
     _check_listeners(config)
     _check_peers(config)
@@ -184,7 +206,15 @@ def _convert(
         if own is None
         else CertificateFiles(base / own.authority, base / own.certificate, base / own.key),
         admin=plain(document.admin),
-        users=document.users,
+        users={},
+        password_files=tuple(
+            base / given.password_file
+            for given in document.users.values()
+            if isinstance(given, _PasswordFile)
+        ),
+        has_plain_passwords=any(
+            isinstance(given, str) and given != user for user, given in document.users.items()
+        ),
         zone=document.zone,
         connections_max=document.limits.connections,
         fragment_threshold=document.limits.fragment_threshold,
@@ -197,6 +227,19 @@ def _convert(
         file=file,
         lines=lines,
     )
+
+
+def _passwords(config: NodeConfig, document: _Document, base: Path) -> dict[str, str]:
+    users: dict[str, str] = {}
+    for user, given in document.users.items():
+        if isinstance(given, str):
+            users[user] = given
+            continue
+        try:
+            users[user] = read_password(base / given.password_file)
+        except SecretError as error:
+            raise config.error(f"users.{user}.password_file", str(error)) from error
+    return users
 
 
 # --- what one value alone cannot show -------------------------------------------------------------
@@ -328,7 +371,7 @@ def _explained(error: ValidationError, file: Path | None, lines: Mapping[str, in
     found: list[ConfigError] = []
     for details in error.errors():
         # A key that breaks a rule is reported as (…, key, "[key]").
-        path = tuple(step for step in details["loc"] if step != "[key]")
+        path = tuple(step for step in details["loc"] if step not in ("[key]", "[text]", "[file]"))
         found.append(blank.error(key_text(path), _sentence(details, path)))
     return min(found, key=lambda one: one.line)
 
@@ -388,4 +431,5 @@ _SECTIONS: dict[tuple[type[BaseModel], str], type[BaseModel]] = {
     (_Document, "admin"): _AdminListener,
     (_Document, "limits"): _Limits,
     (_Document, "timing"): _Timing,
+    (_Document, USERS_KEY): _PasswordFile,
 }

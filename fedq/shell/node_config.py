@@ -111,6 +111,9 @@ class NodeConfig:
     admin: Listener | None = None
     #: Name -> password; kept out of `repr` and so out of logs.
     users: Mapping[str, str] = field(default_factory=lambda: {"guest": "guest"}, repr=False)
+    #: Where some of these passwords stand; the others are in the configuration itself, if any.
+    password_files: tuple[Path, ...] = ()
+    has_plain_passwords: bool = False
     zone: str = ""
     #: At most this many clients; None = as many as the process may open descriptors.
     connections_max: int | None = None

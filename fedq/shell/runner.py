@@ -42,6 +42,7 @@ from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
 from fedq.shell.renewal import Renewable, Renewal
 from fedq.shell.resources import ResourceWatch, resident_bytes
+from fedq.shell.secret_files import open_to_all
 from fedq.shell.services import GrpcServers, Service
 from fedq.shell.system_clock import monotonic_ms
 from fedq.shell.turn import Outlets, Turn
@@ -130,6 +131,8 @@ class NodeRunner:
         """
         assert self._parts is None, "a runner runs once"
         self._check_certificates()
+        for line in open_to_all(self._config):
+            logger.warning("%s", line)
         loop = asyncio.get_running_loop()
         self._spares = SpareKeeper(loop)
         self._expiry = ExpiryWatch(files_of(self._config), loop)

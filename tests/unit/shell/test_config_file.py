@@ -17,6 +17,7 @@ from fedq.shell.node_config import (
     join_address,
     split_address,
 )
+from fedq.shell.secret_files import open_to_all
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "node.yaml"
 
@@ -100,6 +101,9 @@ WRONG = [
     ("limits:\n  connection: 3\n", 2, "limits.connection", "did you mean `connections`?"),
     ("amqp:\n  listen:\n    - port: abc\n", 3, "amqp.listen[0].port", "a number, not text"),
     ("users:\n  ann: 1234\n", 2, "users.ann", "must be text, not a number; put it in quotes"),
+    ("users:\n  ann:\n    password_fle: x\n", 2, "users.ann.password_file", "is missing"),
+    ("users:\n  ann: {password_file: gone}\n", 2, "users.ann.password_file", "cannot be read"),
+    ("users:\n  ann: {}\n", 2, "users.ann.password_file", "is missing"),
     ("users: {}\n", 1, "users", "name at least one user"),
     ("node: [n1]\n", 1, "node", "must be text, not a list"),
     ("node: 'a b'\n", 1, "node", "'a b' is no node name"),
@@ -231,6 +235,51 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
     config = loaded(tmp_path, "users: {ann: sesame}\n")
     assert config.users == {"ann": "sesame"}
     assert "sesame" not in repr(config)
+
+
+def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "ann.secret"
+    secret.write_bytes("sésame öffne dich\r\nnot this\n".encode())
+    config = loaded(tmp_path, "users: {ann: {password_file: ann.secret}, ben: b, guest: guest}\n")
+    assert config.users == {"ann": "sésame öffne dich", "ben": "b", "guest": "guest"}
+    assert config.password_files == (secret,)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [(b"\nsecret\n", "is empty"), (b"\xffsecret", "no text in UTF-8"), (b"x" * 1_025, "longer")],
+)
+def test_a_file_without_a_password_is_told_and_not_shown(
+    tmp_path: Path, data: bytes, sentence: str
+) -> None:
+    (tmp_path / "ann.secret").write_bytes(data)
+    with pytest.raises(ConfigError, match=sentence) as caught:
+        loaded(tmp_path, "users:\n  ann:\n    password_file: ann.secret\n")
+    assert caught.value.key == "users.ann.password_file"
+    assert caught.value.line == 3
+    assert "secret\n" not in str(caught.value)
+
+
+def test_secrets_that_everybody_can_read_are_told(tmp_path: Path) -> None:
+    secret, key = tmp_path / "ann.secret", tmp_path / "n1.key"
+    for path in (secret, key, tmp_path / "n1.pem"):
+        path.write_text("x\n")
+        path.chmod(0o644)
+    text = (
+        "users: {ann: {password_file: ann.secret}}\n"
+        "amqp: {listen: [{tls: {certificate: n1.pem, key: n1.key}}]}\n"
+    )
+    config = loaded(tmp_path, text)
+    told = list(open_to_all(config))
+    assert [line.rpartition(" ")[2] for line in told] == [str(key), str(secret)]
+    key.chmod(0o640)
+    secret.chmod(0o600)
+    assert not list(open_to_all(config))
+    plain = loaded(tmp_path, "users: {ann: sesame}\n")
+    assert plain.file is not None
+    plain.file.chmod(0o644)
+    assert [str(plain.file) in line for line in open_to_all(plain)] == [True]
+    assert not list(open_to_all(loaded(tmp_path, "users: {guest: guest}\n")))
 
 
 @pytest.mark.parametrize(
