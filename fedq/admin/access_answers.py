@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import grpc
 
+from fedq.admin import topology
 from fedq.admin.paging import page_of
 from fedq.admin.refusal import AdminError, invalid, not_found, too_often, unavailable
 from fedq.core import limits
@@ -86,6 +87,14 @@ class AccessAnswers:
                 pb.Vhost(name=name, exchanges=one.exchanges, queues=one.queues, users=one.users)
             )
         return reply
+
+    async def list_exchanges(self, request: pb.ListExchangesRequest) -> pb.ListExchangesReply:
+        """A page of exchanges."""
+        return await topology.list_exchanges(self._overview.exchanges(), request)
+
+    async def list_bindings(self, request: pb.ListBindingsRequest) -> pb.ListBindingsReply:
+        """A page of bindings."""
+        return await topology.list_bindings(self._overview.bindings(), request)
 
     # --- limits -----------------------------------------------------------------------------------
 

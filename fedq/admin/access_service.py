@@ -48,6 +48,22 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         """A page of virtual hosts."""
         return await reply(context, self._access.list_vhosts(request))
 
+    async def ListExchanges(
+        self,
+        request: pb.ListExchangesRequest,
+        context: grpc.aio.ServicerContext[pb.ListExchangesRequest, pb.ListExchangesReply],
+    ) -> pb.ListExchangesReply:
+        """A page of exchanges."""
+        return await reply(context, self._access.list_exchanges(request))
+
+    async def ListBindings(
+        self,
+        request: pb.ListBindingsRequest,
+        context: grpc.aio.ServicerContext[pb.ListBindingsRequest, pb.ListBindingsReply],
+    ) -> pb.ListBindingsReply:
+        """A page of bindings."""
+        return await reply(context, self._access.list_bindings(request))
+
     async def SetLimits(
         self,
         request: pb.SetLimitsRequest,

@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from fedq import __version__
-from fedq.cli import bench, certs, cluster, config, node, permission, queue, store, up, user, vhost
+from fedq.cli import (
+    bench,
+    certs,
+    cluster,
+    config,
+    node,
+    permission,
+    queue,
+    store,
+    topology,
+    up,
+    user,
+    vhost,
+)
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
 from fedq.shell.twins import survey
@@ -28,6 +41,8 @@ app.command("node")(node.run_node)
 app.command("bench")(bench.load_broker)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
+app.add_typer(topology.exchanges, name="exchange")
+app.add_typer(topology.bindings, name="binding")
 app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(permission.app, name="permission")

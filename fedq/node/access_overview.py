@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from fedq.core.ids import QueueKey
 from fedq.node.node import Node
-from fedq.wiring.state import Grant, GrantKey, Limits, MapState
+from fedq.wiring.state import Binding, Exchange, Grant, GrantKey, Limits, MapState
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,12 @@ class AccessOverview(Protocol):
 
     def vhost(self, name: str) -> VhostOverview:
         """One that `vhosts` named."""
+
+    def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
+        """All exchanges, in any order."""
+
+    def bindings(self) -> Sequence[Binding]:
+        """All bindings, in any order."""
 
     def limits(self) -> Sequence[LimitsOverview]:
         """Of virtual hosts, then of users, in order of names."""
@@ -87,6 +94,14 @@ class AccessView:
             sum(key.vhost == name for key in known.queues),
             sum(key.vhost == name for key in known.grants),
         )
+
+    def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
+        """See `AccessOverview`."""
+        return list(self._node.state.map.exchanges.items())
+
+    def bindings(self) -> Sequence[Binding]:
+        """See `AccessOverview`."""
+        return list(self._node.state.map.bindings)
 
     def limits(self) -> Sequence[LimitsOverview]:
         """See `AccessOverview`."""

@@ -386,6 +386,78 @@ class ListVhostsReply(_message.Message):
     next_page_token: str
     def __init__(self, vhosts: _Optional[_Iterable[_Union[Vhost, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class Exchange(_message.Message):
+    __slots__ = ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments_json")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DURABLE_FIELD_NUMBER: _ClassVar[int]
+    AUTO_DELETE_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments_json: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., type: _Optional[str] = ..., durable: _Optional[bool] = ..., auto_delete: _Optional[bool] = ..., internal: _Optional[bool] = ..., arguments_json: _Optional[str] = ...) -> None: ...
+
+class ListExchangesRequest(_message.Message):
+    __slots__ = ("vhost", "page_size", "page_token")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    page_size: int
+    page_token: str
+    def __init__(self, vhost: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListExchangesReply(_message.Message):
+    __slots__ = ("exchanges", "next_page_token")
+    EXCHANGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    exchanges: _containers.RepeatedCompositeFieldContainer[Exchange]
+    next_page_token: str
+    def __init__(self, exchanges: _Optional[_Iterable[_Union[Exchange, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Binding(_message.Message):
+    __slots__ = ("vhost", "source_name", "source_kind", "destination_name", "destination_kind", "routing_key", "arguments_json")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_KIND_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_NAME_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_KIND_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    source_name: str
+    source_kind: str
+    destination_name: str
+    destination_kind: str
+    routing_key: str
+    arguments_json: str
+    def __init__(self, vhost: _Optional[str] = ..., source_name: _Optional[str] = ..., source_kind: _Optional[str] = ..., destination_name: _Optional[str] = ..., destination_kind: _Optional[str] = ..., routing_key: _Optional[str] = ..., arguments_json: _Optional[str] = ...) -> None: ...
+
+class ListBindingsRequest(_message.Message):
+    __slots__ = ("vhost", "page_size", "page_token")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    page_size: int
+    page_token: str
+    def __init__(self, vhost: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListBindingsReply(_message.Message):
+    __slots__ = ("bindings", "next_page_token")
+    BINDINGS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    bindings: _containers.RepeatedCompositeFieldContainer[Binding]
+    next_page_token: str
+    def __init__(self, bindings: _Optional[_Iterable[_Union[Binding, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class Limit(_message.Message):
     __slots__ = ("name", "value")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -89,6 +89,16 @@ class AdminStub:
                 request_serializer=admin__pb2.ListVhostsRequest.SerializeToString,
                 response_deserializer=admin__pb2.ListVhostsReply.FromString,
                 _registered_method=True)
+        self.ListExchanges = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListExchanges',
+                request_serializer=admin__pb2.ListExchangesRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListExchangesReply.FromString,
+                _registered_method=True)
+        self.ListBindings = channel.unary_unary(
+                '/fedq.admin.v1.Admin/ListBindings',
+                request_serializer=admin__pb2.ListBindingsRequest.SerializeToString,
+                response_deserializer=admin__pb2.ListBindingsReply.FromString,
+                _registered_method=True)
         self.SetLimits = channel.unary_unary(
                 '/fedq.admin.v1.Admin/SetLimits',
                 request_serializer=admin__pb2.SetLimitsRequest.SerializeToString,
@@ -221,6 +231,21 @@ class AdminServicer:
 
     def ListVhosts(self, request, context):
         """Virtual hosts in order of their names, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListExchanges(self, request, context):
+        """Exchanges in order of virtual host and name, a page at a time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBindings(self, request, context):
+        """Bindings in order of virtual host and source, a page at a time. What a node's exclusive queues
+        want of an exchange is a binding to the node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -360,6 +385,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListVhosts,
                     request_deserializer=admin__pb2.ListVhostsRequest.FromString,
                     response_serializer=admin__pb2.ListVhostsReply.SerializeToString,
+            ),
+            'ListExchanges': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListExchanges,
+                    request_deserializer=admin__pb2.ListExchangesRequest.FromString,
+                    response_serializer=admin__pb2.ListExchangesReply.SerializeToString,
+            ),
+            'ListBindings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBindings,
+                    request_deserializer=admin__pb2.ListBindingsRequest.FromString,
+                    response_serializer=admin__pb2.ListBindingsReply.SerializeToString,
             ),
             'SetLimits': grpc.unary_unary_rpc_method_handler(
                     servicer.SetLimits,
@@ -714,6 +749,60 @@ class Admin:
             '/fedq.admin.v1.Admin/ListVhosts',
             admin__pb2.ListVhostsRequest.SerializeToString,
             admin__pb2.ListVhostsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListExchanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListExchanges',
+            admin__pb2.ListExchangesRequest.SerializeToString,
+            admin__pb2.ListExchangesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBindings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/ListBindings',
+            admin__pb2.ListBindingsRequest.SerializeToString,
+            admin__pb2.ListBindingsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,7 +43,7 @@ from fedq.node.overview_types import (
 from fedq.node.proposals import Result as Outcome
 from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations import Operation, encode_command
-from fedq.wiring.state import Grant, GrantKey
+from fedq.wiring.state import Binding, Exchange, Grant, GrantKey
 
 Result = TypeVar("Result")
 NAMES = ("n1", "n2", "n3")
@@ -183,6 +183,12 @@ class SharedMap:
     def vhost(self, name: str) -> VhostOverview:
         exchanges = sum(key.vhost == name for key in self.map.exchanges)
         return VhostOverview(name, exchanges, 0, sum(key.vhost == name for key in self.map.grants))
+
+    def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
+        return list(self.map.exchanges.items())
+
+    def bindings(self) -> Sequence[Binding]:
+        return list(self.map.bindings)
 
     def limits(self) -> Sequence[LimitsOverview]:
         return limits_of(self.map)
