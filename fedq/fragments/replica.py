@@ -119,22 +119,26 @@ class Replica:
 
     def _apply(self, record: Single | Outline) -> tuple[bool, int]:
         """Whether it says something of persistent messages; the last position it brings, or 0."""
+        # Known is what is here: that it is known is noted last.
         if isinstance(record, Outline):
-            self._saw(record.origin, record.last_number)
             if record.first_position > self._top:
+                persistent = self._unread.add(record)
                 self._top = record.last_position
-                return self._unread.add(record), record.last_position
-            positions = range(record.first_position, record.last_position + 1)
-            return self._add(positions, record.messages()), record.last_position
+            else:
+                positions = range(record.first_position, record.last_position + 1)
+                persistent = self._add(positions, record.messages())
+            self._saw(record.origin, record.last_number)
+            return persistent, record.last_position
         if isinstance(record, Enqueue):
             positions = range(record.first_position, record.last_position + 1)
+            persistent = self._add(positions, record.messages)
             self._saw(record.origin, record.last_number)
-            return self._add(positions, record.messages), record.last_position
+            return persistent, record.last_position
         if isinstance(record, Copy):
-            for origin, number in record.origins.items():
-                self._saw(origin, number)
             self.sorted = False
             persistent = self._add(record.positions, record.messages)
+            for origin, number in record.origins.items():
+                self._saw(origin, number)
             return persistent, max(record.positions, default=0)
         if isinstance(record, Settle):
             return self._forget(record.ranges), 0

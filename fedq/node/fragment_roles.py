@@ -97,6 +97,8 @@ class FragmentRoles:
 
     def refollow(self, backup: Backup) -> None:
         """The link to the primary starts anew: the copy has to be compared again."""
+        if backup.failed:
+            return
         info = self.state.map.fragments[backup.replication.fragment_id]
         backup.last = backup.last_held
         backup.replication = self._backup_replication(info, created=False)

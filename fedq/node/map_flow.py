@@ -25,6 +25,7 @@ from fedq.node.outlets import Outlets
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals
 from fedq.node.relay_flow import RelayFlow
+from fedq.node.risk import Fault
 from fedq.node.state import NodeState
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.exchanges import ToExchange
@@ -59,7 +60,7 @@ from fedq.wiring.state import (
 ABSENT_MS = 30_000
 
 NameChange = (
-    QueueAdded | QueueRemoved | ExchangeAdded | ExchangeRemoved | ClaimTaken | ClaimReleased
+    QueueAdded | QueueRemoved | ExchangeRemoved | ClaimTaken | ClaimReleased
     | VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 )  # fmt: skip
 
@@ -101,6 +102,8 @@ class MapFlow:
         self.state.at, self.state.at_what = None, command
         applied = self.state.map.apply(command)
         self.digests.note()
+        if self.state.map.failures:
+            self._tell_of_failures()
         for change in applied.changes:
             self._on_change(change)
         self.proposals.on_committed(applied.request, list(applied.results))
@@ -133,18 +136,36 @@ class MapFlow:
         for bound in self.private.bound_exchanges():
             if bound not in state.map.exchanges:
                 self.private.on_exchange_removed(bound)
-        router = state.router = Router(state.me)
-        for key, exchange in state.map.exchanges.items():
-            if key.name:
-                arguments = arguments_of(exchange.arguments)
-                router.add_exchange(key, exchange.type, arguments, exchange.internal)
-        for key in state.map.queues:
-            router.add_queue(key, key)
-        for key, claim in state.map.claims.items():
-            if claim.node != state.me:
-                router.add_queue(key, claim.node)
-        for binding in state.map.bindings:
-            self._bind(binding)
+        self._route_anew({})
+
+    def _route_anew(self, without: dict[object, None]) -> None:
+        """A new router, without exchanges and bindings that it fails at."""
+        state = self.state
+        while True:
+            router = state.router = Router(state.me)
+            at: object = None
+            try:
+                for key in state.map.exchanges:
+                    at = key
+                    if key.name and key not in without:
+                        self._add_exchange(key)
+                for key in state.map.queues:
+                    router.add_queue(key, key)
+                for key, claim in state.map.claims.items():
+                    if claim.node != state.me:
+                        router.add_queue(key, claim.node)
+                for binding in state.map.bindings:
+                    at = binding
+                    if binding not in without and _source_of(binding) not in without:
+                        self._bind(binding)
+            except Exception as error:
+                # A router that is half changed is thrown away; each time it is one less.
+                if at is None or at in without:
+                    raise
+                without[at] = None
+                state.out.faults.append(Fault(f"nothing is routed by {at}", error))
+                continue
+            break
         self.private.route_again()
 
     # --- changes -----------------------------------------------------------------------------
@@ -164,12 +185,29 @@ class MapFlow:
                 self._on_fragment_removed(change.id, change.before)
             case EraChanged():
                 self._tell(f"era {change.number} begins")
-            case BindingAdded():
-                self._bind(change.binding)
-            case BindingRemoved():
-                self._unbind(change.binding)
+            case BindingAdded() | BindingRemoved() | ExchangeAdded():
+                self._on_route_change(change)
             case _:
                 self._on_name_change(change)
+
+    def _on_route_change(self, change: BindingAdded | BindingRemoved | ExchangeAdded) -> None:
+        """The map says so: to stop at it would be to stop every node, and again at each start."""
+        try:
+            if isinstance(change, BindingAdded):
+                self._bind(change.binding)
+            elif isinstance(change, BindingRemoved):
+                self._unbind(change.binding)
+            elif change.key in self.state.map.exchanges:
+                self._add_exchange(change.key)
+        except Exception as error:
+            self.state.out.faults.append(Fault("a change of the map cannot be routed", error))
+            self._route_anew({})
+
+    def _tell_of_failures(self) -> None:
+        """Operations that were refused because they fail on every node."""
+        failures, self.state.map.failures = self.state.map.failures, []
+        for error in failures:
+            self.state.out.faults.append(Fault("an operation of the map fails: refused", error))
 
     def _on_name_change(self, change: NameChange) -> None:
         """A queue, an exchange or a claimed name comes or goes."""
@@ -182,11 +220,6 @@ class MapFlow:
                 hub = self.state.hubs.pop(change.key, None)
                 if hub is not None:
                     cancel_all(self.state, hub)
-            case ExchangeAdded():
-                exchange = self.state.map.exchanges.get(change.key)
-                if exchange is not None:
-                    arguments = arguments_of(exchange.arguments)
-                    router.add_exchange(change.key, exchange.type, arguments, exchange.internal)
             case ExchangeRemoved():
                 self.private.on_exchange_removed(change.key)
                 router.remove_exchange(change.key)
@@ -205,6 +238,11 @@ class MapFlow:
                 pass
             case _:
                 assert_never(change)
+
+    def _add_exchange(self, key: QueueKey) -> None:
+        exchange = self.state.map.exchanges[key]
+        arguments = arguments_of(exchange.arguments)
+        self.state.router.add_exchange(key, exchange.type, arguments, exchange.internal)
 
     def _bind(self, binding: Binding) -> None:
         if binding.destination_kind != "node":
@@ -398,3 +436,7 @@ def _ends(binding: Binding) -> tuple[QueueKey, QueueKey | ToExchange, str]:
     if binding.destination_kind == "exchange":
         return source, ToExchange(destination), binding.routing_key
     return source, destination, binding.routing_key
+
+
+def _source_of(binding: Binding) -> QueueKey:
+    return QueueKey(binding.vhost, binding.source)

@@ -13,6 +13,7 @@ from fedq.core.peer_messages import (
 )
 from fedq.journal.decoding import CorruptRecord, outlines
 from fedq.journal.records import encode_keep, encode_note, encode_whole
+from fedq.node.risk import Fault
 from fedq.node.state import Backup, NodeState
 
 
@@ -86,16 +87,31 @@ class ReplicaFlow:
         """Live records."""
         backup = self._current(message.fragment, sender)
         if backup is not None and backup.replication.on_records(message):
-            self._apply(backup, message.records)
+            if not self._apply(backup, message.records):
+                backup.replication.received = message.previous
         elif backup is not None and backup.replication.astray:
             self._doubt(backup, f"records after {message.previous} out of their order")
 
     def _doubt(self, backup: Backup, why: str) -> None:
         """Nothing of it counts: the copy is compared with the primary's once more."""
         fragment = backup.replication.fragment_id
-        if fragment not in self.state.suspect_copies:
+        if fragment not in self.state.suspect_copies and not backup.failed:
             self.state.out.warnings.append(f"fragment {fragment}: {why}")
             self.state.suspect_copies[fragment] = None
+
+    def _give_up(self, backup: Backup, error: Exception) -> None:
+        """What its primary sent cannot be taken in here: this is no copy any more (ADR 0042).
+
+        Nothing but this copy is half changed. It acknowledges nothing from now on, so its primary
+        has it taken out of the set in sync; the next reign begins with a copy made anew.
+        """
+        fragment = backup.replication.fragment_id
+        text = f"this node cannot keep a copy of fragment {fragment} of {backup.queue.name!r}"
+        self.state.out.faults.append(Fault(text, error))
+        self.state.found[f"copy {fragment}"] = (text, self.state.now_ms)
+        backup.failed = backup.replication.astray = True
+        backup.whole = False
+        self.state.suspect_copies.pop(fragment, None)
 
     def _apply(self, backup: Backup, records: bytes) -> bool:
         """Records of the primary; false if they are none, and nothing of them counts."""
@@ -104,6 +120,9 @@ class ReplicaFlow:
             applied = backup.replica.apply(records)
         except CorruptRecord as error:
             self._doubt(backup, f"bad records: {error}")
+            return False
+        except Exception as failure:
+            self._give_up(backup, failure)
             return False
         chunk = 0
         state.bytes_taken += len(records)

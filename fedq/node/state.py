@@ -143,7 +143,7 @@ class Primary:
 class Backup:
     """A shared fragment of which this node keeps a copy."""
 
-    __slots__ = ("last", "queue", "replica", "replication", "rested", "whole")
+    __slots__ = ("failed", "last", "queue", "replica", "replication", "rested", "whole")
 
     def __init__(
         self, queue: QueueKey, replica: Replica, replication: BackupReplication, last: int,
@@ -157,6 +157,8 @@ class Backup:
         self.last = last
         self.whole = whole
         self.rested = rested
+        #: It cannot take in what its primary sends: it is no copy any more in this reign.
+        self.failed = False
 
     @property
     def last_held(self) -> int:

@@ -20,7 +20,7 @@ transaction, but nothing comes in between.
 from typing import NamedTuple, TypeAlias
 
 from fedq.core import limits
-from fedq.core.errors import COMMAND_INVALID, NodeFailure, Refused
+from fedq.core.errors import COMMAND_INVALID, INTERNAL_ERROR, NodeFailure, Refused
 from fedq.core.ids import MapVersion
 from fedq.wiring import access, copies, declarations, digest, membership, snapshot, weighing
 from fedq.wiring.operations import (
@@ -72,8 +72,8 @@ class ClusterMap(MapState):
     """The replicated state machine; its tables are those of `MapState`."""
 
     __slots__ = (
-        "_remembered", "_remembered_bytes", "_weights", "access_version", "fragments_version",
-        "members_version",
+        "_remembered", "_remembered_bytes", "_weights", "access_version", "failures",
+        "fragments_version", "members_version",
     )  # fmt: skip
 
     def __init__(self, objects_max: int = limits.map_objects_max) -> None:
@@ -82,6 +82,8 @@ class ClusterMap(MapState):
         self.add_vhost(DEFAULT_VHOST)
         self._remembered: snapshot.Remembered = {}
         self._remembered_bytes = 0
+        #: What operations failed with that were refused for it, for whoever writes the log.
+        self.failures: list[Exception] = []
         self._weights = weighing.Weights()
         self._weigh_anew()
         #: The versions at which members, or fragments, last changed: hints for `failover`.
@@ -148,12 +150,31 @@ class ClusterMap(MapState):
     def _apply_weighed(self, operation: Operation) -> Result:
         """Applies an operation; the next one finds what it weighs."""
         before = len(self.changes)
-        self.bytes_adding = weighing.may_add(operation) if self.bytes_max else 0
-        result = self._apply(operation)
-        if len(self.changes) > before:
-            self._weights.note(self, self.changes[before:])
-            self.bytes_held = self._weights.total
+        try:
+            self.bytes_adding = weighing.may_add(operation) if self.bytes_max else 0
+            result = self._apply(operation)
+            if len(self.changes) > before:
+                self._weights.note(self, self.changes[before:])
+                self.bytes_held = self._weights.total
+        except (MemoryError, RecursionError):
+            # Of this process alone: the others may come to another result.
+            raise
+        except Exception as error:
+            result = self._refuse_failing(operation, error)
         return result
+
+    def _refuse_failing(self, operation: Operation, error: Exception) -> Refused:
+        """An operation that nobody can apply: it fails on every node alike, so all refuse it.
+
+        Nearly all that can fail is found out before anything changes. What has changed by then has
+        changed everywhere, and is among the changes; what it weighs is counted anew.
+        """
+        self.failures.append(error)
+        self._weigh_anew()
+        name = type(operation).__name__
+        return Refused(
+            INTERNAL_ERROR, f"no node can do this ({name}), for a reason that is in their logs"
+        )
 
     def _apply(self, operation: Operation) -> Result:
         if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra):

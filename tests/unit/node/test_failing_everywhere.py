@@ -1,0 +1,133 @@
+"""What every node would fail at, because all are told the same: records of a primary, commands of
+the map. No node stops, now or at its next start, and all go on alike."""
+
+from typing import Any
+
+import pytest
+
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicGet,
+    BasicGetOk,
+    ChannelClose,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
+from fedq.core.errors import INTERNAL_ERROR
+from fedq.fragments.unread import Unread
+from fedq.journal.decoding import Outline
+from fedq.shell.twins import survey
+from fedq.wiring import declarations
+from fedq.wiring.operations import DeclareQueue
+from fedq.wiring.routes import Router
+from tests.unit.node.harness import Cluster
+
+pytestmark = pytest.mark.skipif(
+    any("fedq.node" in name for name in survey().compiled), reason="compiled calls are not patched"
+)
+
+
+class Bug(Exception):
+    """Nobody knows it."""
+
+
+def _cluster() -> Cluster:
+    cluster = Cluster(3)
+    cluster.tolerates_faults = True
+    client = cluster.client("n1")
+    client.ask(QueueDeclare("jobs", durable=True), QueueDeclareOk)
+    client.hang_up()
+    return cluster
+
+
+def _restart_all(cluster: Cluster) -> None:
+    for name in list(cluster.hosts):
+        cluster.kill(name)
+        cluster.pass_ms(3_000)
+        cluster.start(name)
+        cluster.pass_ms(5_000)
+
+
+def _are_alike(cluster: Cluster) -> bool:
+    digests = {host.node.state.map.digest for host in cluster.hosts.values() if host.node}
+    return len(digests) == 1
+
+
+def test_a_record_that_no_backup_can_take_in_costs_the_copies_and_no_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = _cluster()
+    add = Unread.add
+
+    def fail(self: Unread, outline: Outline) -> bool:
+        if any(message.endswith(b"poison") for message in outline.messages()):
+            raise Bug
+        return add(self, outline)
+
+    monkeypatch.setattr(Unread, "add", fail)
+    client = cluster.client("n1")
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    client.publish("jobs", "poison", "two")
+    cluster.wait_for(lambda: any(isinstance(said, BasicAck) for said in client.said), 10_000)
+    cluster.pass_ms(10_000)
+    assert not client.lost
+    client.said.clear()
+    assert client.ask(BasicGet("jobs", no_ack=True), BasicGetOk).message_count == 1
+    # It is said once for each copy, not with each attempt.
+    assert sum(len(host.faults) for host in cluster.hosts.values()) <= 2
+    # Nobody leads with such a copy while a whole one may come back.
+    first = cluster.primary_of("jobs")
+    cluster.kill(first)
+    cluster.pass_ms(3_000)
+    cluster.start(first)
+    cluster.pass_ms(10_000)
+    assert cluster.primary_of("jobs") == first
+
+
+def test_an_operation_that_fails_is_refused_by_all_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _cluster()
+    apply = declarations.apply
+
+    def fail(state: Any, operation: Any) -> Any:
+        if isinstance(operation, DeclareQueue) and operation.name == "poison":
+            raise Bug
+        return apply(state, operation)
+
+    monkeypatch.setattr(declarations, "apply", fail)
+    client = cluster.client("n2")
+    client.send(QueueDeclare("poison"))
+    cluster.wait_for(lambda: client.has(ChannelClose))
+    assert client.take(ChannelClose).reply_code == INTERNAL_ERROR
+    assert all(host.node for host in cluster.hosts.values())
+    assert all(len(host.faults) == 1 for host in cluster.hosts.values())
+    _restart_all(cluster)
+    assert _are_alike(cluster)
+    cluster.client("n1").ask(QueueDeclare("good"), QueueDeclareOk)
+
+
+def test_a_binding_that_cannot_be_routed_leaves_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = _cluster()
+    bind = Router.bind
+
+    def fail(self: Router, source: Any, destination: Any, key: str, *more: Any) -> Any:
+        if key == "poison":
+            raise Bug
+        return bind(self, source, destination, key, *more)
+
+    monkeypatch.setattr(Router, "bind", fail)
+    client = cluster.client("n1")
+    client.ask(QueueBind("jobs", "amq.direct", "before"), QueueBindOk)
+    client.ask(QueueBind("jobs", "amq.direct", "poison"), QueueBindOk)
+    client.ask(QueueBind("jobs", "amq.direct", "behind"), QueueBindOk)
+    _restart_all(cluster)
+    assert _are_alike(cluster)
+    client = cluster.client("n2")
+    client.publish("before", "1", exchange="amq.direct")
+    client.publish("behind", "2", exchange="amq.direct")
+    assert client.ask(BasicGet("jobs", no_ack=True), BasicGetOk).message_count == 1
