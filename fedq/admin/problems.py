@@ -78,6 +78,13 @@ def _of_fragments(cluster: ClusterOverview) -> Iterable[str]:
             f"{cluster.fragments_short} of {cluster.fragments} queue fragments have fewer copies "
             "in sync than they should: they serve, and are being copied where a node is free"
         )
+    if cluster.alone:
+        holders = [node for node, _ in cluster.alone]
+        yield (
+            f"{sum(count for _, count in cluster.alone)} of {cluster.fragments} queue fragments "
+            f"have one copy only, on {names(holders)}: if its disk is lost, so are they; do not "
+            f"stop {_it(holders)} before there are more, and start the nodes that are down"
+        )
 
 
 def names(nodes: Sequence[str]) -> str:

@@ -42,9 +42,8 @@ class CorruptJournal(NodeFailure):
         super().__init__(
             f"journal segment {segment} cannot be read from byte {offset} on: {reason}. "
             "This node has the only copy of its messages, so it does not start by itself: restore "
-            f"the file from a backup; or create an empty file '{ACCEPT_NAME}' in the journal's "
-            "directory and start again, and the node goes on with what can be read (the damaged "
-            "file is kept)"
+            "the file from a backup; or run `fedq store accept-loss` on the data directory and "
+            "start again, and the node goes on with what can be read (the damaged file is kept)"
         )
         self.segment = segment
         self.offset = offset

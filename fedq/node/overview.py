@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from fedq.core.ids import FragmentId, Incarnation, QueueKey
+from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.node.client_state import Client
 from fedq.node.memory import held_bytes
 from fedq.node.node import Node
@@ -62,6 +62,8 @@ class NodeView:
         """Members and totals."""
         state = self._state
         unavailable = short = 0
+        alone: dict[NodeId, int] = {}
+        members = self._members()
         for info in state.map.fragments.values():
             hot = state.map.hot_copies(info)
             wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
@@ -69,13 +71,18 @@ class NodeView:
                 unavailable += 1
             elif len(hot) < wanted:
                 short += 1
+            in_sync = info.in_sync
+            if len(in_sync) == 1 < min(state.map.queues[info.queue].replicas, len(members)):
+                only = next(iter(in_sync))
+                alone[only] = alone.get(only, 0) + 1
         return ClusterOverview(
             era=state.map.era_number,
-            members=self._members(),
+            members=members,
             queues=len(state.map.queues),
             fragments=len(state.map.fragments),
             fragments_unavailable=unavailable,
             fragments_short=short,
+            alone=tuple(sorted(alone.items())),
         )
 
     def _members(self) -> tuple[MemberOverview, ...]:

@@ -92,6 +92,9 @@ class ClusterOverview:
     fragments_unavailable: int
     #: Fragments with a live primary and fewer copies in sync than min(replicas, members up).
     fragments_short: int
+    #: Nodes with fragments of which they have the only copy in sync, though more are wanted, and
+    #: how many.
+    alone: tuple[tuple[NodeId, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

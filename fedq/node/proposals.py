@@ -125,5 +125,8 @@ class Proposals:
                 state.out.proposals.append(sent.command)
 
     def _next_request(self) -> str:
+        """Never used before: a process on a restored directory may have the number of an earlier
+        one, whose requests the map remembers."""
         self._last += 1
-        return f"{self.state.me}.{self.state.settings.incarnation}.{self._last}"
+        settings = self.state.settings
+        return f"{settings.node}.{settings.incarnation}{settings.start[:8]}.{self._last}"

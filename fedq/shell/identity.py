@@ -26,8 +26,9 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import starts_remembered_max
 from fedq.shell.durable_files import replace_durably
-from fedq.shell.journal_files import COUNTER_NAME, count_start
+from fedq.shell.journal_files import count_start
 from fedq.shell.raft_electorate import Memory
+from fedq.shell.vouching import COUNTER_NAME
 
 IDENTITY_NAME: Final = "identity.json"
 VOTERS_NAME: Final = "voters"

@@ -37,14 +37,13 @@ from fedq.shell.durable_files import (
     segment_name,
 )
 from fedq.shell.group_commit import GroupCommit, sync_file
-from fedq.shell.vouching import Vouch, vouch_for, write_vouch
+from fedq.shell.vouching import COUNTER_NAME, Vouch, vouch_for, write_vouch
 
 #: What may wait for the writer thread. A disk that far behind is as good as lost.
 backlog_bytes_max: Final = limits.node_memory_bytes_max // 4
 
 _SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
 _LOCK_NAME = "lock"
-COUNTER_NAME: Final = "incarnation"
 #: Calls of the writer that are taken from the pipe at once; one would do.
 _CALLS_MAX = 4_096
 

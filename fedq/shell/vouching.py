@@ -26,6 +26,8 @@ from fedq.shell.durable_files import (
 logger = logging.getLogger("fedq.node")
 
 _VOUCH_NAME: Final = "vouch"
+#: The number of the last start.
+COUNTER_NAME: Final = "incarnation"
 _KEPT_SUFFIX: Final = ".damaged"
 
 
@@ -63,12 +65,7 @@ def vouch_for(
     """
     known = read_vouch(directory)
     newest = recovered.segments[-1].number if recovered.segments else 0
-    if known is not None and newest < known.newest:
-        lost = Damage(newest + 1, 0, 0, "the segment is missing")
-    elif known is None and not recovered.segments and has_past:
-        lost = Damage(1, 0, 0, "the journal is empty, though this is not its first start")
-    else:
-        lost = None
+    lost = _missing(known, recovered, has_past)
     since = known.since if known is not None else 0
     if recovered.damages or lost is not None:
         damages = [*recovered.damages, *([lost] if lost is not None else [])]
@@ -84,6 +81,23 @@ def vouch_for(
     vouch = Vouch(since, newest)
     write_vouch(directory, vouch)
     return vouch
+
+
+def damages_of(directory: Path, recovered: Recovered) -> list[Damage]:
+    """What a start would find damaged; nothing is changed."""
+    has_past = (directory / COUNTER_NAME).exists()
+    lost = _missing(read_vouch(directory), recovered, has_past)
+    return [*recovered.damages, *([lost] if lost is not None else [])]
+
+
+def _missing(known: Vouch | None, recovered: Recovered, has_past: bool) -> Damage | None:
+    """The end of a journal that is not there any more."""
+    newest = recovered.segments[-1].number if recovered.segments else 0
+    if known is not None and newest < known.newest:
+        return Damage(newest + 1, 0, 0, "the segment is missing")
+    if known is None and not recovered.segments and has_past:
+        return Damage(1, 0, 0, "the journal is empty, though this is not its first start")
+    return None
 
 
 def _mend(directory: Path, recovered: Recovered) -> None:

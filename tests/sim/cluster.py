@@ -62,6 +62,7 @@ class Cluster:
                 seed=self.plan.seed,
                 unix_offset_ms=self.hosts[number].unix_offset_ms + skew_ms,
                 replace_backup_ms=self.plan.replace_backup_ms,
+                revive_wait_ms=self.plan.revive_wait_ms,
                 fragment_threshold=self.plan.fragment_threshold,
                 segment_bytes_max=self.plan.segment_bytes,
                 work_per_turn=self.plan.work_per_turn,

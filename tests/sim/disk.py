@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from fedq.core.seeds import Rng
 from fedq.journal.recovery import Recovered, mended
 from tests.sim.world import MS, World, between
 
@@ -129,6 +130,16 @@ class Disk:
         self.segments = {number: bytearray(data) for number, data in copy.segments.items()}
         self.starts = copy.starts
         self._number = copy.starts[-1][0] if copy.starts else 0
+
+    def rot(self, generator: Rng) -> None:
+        """A bit of what was written is another one from now on: mostly of the newest."""
+        filled = [number for number in sorted(self.segments) if self.segments[number]]
+        if not filled:
+            return
+        number = filled[-1] if generator.random() < 0.8 else generator.choice(filled)
+        data = self.segments[number]
+        least = generator.choice((0, max(0, len(data) - 400)))
+        data[generator.randint(least, len(data) - 1)] ^= 1 << generator.randint(0, 7)
 
     def read_segments(self) -> Iterator[tuple[int, bytes]]:
         """Every segment in order, as recovery reads them."""

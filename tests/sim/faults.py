@@ -48,6 +48,13 @@ class Faults:
         self._active = False
         #: Hosts that start from an older copy of their data directory next time.
         self._restoring: dict[str, None] = {}
+        #: Hosts whose disks give back something else than what was written.
+        self._rotting: dict[str, None] = {}
+        #: Copies of data directories, made while their processes ran, and of which lives.
+        self._moments: dict[str, tuple[int, DirectoryCopy]] = {
+            host.name: (0, EMPTY) for host in hosts
+        }
+        self._rot_dice = world.generator("rot")
         #: Copies of data directories, made when their processes ended.
         self._copies: dict[str, list[DirectoryCopy]] = {host.name: [] for host in hosts}
         self._directory_dice = world.generator("directories")
@@ -69,6 +76,7 @@ class Faults:
             (plan.disk_stall_every_us, partial(self._stall_disk, 50 * MS, 3 * SECOND)),
             (plan.disk_hang_every_us, partial(self._stall_disk, 2 * SECOND, 8 * SECOND)),
             (plan.disk_fail_every_us, self._fail_disk),
+            (300 * MS if plan.rot else 0, self._copy_directories),
         )
         for every_us, action in kinds:
             if every_us:
@@ -152,7 +160,9 @@ class Faults:
         def strike() -> None:
             self.ledger.on_confirm = None
             restores = self.plan.restore and self._directory_dice.random() < self.plan.restore
-            at_once = bool(restores) and self._plan_restoring(hosts)
+            at_once = bool(restores) and self._plan_restoring(hosts, self._restoring)
+            if self.plan.rot and not at_once and self._rot_dice.random() < self.plan.rot:
+                at_once = self._plan_restoring(hosts, self._rotting)
             for host, life in lives:
                 delay_us = 0 if at_once else between(self._random, 0, spread_us)
                 self.world.after(delay_us, partial(self._crash, host, life))
@@ -174,6 +184,7 @@ class Faults:
             self._copies[host.name].append(host.disk.copy())
         else:
             self._restoring.pop(host.name, None)
+            self._rotting.pop(host.name, None)
         delay_us = between(self._random, 100 * MS, self._random.choice((500 * MS, 4 * SECOND)))
         self.world.after(delay_us, partial(self._revive, host))
 
@@ -187,14 +198,15 @@ class Faults:
             self.ledger.memory_lost = True
         return self.plan.kills == "reckless"
 
-    def _plan_restoring(self, hosts: Sequence[Host]) -> bool:
-        """One of those that go comes back with a directory that is some starts old, or empty.
+    def _plan_restoring(self, hosts: Sequence[Host], marked: dict[str, None]) -> bool:
+        """One of those that go comes back with a directory that is some starts old, or empty; or
+        with one that has rotted, or is some moments old.
 
         Only when every copy is in sync, and all go at once: then the others have everything.
         """
         if len(self.hosts) < 2 or not self.is_whole():
             return False
-        self._restoring[self._directory_dice.choice(hosts).name] = None
+        marked[self._directory_dice.choice(hosts).name] = None
         self.ledger.restored = True
         return True
 
@@ -208,10 +220,30 @@ class Faults:
         host.disk.restore(copy)
         self.raft_lost(host.name)
 
+    def _rot(self, host: Host) -> None:
+        """What the disk gives back is not what was written, and its process cannot know."""
+        del self._rotting[host.name]
+        life, copy = self._moments[host.name]
+        if life == host.life and self._rot_dice.random() < 0.5:
+            self.world.note(host.name, "gets back its directory of some moments before")
+            host.disk.restore(copy)
+            self.raft_lost(host.name)
+        else:
+            self.world.note(host.name, "has a disk that rots")
+            host.disk.rot(self._rot_dice)
+
+    def _copy_directories(self) -> None:
+        """What somebody may put back later, within the same start."""
+        for host in self.hosts:
+            if host.alive and self._rot_dice.random() < 0.5:
+                self._moments[host.name] = (host.life, host.disk.copy())
+
     def _revive(self, host: Host) -> None:
         if not host.alive:
             if host.name in self._restoring:
                 self._restore(host)
+            if host.name in self._rotting:
+                self._rot(host)
             host.start()
         self._end(f"down {host.name}")
 

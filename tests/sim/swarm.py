@@ -43,6 +43,8 @@ class FaultPlan:
     disk_fail_every_us: int = 0
     #: How often a kill of a whole cluster's node, or of all, gives one of them an older directory.
     restore: float = 0.0
+    #: Likewise, one whose bytes have rotted, or that is some moments old.
+    rot: float = 0.0
 
     @property
     def only_kills(self) -> bool:
@@ -66,6 +68,7 @@ class Plan:
     safety_us: int
     fragment_threshold: int
     replace_backup_ms: int
+    revive_wait_ms: int
     segment_bytes: int
     #: What a turn of a node may do: in some runs so little that jobs are cut wherever they can be.
     work_per_turn: int
@@ -100,7 +103,7 @@ class Plan:
 
 def draw(seed: int, lite: bool = False) -> Plan:
     """The plan of a seed. `lite`: no faults at all, and a smaller run."""
-    plan = _draw_plain(seed, lite)
+    plan = _draw_rot(_draw_plain(seed, lite), lite)
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite)
     if policies is None:
         dice = derive(seed, "restored")
@@ -114,6 +117,29 @@ def draw(seed: int, lite: bool = False) -> Plan:
     return replace(
         plan, policies=policies, queues=(), exchanges=(), publishers=(), consumers=(), getters=(),
         subscribers=(), churn_rounds=0,
+    )  # fmt: skip
+
+
+def _draw_rot(plan: Plan, lite: bool) -> Plan:
+    """Disks that give back something else than what was written, with dice of their own."""
+    dice = derive(plan.seed, "rot")
+    if lite or plan.faults.kills not in ("single", "all_stop") or not _chance(dice, 0.4):
+        return plan
+    # Whole copies are waited for as long as a run lasts: they all return.
+    faults = replace(plan.faults, rot=dice.choice((0.5, 0.9)))
+    plan = replace(plan, faults=faults, revive_wait_ms=120_000)
+    if plan.nodes == 1 or not _chance(dice, 0.6):
+        return plan
+    # Stops of all are rare enough for every copy to be in sync again, and find something to lose.
+    every_us = dice.randint(1_500, 3_000) * MS
+    safety_us = max(plan.safety_us, 3 * every_us)
+    publishers = tuple(
+        replace(each, messages=150, burst=1, gap_us=safety_us // 150, persistent=1.0, body_bytes=10)
+        for each in plan.publishers
+    )
+    return replace(
+        plan, faults=FaultPlan("all_stop", every_us, rot=1.0), consumers=(), getters=(),
+        safety_us=safety_us, publishers=publishers,
     )  # fmt: skip
 
 
@@ -136,6 +162,7 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
         safety_us=safety_us,
         fragment_threshold=generator.choice((5, 20, 1_000, 1_000)),
         replace_backup_ms=generator.choice((500, 2_000, 5_000)),
+        revive_wait_ms=derive(seed, "revive").choice((0, 2_000, 5_000)),
         work_per_turn=derive(seed, "work").choice((1, 5, 30, 200, *[limits.work_per_turn] * 4)),
         segment_bytes=generator.choice((2_000, 20_000, 64 * 1024 * 1024)),
         net=_draw_net(generator, lite),

@@ -2,7 +2,10 @@
 
 import pytest
 
-from fedq.admin.problems import names
+from fedq.admin.problems import find_problems, names
+from fedq.core.ids import NodeId
+from fedq.node.overview_types import ClusterOverview
+from tests.unit.admin.served import a_member, a_node
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,14 @@ from fedq.admin.problems import names
 )
 def test_nodes_are_named_as_in_a_sentence(nodes: list[str], sentence: str) -> None:
     assert names(nodes) == sentence
+
+
+def test_a_single_copy_where_more_are_wanted_is_a_problem_with_what_to_do() -> None:
+    names_ = ("n1", "n2")
+    (node, *_) = (a_node(name) for name in names_)
+    cluster = ClusterOverview(
+        1, tuple(a_member(name) for name in names_), 3, 3, 0, 0, ((NodeId("n1"), 2),)
+    )
+    (sentence,) = find_problems(node, cluster, [])
+    assert sentence.startswith("2 of 3 queue fragments have one copy only, on n1:")
+    assert "do not stop it" in sentence

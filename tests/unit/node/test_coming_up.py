@@ -160,3 +160,14 @@ def test_a_process_that_was_replaced_ends() -> None:
     assert "process 9 of node 'n1', reached at elsewhere:1, has taken this one's place" in (
         lone.fatal
     )
+
+
+def test_a_number_that_came_twice_repeats_no_request() -> None:
+    """The map remembers requests, and would answer with what came of the earlier one."""
+    asked = []
+    for start in ("first", "second"):
+        node = Lone(2, start)
+        node.lead(OTHER)
+        node.pass_ms(600)
+        asked += [decode_command(command).request for command in node.asked_in]
+    assert len(asked) == len(dict.fromkeys(asked)) == 2

@@ -147,5 +147,15 @@ def test_the_operator_sees_who_is_waited_for_and_whose_copy_was_not_compared() -
     assert consumed(cluster, other) == ["a"]
 
 
+def test_a_single_copy_is_told_as_such() -> None:
+    cluster = Cluster(3)
+    published(cluster, "a")
+    first, second = holders(cluster)
+    assert overview(cluster.node(first)).cluster().alone == ()
+    cluster.kill(second)
+    cluster.wait_for(lambda: overview(cluster.node(first)).cluster().alone == ((first, 1),))
+    cluster.wait_for(lambda: overview(cluster.node(first)).cluster().alone == ())
+
+
 def _fragment(cluster: Cluster, name: str) -> FragmentId:
     return next(iter(cluster.node(name).state.map.fragments))

@@ -52,7 +52,7 @@ def test_an_emptied_journal_is_no_new_one(tmp_path: Path, with_note: bool) -> No
 def test_who_has_the_only_copy_starts_only_when_its_operator_says_so(tmp_path: Path) -> None:
     path = tmp_path / segment_name(1)
     path.write_bytes(rotten())
-    with pytest.raises(CorruptJournal, match="create an empty file 'accept-loss'"):
+    with pytest.raises(CorruptJournal, match="run `fedq store accept-loss`"):
         judge(tmp_path, 6, is_alone=True)
     assert path.read_bytes() == rotten(), "nothing is cut"
     (tmp_path / ACCEPT_NAME).touch()
