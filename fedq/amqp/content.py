@@ -7,7 +7,7 @@ dict of those that are present, under the specification's names with underscores
 
 import struct
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from fedq.amqp.strings import encode_short_string
 from fedq.amqp.values import (
@@ -57,6 +57,9 @@ _AFTER_TIMESTAMP: Final = (0x0020, 0x0010, 0x0008, 0x0004)
 _REPLY_TO: Final = 0x0200
 _EXPIRATION: Final = 0x0100
 _PERSISTENT_MODE: Final = 2
+#: A body, or a part of one where it is.
+Body: TypeAlias = bytes | memoryview
+
 #: The pseudo queue of RabbitMQ's direct reply-to.
 DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO: Final = DIRECT_REPLY_TO.encode()
@@ -253,17 +256,22 @@ def _encode_property(name: str, domain: str, value: TableValue) -> bytes:
     raise ValueError(f"{name} must be a {domain}, not {value!r}")
 
 
-def content_frames(channel: int, properties: bytes, body: bytes, frame_bytes_max: int) -> bytes:
+def content_frames(channel: int, properties: bytes, body: Body, frame_bytes_max: int) -> bytes:
     """Header frame and body frames; no body frame for an empty body."""
     head = _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, len(body))
-    return b"".join((head, properties, b"\xce", *body_frames(channel, body, frame_bytes_max)))
+    return b"".join([head, properties, b"\xce", *body_frames(channel, body, frame_bytes_max)])
 
 
-def body_frames(channel: int, body: bytes, frame_bytes_max: int) -> list[bytes]:
-    """The pieces of the body frames, each frame at most `frame_bytes_max` with its overhead."""
+def body_frames(channel: int, body: Body, frame_bytes_max: int) -> list[Body]:
+    """The pieces of the body frames, each frame at most `frame_bytes_max` with its overhead.
+
+    A long body is looked at, not copied.
+    """
     size = len(body)
     chunk = frame_bytes_max - 8
-    pieces: list[bytes] = []
+    if size > chunk:
+        body = memoryview(body)
+    pieces: list[Body] = []
     for at in range(0, size, chunk):
         part = body[at : at + chunk] if size > chunk else body
         pieces += (_frame_head.pack(3, channel, len(part)), part, b"\xce")

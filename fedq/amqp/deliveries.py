@@ -16,7 +16,7 @@ import struct
 from collections.abc import Container, Sequence
 from typing import Final
 
-from fedq.amqp.content import body_frames, content_frames
+from fedq.amqp.content import Body, body_frames, content_frames
 from fedq.amqp.strings import encode_short_string
 from fedq.core.message import HEAD_SIZE, split
 
@@ -96,7 +96,7 @@ def append_deliveries(
         redelivered = frozenset(redelivered)
     chunk = frame_bytes_max - 8
     pack_mark = _deliver_tail.pack
-    pieces: list[bytes] = []
+    pieces: list[Body] = []
     add = pieces.extend
     # Messages resemble each other: when all but the body is as in the message before, so is all
     # that lies around the tag and the body.

@@ -9,7 +9,7 @@ from typing import Final
 
 from fedq.amqp.content import content_frames
 from fedq.amqp.strings import cut_short_string, encode_short_string
-from fedq.core.message import split
+from fedq.core.message import split_lean
 
 _get_ok_head: Final = struct.Struct(">BHIIQB")
 _count_end: Final = struct.Struct(">IB")
@@ -29,7 +29,7 @@ def append_get_ok(
     frame_bytes_max: int,
 ) -> None:
     """Appends basic.get-ok with its content; `message_count` messages are left in the queue."""
-    route, properties, body = split(message)
+    route, properties, body = split_lean(message)
     parts += (
         _get_ok_head.pack(1, channel, 17 + len(route), _GET_OK, delivery_tag, redelivered),
         route,
@@ -47,7 +47,7 @@ def return_frames(
     frame_bytes_max: int,
 ) -> None:
     """Appends basic.return with its content; the text is cut to what a short string holds."""
-    route, properties, body = split(message)
+    route, properties, body = split_lean(message)
     text = encode_short_string(cut_short_string(reply_text))
     parts += (
         _return_head.pack(1, channel, 6 + len(text) + len(route), _RETURN, reply_code),

@@ -66,6 +66,15 @@ def split(message: bytes) -> tuple[bytes, bytes, bytes]:
     return message[HEAD_SIZE:properties_at], message[properties_at:body_at], message[body_at:]
 
 
+def split_lean(message: bytes) -> tuple[bytes, bytes, memoryview]:
+    """As `split`; the body where it is, not a copy."""
+    _, route_size, properties_size = _unpack_head(message)
+    properties_at = HEAD_SIZE + route_size
+    body_at = properties_at + properties_size
+    body = memoryview(message)[body_at:]
+    return message[HEAD_SIZE:properties_at], message[properties_at:body_at], body
+
+
 def body_size(message: bytes) -> int:
     """The bytes of the body."""
     _, route_size, properties_size = _unpack_head(message)

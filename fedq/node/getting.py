@@ -28,6 +28,9 @@ NO_REQUEST: Final = 0
 
 Settle = Callable[[FragmentId, Settlements], None]
 
+#: A message that is got is copied on its own, into fresh memory, and again for its socket.
+_COPIES: Final = 4
+
 
 class Get:
     """One basic.get that waits for a fragment."""
@@ -244,7 +247,7 @@ class Getting:
             machine.frame_bytes_max,
         )  # fmt: skip
         channel.client.delivered_bytes += len(message)
-        self.state.work.spend(len(message) >> work_bytes_shift)
+        self.state.work.spend(len(message) * _COPIES >> work_bytes_shift)
         self.state.dirty_clients[channel.client] = None
 
     def _answer_empty(self, channel: Channel) -> None:

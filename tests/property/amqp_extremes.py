@@ -115,13 +115,23 @@ _FIELDS: tuple[tuple[int, st.SearchStrategy[bytes]], ...] = (
 )  # fmt: skip
 
 
+_DELIVERY_MODE = 0x1000
+#: An expiration and a user's name have to be right; and who expires is gone.
+_MAY_BE_REFUSED = (0x0100, 0x0010)
+
+
 @st.composite
-def property_lists(draw: st.DrawFn) -> bytes:
-    """Property lists that hold what their flags announce."""
+def property_lists(draw: st.DrawFn, *, lasting: bool = False) -> bytes:
+    """Property lists that hold what their flags announce; `lasting`: of messages that stay."""
     present = 0
     pieces: list[bytes] = []
     for bit, field in _FIELDS:
-        if draw(st.booleans() if bit != 0x2000 else st.just(True)):
+        if bit == _DELIVERY_MODE and lasting:
+            present |= bit
+            pieces.append(b"\2")
+        elif lasting and bit in _MAY_BE_REFUSED:
+            continue
+        elif draw(st.booleans() if bit != 0x2000 else st.just(True)):
             present |= bit
             pieces.append(draw(field))
     return present.to_bytes(2, "big") + b"".join(pieces)
