@@ -10,7 +10,7 @@ Within a turn each client has a share, so that one that asks for much leaves roo
 class Work:
     """The budget of a turn."""
 
-    __slots__ = ("_before", "_dealt", "_floor", "left", "per_turn", "share", "turn")
+    __slots__ = ("_before", "_dealt", "_floor", "_served", "left", "per_turn", "share", "turn")
 
     def __init__(self, per_turn: int) -> None:
         """`per_turn`: what a turn may do."""
@@ -21,6 +21,8 @@ class Work:
         self.left = per_turn
         #: What was done to hand out messages.
         self._dealt = 0
+        #: And what for other nodes.
+        self._served = 0
         #: Counts the turns.
         self.turn = 0
         #: What the share at hand must leave, and what was left when it began.
@@ -46,7 +48,7 @@ class Work:
         """A turn begins, with all of its budget."""
         self.turn += 1
         self.left = self.per_turn
-        self._floor = self._dealt = 0
+        self._floor = self._dealt = self._served = 0
 
     def resize(self, per_turn: int) -> None:
         """From the next turn on this is what a turn may do."""
@@ -66,6 +68,16 @@ class Work:
         self.left -= amount
         self._dealt += amount
         return self.left > 0 or before <= self.per_turn // 4
+
+    def serve(self, amount: int) -> None:
+        """So much was done, or will be, because another node said so."""
+        self.left -= amount
+        self._served += amount
+
+    @property
+    def may_serve(self) -> bool:
+        """Whether more of other nodes is heard; a quarter of a turn is for that."""
+        return self.left > 0 or self._served <= self.per_turn >> 2
 
     def begin_share(self, used: int) -> None:
         """What follows is one client's, who has used so much of its share in this turn."""

@@ -348,6 +348,7 @@ class MapFlow:
             return
         peer.applied = state.map.version if not begins else MapVersion(0)
         peer.full = False
+        peer.waiting = []
         if before != NO_SESSION:
             self.fragments.on_member_gone(node)
             if before[1] != theirs_up:

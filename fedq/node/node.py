@@ -18,7 +18,7 @@ from typing import Any
 from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
-from fedq.core.peer_messages import PeerFrame, PeerMessage
+from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.recovery import Recovered
 from fedq.node.abandoned import Abandoned
@@ -43,6 +43,7 @@ from fedq.node.map_flow import MapFlow
 from fedq.node.memory import Memory
 from fedq.node.outbox import NodeOut
 from fedq.node.outlets import Outlets
+from fedq.node.peer_inbox import PeerInbox
 from fedq.node.permissions import Permissions
 from fedq.node.post_mortem import post_mortem
 from fedq.node.private_flow import PrivateFlow
@@ -124,7 +125,7 @@ class Node:
         self.stopped = False
         self._started_ms: int | None = None
         self._segments_ms = 0
-        self._on_message = self._message_handlers()
+        self.inbox = PeerInbox(state, self._message_handlers())
 
     @property
     def out(self) -> NodeOut:
@@ -179,6 +180,8 @@ class Node:
             self._started_ms = now_ms
         if state.unfinished:
             state.go_on_with_unfinished()
+        if self.inbox.has_more:
+            self.inbox.begin_turn()
         self.timers.begin_turn()
         self.clients.begin_turn()
         self.relays.begin_turn()
@@ -229,7 +232,7 @@ class Node:
         state.out.valid_until_ms = self.cluster.valid_until_ms
         state.out.due_ms = self.timers.due_ms()
         goes_on = self.clients.drain() or self.relays.has_more or state.chores.has_more
-        goes_on = goes_on or bool(state.unfinished)
+        goes_on = goes_on or bool(state.unfinished) or self.inbox.has_more
         state.out.again = goes_on or passes == TURN_PASSES_MAX
 
     def _work_off(self) -> bool:
@@ -365,18 +368,9 @@ class Node:
 
     def on_peer(self, frame: PeerFrame) -> None:
         """A frame from a peer; the shell has made sure of its sender."""
-        peer = self.state.peers.get(frame.sender)
-        if peer is None:
-            return
-        self.cluster.on_frame(frame)
-        state = self.state
-        self._on_messages(frame.sender, peer.link.on_frame(frame, state.map.version, state.now_ms))
-
-    def _on_messages(self, sender: NodeId, messages: list[PeerMessage]) -> None:
-        state, handlers = self.state, self._on_message
-        for message in messages:
-            state.at, state.at_what = sender, message
-            handlers[type(message)](sender, message)
+        if frame.sender in self.state.peers:
+            self.cluster.on_frame(frame)
+            self.inbox.on_frame(frame)
 
     def on_trouble(self, subject: str, sentence: str) -> None:
         """The shell has found out what an operator should know; it says so again while it lasts."""
@@ -390,7 +384,7 @@ class Node:
         After a restart, commands since the last snapshot come again (the map was restored).
         """
         self.map.on_committed(command)
-        self._release_frames()
+        self.inbox.on_map()
 
     def on_leader(self, leader: NodeId | None) -> None:
         """Whom this node now believes to be the Raft leader."""
@@ -407,15 +401,7 @@ class Node:
     def on_snapshot(self, data: bytes) -> None:
         """Replaces the whole cluster map (start, or a follower too far behind)."""
         self.map.on_snapshot(data)
-        self._release_frames()
-
-    def _release_frames(self) -> None:
-        """Frames of peers that were ahead of this node's map."""
-        state = self.state
-        for node, peer in state.peers.items():
-            if peer.link.held:
-                messages = peer.link.release(state.map.version, state.now_ms)
-                self._on_messages(node, messages)
+        self.inbox.on_map()
 
     # --- the journal -------------------------------------------------------------------------
 

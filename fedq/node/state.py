@@ -172,7 +172,7 @@ class Peer:
 
     __slots__ = (
         "applied", "down_ms", "full", "interest_told", "introduced", "leaving", "link", "process",
-        "relayed", "relays", "sent_heard_ms", "stalls",
+        "relayed", "relays", "sent_heard_ms", "stalls", "waiting",
     )  # fmt: skip
 
     def __init__(self, link: Link) -> None:
@@ -198,6 +198,8 @@ class Peer:
         self.stalls = False
         #: It takes in no more.
         self.full = False
+        #: Messages of it that wait for a turn with room for them.
+        self.waiting: list[PeerMessage] = []
 
 
 class RelayWaiter:

@@ -225,21 +225,24 @@ class Link:
     def on_frame(self, frame: PeerFrame, version: MapVersion, now_ms: int) -> list[PeerMessage]:
         """Messages of the frame, and of held ones, that can be handed up now, in order."""
         if frame.map_version > version or self.held:
-            self._hold(frame)
+            self.hold(frame)
             return []
         return self._take(frame, now_ms)
 
-    def release(self, version: MapVersion, now_ms: int) -> list[PeerMessage]:
-        """The map has moved: frames that waited for it."""
-        messages: list[PeerMessage] = []
-        while self.held and self.held[0].map_version <= version:
-            frame = self.held.popleft()
-            self.bytes_held -= _frame_bytes(frame)
-            messages += self._take(frame, now_ms)
-        return messages
+    def may_release(self, version: MapVersion) -> bool:
+        """Whether the map is where the first frame that waits wants it."""
+        return bool(self.held) and self.held[0].map_version <= version
 
-    def _hold(self, frame: PeerFrame) -> None:
-        """The frame waits for the map; one for which there is no room is sent again later."""
+    def release(self, version: MapVersion, now_ms: int) -> list[PeerMessage]:
+        """What the first of the frames brings that waited, if it may be heard by now."""
+        if not self.may_release(version):
+            return []
+        frame = self.held.popleft()
+        self.bytes_held -= _frame_bytes(frame)
+        return self._take(frame, now_ms)
+
+    def hold(self, frame: PeerFrame) -> None:
+        """The frame waits its turn; one for which there is no room is sent again later."""
         size = _frame_bytes(frame)
         if not self.held or (
             len(self.held) < HELD_FRAMES_MAX and self.bytes_held + size <= HELD_BYTES_MAX

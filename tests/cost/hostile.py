@@ -307,6 +307,18 @@ def _exchanges_that_nobody_uses() -> Scene:
     return _say(rig, client, b"".join(deletes))
 
 
+def _a_peer_comes_back_with_much() -> Scene:
+    """While this node did nothing, another one's client has given back all that it had of here."""
+    rig = Rig(3, work_per_turn=WORK_PER_TURN)
+    _filled(rig, 10_000)
+    rig.pass_ms(1_000)
+    client = rig.client(BasicConsume(QUEUE, "c"), node="n2")
+    rig.pass_ms(1_000)
+    rig.put(client, encode_method(1, BasicNack(0, True, True)), "n2")
+    rig.run_alone("n2", 100)
+    return Scene(rig, lambda: None)
+
+
 SCRIPTS: Final = (
     Script("acks in a transaction", _acks_in_a_transaction),
     Script("consumers of ranks leave", _consumers_of_ranks_leave),
@@ -329,6 +341,8 @@ SCRIPTS: Final = (
     Script("draws among hundreds", _draws_among_hundreds),
     Script("an owner leaves", _an_owner_leaves),
     Script("exchanges that nobody uses", _exchanges_that_nobody_uses),
+    # Frames are decoded as they come.
+    Script("a peer comes back with much", _a_peer_comes_back_with_much, 3_000),
     # A delivery is half a unit: compiled it is nearly nothing.
     Script("unwanted messages return", _unwanted_messages_return, 2_000),
 )

@@ -26,7 +26,7 @@ from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
-from fedq.wiring.passwords import COST_MIN
+from fedq.wiring.passwords import COST_MIN, verify
 from tests.cost.meters import Meter, Unmetered
 from tests.unit.amqp.wire import start_ok
 
@@ -113,6 +113,7 @@ class Rig:
         self.say(connection, HELLO, node)
         for channel in range(1, channels + 1):
             self.say(connection, encode_method(channel, ChannelOpen()), node)
+        assert host.node.has_opened(connection), "the client has logged in"
         for method in methods:
             self.say(connection, encode_method(1, method), node)
         return connection
@@ -160,6 +161,12 @@ class Rig:
                 return
         raise AssertionError("the nodes never come to rest")
 
+    def run_alone(self, node: str, turns: int) -> None:
+        """Turns of one node at this moment; what it says waits for the others."""
+        name = NodeId(node)
+        for _ in range(turns):
+            self._turn(name, self.hosts[name])
+
     def _turn(self, name: NodeId, host: Host) -> bool:
         node = host.node
         inbox, host.inbox = host.inbox, []
@@ -196,6 +203,8 @@ class Rig:
             if connection in self.kept:
                 self.kept[connection] += b"".join(parts)
         assert not out.closes, f"a client was turned away: {self.kept}"
+        for number, record, password in out.verifications:
+            host.inbox.append((node.on_verified, number, verify(record, password)))
         self.log += out.proposals
         if out.again:
             host.again = True

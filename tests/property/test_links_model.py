@@ -141,7 +141,8 @@ class LinkMachine(RuleBasedStateMachine):
         before = end.link.session
         begins = end.link.set_session(up[side], up[1 - side])
         assert begins == (end.link.session not in (before, NO_SESSION))
-        self.take(side, end.link.release(MapVersion(end.version), self.now_ms))
+        while end.link.may_release(MapVersion(end.version)):
+            self.take(side, end.link.release(MapVersion(end.version), self.now_ms))
 
     @precondition(lambda self: 0 in self.history[-1] or self.number > 8 * len(self.history))
     @rule(side=ends, bounce=st.booleans())

@@ -88,7 +88,10 @@ class LinkWorld:
             said.append(f"{self.names[side]}: a session begins")
         elif link.session != before:
             said.append(f"{self.names[side]}: the session is over")
-        released = link.release(MapVersion(self.versions[side]), self.now_ms)
+        version = MapVersion(self.versions[side])
+        released: list[PeerMessage] = []
+        while link.may_release(version):
+            released += link.release(version, self.now_ms)
         return [*said, self._heard(side, released)] if released else said
 
     def _frame(self, side: int, frame: PeerFrame) -> str:
