@@ -8,23 +8,27 @@ rises.
 """
 
 from collections import deque
-from typing import NamedTuple
 
 from fedq.core.ids import Origin
 
 
-class RecordOut(NamedTuple):
+class RecordOut:
     """Journal records and the events they stand for."""
 
-    #: The highest event number in the records.
-    last: int
-    #: The highest message position in the records; 0 if they hold no message.
-    max_position: int
-    data: bytes
-    #: They say something about persistent messages: they belong into the journal.
-    journal: bool
-    #: Persistent messages begin here: a commit waits for the disk.
-    sync: bool
+    __slots__ = ("data", "journal", "last", "max_position", "sync")
+
+    def __init__(
+        self, last: int, max_position: int, data: bytes, journal: bool, sync: bool
+    ) -> None:
+        #: The highest event number in the records.
+        self.last = last
+        #: The highest message position in the records; 0 if they hold no message.
+        self.max_position = max_position
+        self.data = data
+        #: They say something about persistent messages: they belong into the journal.
+        self.journal = journal
+        #: Persistent messages begin here: a commit waits for the disk.
+        self.sync = sync
 
 
 class Owed:

@@ -22,7 +22,8 @@ from fedq.journal.records import FRAME, HEAD, VERSION
 
 KIND_MARK: Final = 9
 _BODY: Final = struct.Struct(">BBqQQQ")
-MARK_BYTES: Final = FRAME.size + _BODY.size
+_BODY_BYTES: Final[int] = _BODY.size
+MARK_BYTES: Final[int] = FRAME.size + _BODY_BYTES
 #: What every mark has at `FRAME.size`, and hardly anything else.
 _SIGN: Final = HEAD.pack(VERSION, KIND_MARK, 0, 0)[:10]
 
@@ -37,8 +38,13 @@ class Mark(NamedTuple):
 
 def encode_mark(mark: Mark) -> bytes:
     """The mark as it stands in its segment."""
-    body = _BODY.pack(VERSION, KIND_MARK, 0, *mark)
-    return FRAME.pack(len(body), crc32(body)) + body
+    return mark_bytes(mark.nonce, mark.segment, mark.offset)
+
+
+def mark_bytes(nonce: int, segment: int, offset: int) -> bytes:
+    """The same of its numbers, for who writes one with every chunk."""
+    body = _BODY.pack(VERSION, KIND_MARK, 0, nonce, segment, offset)
+    return FRAME.pack(_BODY_BYTES, crc32(body)) + body
 
 
 def mark_at(data: bytes, at: int) -> Mark | None:
@@ -48,7 +54,7 @@ def mark_at(data: bytes, at: int) -> Mark | None:
     if data[start : start + len(_SIGN)] != _SIGN or end > len(data):
         return None
     length, checksum = FRAME.unpack_from(data, at)
-    if length != _BODY.size or crc32(data[start:end]) != checksum:
+    if length != _BODY_BYTES or crc32(data[start:end]) != checksum:
         return None
     _, _, _, nonce, segment, offset = _BODY.unpack_from(data, start)
     return Mark(nonce, segment, offset)

@@ -69,9 +69,11 @@ FLAG_RESENT = 0x01
 FRAME = struct.Struct(">II")
 HEAD = struct.Struct(">BBqQ")
 ENQUEUE_HEAD = struct.Struct(">QBQQIB")
+_WHOLE_ENQUEUE_HEAD = struct.Struct(">BBqQQBQQIB")
 COPY_HEAD = struct.Struct(">II")
 ORIGIN_TAIL = struct.Struct(">QQ")
 RANGES_HEAD = struct.Struct(">QI")
+_ONE_RANGE = struct.Struct(">BBqQQIQQ")
 BASE = struct.Struct(">Q")
 NOTE_HEAD = struct.Struct(">QBI")
 
@@ -201,6 +203,7 @@ def encode_enqueue(
     first_number: int,
     messages: Sequence[bytes],
     resent: bool = False,
+    bytes_max: int = limits.record_bytes_max,
 ) -> bytes:
     """Messages at `first_position`, `first_position + 1`, … as one record (see `Enqueue`)."""
     count = len(messages)
@@ -208,8 +211,11 @@ def encode_enqueue(
     node = origin.node.encode()
     body = b"".join(
         (
-            HEAD.pack(VERSION, KIND_ENQUEUE, fragment, reign),
-            ENQUEUE_HEAD.pack(
+            _WHOLE_ENQUEUE_HEAD.pack(
+                VERSION,
+                KIND_ENQUEUE,
+                fragment,
+                reign,
                 first_position,
                 FLAG_RESENT if resent else 0,
                 origin.incarnation,
@@ -222,11 +228,11 @@ def encode_enqueue(
             *messages,
         )
     )
-    if len(body) <= limits.record_bytes_max:
+    if len(body) <= bytes_max:
         return _framed(body)
-    half = _half_of(count)
+    half = _half_of(count, bytes_max)
     return encode_enqueue(
-        fragment, reign, first_position, origin, first_number, messages[:half], resent
+        fragment, reign, first_position, origin, first_number, messages[:half], resent, bytes_max
     ) + encode_enqueue(
         fragment,
         reign,
@@ -235,6 +241,7 @@ def encode_enqueue(
         first_number + half,
         messages[half:],
         resent,
+        bytes_max,
     )
 
 
@@ -244,6 +251,7 @@ def encode_copy(
     positions: Sequence[int],
     messages: Sequence[bytes],
     origins: Mapping[Origin, int],
+    bytes_max: int = limits.record_bytes_max,
 ) -> bytes:
     """Messages at explicit ascending positions and an origins table (see `Copy`).
 
@@ -263,12 +271,12 @@ def encode_copy(
         parts += (bytes((len(node),)), node, ORIGIN_TAIL.pack(origin.incarnation, number))
     parts += messages
     body = b"".join(parts)
-    if len(body) <= limits.record_bytes_max:
+    if len(body) <= bytes_max:
         return _framed(body)
-    half = _half_of(count)
-    return encode_copy(fragment, reign, positions[:half], messages[:half], {}) + encode_copy(
-        fragment, reign, positions[half:], messages[half:], origins
-    )
+    half = _half_of(count, bytes_max)
+    return encode_copy(
+        fragment, reign, positions[:half], messages[:half], {}, bytes_max
+    ) + encode_copy(fragment, reign, positions[half:], messages[half:], origins, bytes_max)
 
 
 def encode_whole(fragment: FragmentId, reign: int) -> bytes:
@@ -276,14 +284,17 @@ def encode_whole(fragment: FragmentId, reign: int) -> bytes:
     return encode_copy(fragment, reign, [], [], {})
 
 
-def encode_settle(fragment: FragmentId, reign: int, event: int, ranges: Sequence[Range]) -> bytes:
+def encode_settle(
+    fragment: FragmentId, reign: int, event: int, ranges: Sequence[Range],
+    bytes_max: int = limits.record_bytes_max,
+) -> bytes:  # fmt: skip
     """The messages in these inclusive ranges are gone, by event number `event`."""
-    return _encode_ranges(KIND_SETTLE, fragment, reign, event, ranges)
+    return _encode_ranges(KIND_SETTLE, fragment, reign, event, ranges, bytes_max)
 
 
 def encode_keep(fragment: FragmentId, reign: int, base: int, dropped: Sequence[Range]) -> bytes:
     """The start of an incremental copy: forget `dropped`; events after `base` follow."""
-    return _encode_ranges(KIND_KEEP, fragment, reign, base, dropped)
+    return _encode_ranges(KIND_KEEP, fragment, reign, base, dropped, limits.record_bytes_max)
 
 
 def encode_reset(fragment: FragmentId, reign: int, base: int) -> bytes:
@@ -297,8 +308,9 @@ def encode_drop(fragment: FragmentId, reign: int = 0) -> bytes:
 
 
 def encode_note(
-    fragment: FragmentId, reign: int, event: int, what: int, values: Mapping[int, int]
-) -> bytes:
+    fragment: FragmentId, reign: int, event: int, what: int, values: Mapping[int, int],
+    bytes_max: int = limits.record_bytes_max,
+) -> bytes:  # fmt: skip
     """What is known of the messages at these positions, by event number `event` (see `Note`)."""
     assert what in NOTES, f"there is no note {what}"
     count = len(values)
@@ -310,23 +322,25 @@ def encode_note(
             struct.pack(f">{count}Q", *values.values()),
         )
     )
-    if len(body) <= limits.record_bytes_max:
+    if len(body) <= bytes_max:
         return _framed(body)
-    half, pairs = _half_of(count), list(values.items())
-    return encode_note(fragment, reign, event, what, dict(pairs[:half])) + encode_note(
-        fragment, reign, event, what, dict(pairs[half:])
+    half, pairs = _half_of(count, bytes_max), list(values.items())
+    return encode_note(fragment, reign, event, what, dict(pairs[:half]), bytes_max) + encode_note(
+        fragment, reign, event, what, dict(pairs[half:]), bytes_max
     )
 
 
-def encode_group(fragment: FragmentId, reign: int, records: bytes) -> bytes:
+def encode_group(
+    fragment: FragmentId, reign: int, records: bytes, bytes_max: int = limits.record_bytes_max
+) -> bytes:
     """Encoded records of this fragment as one (see `Group`); groups among them are dissolved in it.
 
     Raises `ValueError` if they are longer than a record may be: a group is never divided.
     """
     body = b"".join((HEAD.pack(VERSION, KIND_GROUP, fragment, reign), *_ungrouped(records)))
-    if len(body) > limits.record_bytes_max:
+    if len(body) > bytes_max:
         raise ValueError(
-            f"a group of {len(records)} bytes exceeds the {limits.record_bytes_max} bytes of a "
+            f"a group of {len(records)} bytes exceeds the {bytes_max} bytes of a "
             "record; refuse such a transaction before it is encoded"
         )
     return _framed(body)
@@ -366,9 +380,13 @@ def encode_with_notes(
 
 
 def _encode_ranges(
-    kind: int, fragment: FragmentId, reign: int, number: int, ranges: Sequence[Range]
-) -> bytes:
+    kind: int, fragment: FragmentId, reign: int, number: int, ranges: Sequence[Range],
+    bytes_max: int,
+) -> bytes:  # fmt: skip
     count = len(ranges)
+    if count == 1:
+        first, last = ranges[0]
+        return _framed(_ONE_RANGE.pack(VERSION, kind, fragment, reign, number, 1, first, last))
     flat = [position for both_ends in ranges for position in both_ends]
     body = b"".join(
         (
@@ -377,11 +395,11 @@ def _encode_ranges(
             struct.pack(f">{2 * count}Q", *flat),
         )
     )
-    if len(body) <= limits.record_bytes_max:
+    if len(body) <= bytes_max:
         return _framed(body)
-    half = _half_of(count)
-    return _encode_ranges(kind, fragment, reign, number, ranges[:half]) + _encode_ranges(
-        kind, fragment, reign, number, ranges[half:]
+    half = _half_of(count, bytes_max)
+    return _encode_ranges(kind, fragment, reign, number, ranges[:half], bytes_max) + _encode_ranges(
+        kind, fragment, reign, number, ranges[half:], bytes_max
     )
 
 
@@ -389,11 +407,11 @@ def _framed(body: bytes) -> bytes:
     return FRAME.pack(len(body), crc32(body)) + body
 
 
-def _half_of(count: int) -> int:
+def _half_of(count: int, bytes_max: int) -> int:
     """Where to divide a batch that is too long for one record."""
     if count < 2:
         raise ValueError(
-            f"one entry alone exceeds the {limits.record_bytes_max} bytes of a record; "
+            f"one entry alone exceeds the {bytes_max} bytes of a record; "
             "refuse such a message before it is encoded"
         )
     return count // 2

@@ -16,21 +16,23 @@ the numbers of dead segments. Invariants:
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from fedq.core import limits
 from fedq.core.ids import FragmentId
-from fedq.journal.marks import MARK_BYTES, Mark, encode_mark
+from fedq.journal.marks import MARK_BYTES, mark_bytes
 
 
-class Chunk(NamedTuple):
+class Chunk:
     """Bytes to append to a segment; `number` counts chunks from 1 without gaps."""
 
-    number: int
-    segment: int
-    data: bytes
-    #: Report `number` once this chunk and all before it are fsynced.
-    sync: bool
+    __slots__ = ("data", "number", "segment", "sync")
+
+    def __init__(self, number: int, segment: int, data: bytes, sync: bool) -> None:
+        """`sync`: report `number` once this chunk and all before it are fsynced."""
+        self.number = number
+        self.segment = segment
+        self.data = data
+        self.sync = sync
 
 
 @dataclass(slots=True)
@@ -174,7 +176,7 @@ class SegmentPlan:
         if self._active.size + MARK_BYTES > self._bytes_max:
             return b""
         self._marked = said
-        return encode_mark(Mark(self._nonce, *said))
+        return mark_bytes(self._nonce, said[0], said[1])
 
     def _finish_chunk(self) -> None:
         mark = self._next_mark()

@@ -181,8 +181,18 @@ class ClusterFlow:
             if self._answering.get(node, 0) > member.incarnation:
                 self.detector.refused(node)
 
-    def heartbeat_for(self, node: NodeId) -> Heartbeat | None:
-        """The heartbeat to a peer in this turn's frames, if one is due."""
+    def take_frames(self) -> None:
+        """At the end of a turn: what goes to each peer, with a heartbeat if one is due."""
+        state, out = self.state, self.state.out
+        for node, peer in state.peers.items():
+            beat = self._heartbeat_for(node)
+            frames = peer.link.take_frames(state.map.version, state.now_ms, beat)
+            if frames:
+                out.peers[node] = frames
+            out.linger = out.linger or peer.link.lingers
+        self.beat_due = False
+
+    def _heartbeat_for(self, node: NodeId) -> Heartbeat | None:
         if not self.beat_due:
             return None
         state = self.state

@@ -65,7 +65,7 @@ def note_taken(state: NodeState, primary: Primary, node: NodeId, count: int) -> 
 
 def note_back(windows: Windows, node: NodeId, settlements: Settlements) -> None:
     """The node has settled messages."""
-    windows.came_back(node, sum(len(run) for lane in settlements for run in lane))
+    windows.came_back(node, sum(len(run) for lane in settlements.lanes() for run in lane))
 
 
 def look_what_waits(state: NodeState, timers: QueueTimers, primary: Primary) -> None:

@@ -220,15 +220,8 @@ class Node:
         self.map.tell_version()
         self.proposals.flush()
         state.out.journal += state.plan.take()
-        for node, peer in state.peers.items():
-            frames = peer.link.take_frames(
-                state.map.version, state.now_ms, self.cluster.heartbeat_for(node)
-            )
-            if frames:
-                state.out.peers[node] = frames
-            if peer.link.lingers:
-                state.out.linger = True
-        self.cluster.beat_due = False
+        if state.peers:
+            self.cluster.take_frames()
         state.out.valid_until_ms = self.cluster.valid_until_ms
         state.out.due_ms = self.timers.due_ms()
         goes_on = self.clients.drain() or self.relays.has_more or state.chores.has_more

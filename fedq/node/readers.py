@@ -93,7 +93,9 @@ class Readers:
     @property
     def is_waited_for(self) -> bool:
         """Whether a further turn would let somebody go on."""
-        return any(channel.client.writable for channel in self._late) and not self.is_full()
+        if not self._late or self.is_full():
+            return False
+        return any(channel.client.writable for channel in self._late)
 
     def _note_written(self) -> None:
         """What earlier turns wrote is unread as long as its socket takes no more."""

@@ -128,11 +128,11 @@ class SettleFlow:
         self, channel: Channel, lanes: Lanes, part: Part[Consumer | None], outcome: int
     ) -> None:
         """Deliveries that are done with: their consumer takes others, their fragment is to know."""
-        holder, fragment, positions, _ = part
+        holder, fragment, positions = part.holder, part.fragment, part.positions
         settlements = lanes.get(fragment)
         if settlements is None:
             settlements = lanes[fragment] = Settlements.none()
-        settlements[outcome].append(positions)
+        settlements.add(outcome, positions)
         if holder is not None:
             holder.unacked -= len(positions)
             if not channel.prefetch_global:
@@ -169,7 +169,7 @@ class SettleFlow:
             state.dirty_queues[primary.queue] = None
         elif fragment in state.map.fragments:
             gathered = state.settlements.setdefault(fragment, Settlements.none())
-            for lane, positions in zip(gathered, settlements, strict=True):
+            for lane, positions in zip(gathered.lanes(), settlements.lanes(), strict=True):
                 lane.extend(positions)
 
     def flush_settlements(self) -> None:
@@ -179,7 +179,9 @@ class SettleFlow:
         for fragment, lanes in settlements.items():
             info = state.map.fragments.get(fragment)
             if info is not None and info.primary != state.me:
-                state.send(info.primary, Settle(fragment, info.reign, *map(positions_of, lanes)))
+                state.send(
+                    info.primary, Settle(fragment, info.reign, *map(positions_of, lanes.lanes()))
+                )
 
     # --- all that a channel has --------------------------------------------------------------
 

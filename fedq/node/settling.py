@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.fragments.fragment import Fragment
@@ -13,18 +13,37 @@ REQUEUED: Final = 1
 REJECTED: Final = 2
 
 
-class Settlements(NamedTuple):
+class Settlements:
     """What became of deliveries: runs of positions, by what is to be done."""
 
-    acknowledged: list[Sequence[int]]
-    requeued: list[Sequence[int]]
-    rejected: list[Sequence[int]]
-    unseen: list[Sequence[int]]
+    __slots__ = ("acknowledged", "rejected", "requeued", "unseen")
+
+    def __init__(
+        self, acknowledged: list[Sequence[int]], requeued: list[Sequence[int]],
+        rejected: list[Sequence[int]], unseen: list[Sequence[int]],
+    ) -> None:  # fmt: skip
+        self.acknowledged = acknowledged
+        self.requeued = requeued
+        self.rejected = rejected
+        self.unseen = unseen
 
     @classmethod
     def none(cls) -> "Settlements":
         """Nothing yet."""
         return cls([], [], [], [])
+
+    def add(self, outcome: int, positions: Sequence[int]) -> None:
+        """Deliveries that were acknowledged, requeued or rejected."""
+        if outcome == ACKNOWLEDGED:
+            self.acknowledged.append(positions)
+        elif outcome == REQUEUED:
+            self.requeued.append(positions)
+        else:
+            self.rejected.append(positions)
+
+    def lanes(self) -> tuple[list[Sequence[int]], ...]:
+        """All of them, in the order of `fedq.core.peer_messages.Settle`."""
+        return self.acknowledged, self.requeued, self.rejected, self.unseen
 
 
 def positions_of(runs: Iterable[Sequence[int]]) -> list[int]:

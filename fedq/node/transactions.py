@@ -99,7 +99,7 @@ class Transactions:
         self.outlets.flush(fragment)
         committing = Committing(self.answers, channel)
         group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
-        settled = Settled(*map(positions_of, settlements[:3]))
+        settled = Settled(*map(positions_of, settlements.lanes()[:3]))
         self.outlets.commit(publisher, publisher.add_atomic(messages, settled, group))
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:

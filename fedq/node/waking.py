@@ -106,7 +106,9 @@ class Waking:
 
 def feed_sated(state: NodeState) -> bool:
     """Who took as much as one turn gives takes more; false if there is nobody."""
+    if not state.sated:
+        return False
     sated, state.sated = state.sated, {}
     for client in sated:
         wake_client(state, client)
-    return bool(sated)
+    return True

@@ -332,14 +332,22 @@ class PrimaryReplication:
 
     def _raise_commit(self) -> bool:
         mark = self.local
-        for node in (*self.in_sync, *self.joining, *self.awaited):
-            progress = self.backups.get(node)
-            if progress is not None and progress.acked < mark:
-                mark = progress.acked
+        if self.backups:
+            mark = self._least(self.in_sync, mark)
+            mark = self._least(self.joining, mark)
+            mark = self._least(self.awaited, mark)
         if mark <= self.commit:
             return False
         self.commit = mark
         return True
+
+    def _least(self, required: dict[NodeId, None], mark: int) -> int:
+        """What these have acknowledged, if that is less."""
+        for node in required:
+            progress = self.backups.get(node)
+            if progress is not None and progress.acked < mark:
+                mark = progress.acked
+        return mark
 
     def _forget(self, node: NodeId) -> None:
         del self.backups[node]

@@ -13,7 +13,7 @@ front, and swept in between when those are the most.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
 from fedq.core.ids import FragmentId
 
@@ -25,16 +25,21 @@ SPAN_MAX: Final = 1_024
 _SWEEP_FROM: Final = 32
 
 
-class Part(NamedTuple, Generic[Holder]):
+class Part(Generic[Holder]):
     """Deliveries with consecutive tags, from `first` on, that have all but the position in common.
 
     `holder` is their consumer, or None after `basic.get`.
     """
 
-    holder: Holder
-    fragment: FragmentId
-    positions: Sequence[int]
-    first: int
+    __slots__ = ("first", "fragment", "holder", "positions")
+
+    def __init__(
+        self, holder: Holder, fragment: FragmentId, positions: Sequence[int], first: int
+    ) -> None:
+        self.holder = holder
+        self.fragment = fragment
+        self.positions = positions
+        self.first = first
 
 
 class _Span(Generic[Holder]):
@@ -281,8 +286,8 @@ class UnackedWindow(Generic[Holder]):
         merged += parts
         merged.sort(key=_first_tag_of)
         self._clear()
-        for holder, fragment, positions, first in merged:
-            self._append(first, holder, fragment, positions)
+        for part in merged:
+            self._append(part.first, part.holder, part.fragment, part.positions)
 
     def parts(self) -> list[Part[Holder]]:
         """All of them, in tag order."""

@@ -143,15 +143,15 @@ class JournalFiles:
         if self._failed:
             return
         assert not self._closing, "the journal was closed"
-        size = sum(len(chunk.data) for chunk in chunks)
+        size = sum([len(chunk.data) for chunk in chunks])
         if self._commits.backlog_bytes() + size > backlog_bytes_max:
             self._fail(
                 f"the disk of {self._directory} does not keep up: more than "
                 f"{backlog_bytes_max >> 20} MiB wait to be written; use a faster disk"
             )
             return
-        for number, segment, data, sync in chunks:
-            self._commits.push(number, segment, data, sync)
+        for chunk in chunks:
+            self._commits.push(chunk.number, chunk.segment, chunk.data, chunk.sync)
 
     def _on_called(self) -> None:
         """The writer has synced something."""

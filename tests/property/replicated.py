@@ -195,7 +195,7 @@ class Leader:
             take_notes(known, what, placed, fragment.messages)
             take_notes(self.notes, what, placed, fragment.messages)
         data = encode_with_notes(FRAGMENT, self.reign, record.data, record.last, known)
-        fragment.out.records[-1] = record._replace(data=data)
+        record.data = data
 
     def settle(self, taker: NodeId, positions: list[int]) -> None:
         """Messages are gone, and their notes with them."""

@@ -5,7 +5,6 @@ from zlib import crc32
 
 import pytest
 
-from fedq.core import limits
 from fedq.journal.decoding import CorruptRecord, ForeignRecord, decode, scan
 from fedq.journal.records import (
     NOTE_DEAD,
@@ -111,12 +110,12 @@ def test_a_whole_record_that_makes_no_sense_is_not_taken_for_a_torn_one(
         assert caught.value.offset == len(good)
 
 
-def test_a_batch_too_long_for_one_record_becomes_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "record_bytes_max", 200)
+def test_a_batch_too_long_for_one_record_becomes_several() -> None:
     messages = [message(f"{number:030}") for number in range(9)]
-    enqueued = list(decode(encode_enqueue(ONE, 1, 10, NORTH, 4, messages)))
-    copied = list(decode(encode_copy(ONE, 1, list(range(9)), messages, {NORTH: 3})))
-    settled = list(decode(encode_settle(ONE, 1, 77, [(n, n) for n in range(0, 60, 2)])))
+    enqueued = list(decode(encode_enqueue(ONE, 1, 10, NORTH, 4, messages, bytes_max=200)))
+    copied = list(decode(encode_copy(ONE, 1, list(range(9)), messages, {NORTH: 3}, 200)))
+    ranges = [(n, n) for n in range(0, 60, 2)]
+    settled = list(decode(encode_settle(ONE, 1, 77, ranges, 200)))
     assert len(enqueued) > 1
     assert len(copied) > 1
     assert len(settled) > 1
@@ -134,10 +133,9 @@ def test_a_batch_too_long_for_one_record_becomes_several(monkeypatch: pytest.Mon
     assert {r.event for r in settled if isinstance(r, Settle)} == {77}
 
 
-def test_one_message_too_long_for_a_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "record_bytes_max", 200)
+def test_one_message_too_long_for_a_record_is_refused() -> None:
     with pytest.raises(ValueError, match="exceeds the 200 bytes"):
-        encode_enqueue(ONE, 1, 1, NORTH, 1, [message("x" * 300)])
+        encode_enqueue(ONE, 1, 1, NORTH, 1, [message("x" * 300)], bytes_max=200)
 
 
 # --- notes and groups ----------------------------------------------------------------------------
@@ -176,10 +174,9 @@ def test_groups_in_a_group_are_dissolved_in_it() -> None:
     assert list(decode(data)) == [Group(ONE, 1, [first, second, third, first])]
 
 
-def test_notes_too_many_for_one_record_become_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "record_bytes_max", 200)
+def test_notes_too_many_for_one_record_become_several() -> None:
     values = {position: position * 2 for position in range(1, 40)}
-    notes = list(decode(encode_note(ONE, 1, 50, NOTE_RETURNS, values)))
+    notes = list(decode(encode_note(ONE, 1, 50, NOTE_RETURNS, values, 200)))
     assert len(notes) > 1
     found: dict[int, int] = {}
     for note in notes:
@@ -189,8 +186,7 @@ def test_notes_too_many_for_one_record_become_several(monkeypatch: pytest.Monkey
     assert found == values
 
 
-def test_a_group_too_long_for_a_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "record_bytes_max", 200)
+def test_a_group_too_long_for_a_record_is_refused() -> None:
     records = encode_enqueue(ONE, 1, 1, NORTH, 1, [message("x" * 30) for _ in range(9)])
     with pytest.raises(ValueError, match="exceeds the 200 bytes"):
-        encode_group(ONE, 1, records)
+        encode_group(ONE, 1, records, 200)

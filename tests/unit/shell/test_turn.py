@@ -405,19 +405,20 @@ def test_words_that_come_after_the_lease_reach_nobody() -> None:
         clock = Clock()
         driven = _driven_by(clock)
         node, turn, calls = driven.node, driven.turn, driven.recorder.calls
+        chunk = Chunk(1, 1, b"record", True)
 
         def stopped_after_deciding() -> None:
             line = Line(C2)
             node.out.writes[C1] = [b"delivery"]
             node.out.fanned_to, node.out.fanned = [line], [b"piece"]
-            node.out.journal.append(Chunk(1, 1, b"record", True))
+            node.out.journal.append(chunk)
             node.out.valid_until_ms = 1_700
             clock.now_ms = 1_700
 
         node.on("end_turn", stopped_after_deciding)
         turn.input(node.on_bytes, C1, b"x")
         await asyncio.sleep(0)
-        assert calls == [("append", [Chunk(1, 1, b"record", True)]), ("cut", C1), ("cut", C2)]
+        assert calls == [("append", [chunk]), ("cut", C1), ("cut", C2)]
         assert not driven.reasons, "the node itself goes on"
 
     run(scenario())
