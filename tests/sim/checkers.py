@@ -201,10 +201,16 @@ class Ledger:
         return queue
 
     def subscribing(self, name: str, hears: Callable[[str, str], bool]) -> None:
-        """A private queue is being bound: it may get what is still on its way elsewhere."""
+        """A private queue is being bound: it may get what is still on its way elsewhere.
+
+        That is what is not confirmed yet; and what was published while its node was taken for dead,
+        confirmed without it, and is sent there when it is back (docs/SEMANTICS.md).
+        """
         queue = self.queues[name]
         for attempt in self.attempts.values():
-            if attempt.confirmed_us is None and hears(attempt.exchange, attempt.key):
+            sent_us = attempt.sent_us
+            on_way = attempt.confirmed_us is None or self.fault_between(sent_us, sent_us)
+            if on_way and hears(attempt.exchange, attempt.key):
                 queue.copies[attempt.number] = Copy(attempt, queue, optional=True)
                 attempt.unroutable = False
 

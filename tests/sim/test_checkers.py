@@ -80,6 +80,22 @@ def test_a_publish_may_be_there_twice_where_a_disk_is_all_that_is_left(replicas:
     assert "acknowledged" in ledger.problems[-1], "twice, and no more often"
 
 
+@pytest.mark.parametrize("fault", [True, False])
+def test_a_private_queue_gets_what_was_confirmed_before_only_if_its_node_was_away(
+    ledger: Ledger, fault: bool
+) -> None:
+    if fault:
+        ledger.fault_ends(ledger.fault_begins())
+    attempt = ledger.published("p#1", b"1:body", True, [], exchange="ex", key="k")
+    attempt.returned = True
+    ledger.confirmed(attempt)
+    ledger.declared("own", False, 1, private=True)
+    ledger.subscribing("own", lambda exchange, key: (exchange, key) == ("ex", "k"))
+    properties = make_properties("1", True)
+    ledger.delivered("own", "c#1", "tag", properties, b"1:body", False, True)
+    assert bool(ledger.problems) == (not fault)
+
+
 def test_a_transient_message_may_be_lost_with_all_memories_only(ledger: Ledger) -> None:
     ledger.confirmed(publish(ledger, 1, persistent=False))
     ledger.memory_lost = True
