@@ -1,10 +1,12 @@
 """How a process asks to be let in, and when it ends because it must not be."""
 
+from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
+from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations import MemberDown, MemberUp, Operation, decode_command, encode_command
 
 ME, OTHER = NodeId("n1"), NodeId("n2")
@@ -146,6 +148,20 @@ def test_a_process_that_is_heard_stays_up() -> None:
         lone.hear(OTHER, 7, "seven")
         asked += lone.pass_ms(50)
     assert not any(isinstance(each, MemberDown) for each in asked)
+
+
+def test_the_answer_to_a_process_with_the_same_number_is_not_taken_for_an_own_one() -> None:
+    """The map answers a request that it knows with the old result, and changes nothing."""
+    earlier, lone = Lone(1, "earlier"), Lone(1, "mine")
+    for each in (earlier, lone):
+        each.lead(OTHER)
+        each.pass_ms(50)
+        assert each.asked_in
+    cluster = ClusterMap()
+    cluster.apply(earlier.asked_in[0])
+    (result,) = cluster.apply(lone.asked_in[0]).results
+    assert isinstance(result, Refused), "not the Ok that the earlier one was given"
+    assert cluster.members[ME].start == "earlier"
 
 
 def test_a_process_that_was_replaced_ends() -> None:
