@@ -184,6 +184,6 @@ def test_a_number_that_came_twice_repeats_no_request() -> None:
     for start in ("first", "second"):
         node = Lone(2, start)
         node.lead(OTHER)
-        node.pass_ms(600)
+        node.pass_ms(50)
         asked += [decode_command(command).request for command in node.asked_in]
     assert len(asked) == len(dict.fromkeys(asked)) == 2
