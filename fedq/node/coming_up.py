@@ -11,9 +11,11 @@ for good says why and ends: it would neither serve nor be told why, and only hol
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation
+from fedq.core.versions import MINE, NEWEST, shown
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState
 from fedq.wiring.operations import MemberDown, MemberUp
+from fedq.wiring.operations_members import Speaks
 from fedq.wiring.state import Member
 
 #: In units of `suspect_ms`: a process that is up in the map for so long while it is asked to give
@@ -49,6 +51,11 @@ class ComingUp:
     def look(self) -> None:
         """The map's members have changed: has another process taken this one's place?"""
         state = self.state
+        if state.map.cluster_version > NEWEST and state.out.fatal is None:
+            state.out.fatal = (
+                f"the cluster speaks version {state.map.cluster_version} of what nodes say to each "
+                f"other, and this release {shown(MINE)}: update this node"
+            )
         known = state.map.members.get(state.me)
         if known is None or state.out.fatal is not None:
             return
@@ -61,11 +68,15 @@ class ComingUp:
     def tick(self) -> None:
         """Asks the cluster to let this process in, again and again until the map says so."""
         state, settings = self.state, self.state.settings
-        if state.leader is None or self.is_up:
+        if state.leader is None or (self.is_up and state.map.speaks.get(state.me) == MINE):
             return
         if state.now_ms - self._asked_ms < settings.proposal_retry_ms:
             return
         self._asked_ms = state.now_ms
+        if self.is_up:
+            said = Speaks(state.me, settings.incarnation, *MINE)
+            self.proposals.ask(said, self._on_spoken)
+            return
         known = state.map.members.get(state.me)
         other = known if known is not None and not self._is_mine(known) else None
         behind = other is not None and not self._goes_on_from(other)
@@ -111,6 +122,10 @@ class ComingUp:
         elif result is not GAVE_UP and result.text != self._refusal:
             self._refusal = result.text
             state.out.warnings.append(f"this process is not let in yet: {result.text}")
+
+    def _on_spoken(self, result: Result) -> None:
+        if isinstance(result, Refused) and result is not GAVE_UP:
+            self.state.out.fatal = result.text
 
     def _look_at_rival(self, rival: Member) -> None:
         """A process of this name is up, and this directory knows nothing of it: does it live?"""

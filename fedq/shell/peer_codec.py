@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from google.protobuf.message import DecodeError
 
 from fedq.amqp.stored import fault_of
-from fedq.core import limits
+from fedq.core import limits, versions
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
@@ -27,9 +27,6 @@ from fedq.shell.last_words import get_last_words, put_last_words
 from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.wiring.operation_fields import canonical_arguments
-
-#: Raised with every change that an older node would misunderstand.
-PROTOCOL_VERSION: Final = 5
 
 #: One message of the largest allowed body must pass, with everything around it.
 frame_bytes_max: Final = limits.record_bytes_max + limits.peer_frame_bytes_max
@@ -318,10 +315,10 @@ assert len(_BY_SLOT) == len(pb.PeerMessage.DESCRIPTOR.fields), "peer.proto has a
 # --- frames ---------------------------------------------------------------------------------------
 
 
-def encode_frame(frame: peer.PeerFrame) -> bytes:
+def encode_frame(frame: peer.PeerFrame, version: int = versions.NEWEST) -> bytes:
     """The frame as bytes. A value that does not fit its field is a bug and raises `ValueError`."""
     wire = pb.PeerFrame(
-        version=PROTOCOL_VERSION,
+        version=version,
         sender=frame.sender,
         incarnation=frame.incarnation,
         session_sender=frame.session[0],
@@ -364,8 +361,10 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
         wire.ParseFromString(data)
     except DecodeError as error:
         raise MalformedFrameError(f"not a peer frame: {error}") from error
-    if wire.version != PROTOCOL_VERSION:
-        raise _other_version(wire.version)
+    if not versions.OLDEST <= wire.version <= versions.NEWEST:
+        raise MalformedFrameError(
+            f"a frame of version {wire.version}; this node speaks {versions.shown(versions.MINE)}"
+        )
     if len(wire.messages) > messages_per_frame_max:
         raise MalformedFrameError(f"{len(wire.messages)} messages in one frame")
     if wire.messages and wire.first == 0:
@@ -460,6 +459,9 @@ class Hello(NamedTuple):
     nonce: bytes = b""
     #: In an answer.
     proof: Proof | None = None
+    #: What it speaks, and its cluster as far as it knows (0: it does not).
+    speaks: versions.Range = versions.MINE
+    cluster: int = 0
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -467,8 +469,9 @@ def encode_hello(hello: Hello) -> bytes:
     incarnation, start, started_ms = hello.process
     certificate, signature = hello.proof or Proof(b"", b"")
     return pb.Hello(
-        version=PROTOCOL_VERSION, node=hello.node, incarnation=incarnation, start=start,
-        started_ms=started_ms, agreed=hello.agreed, known=hello.known[0],
+        version=hello.speaks[1], oldest=hello.speaks[0], cluster=hello.cluster,
+        node=hello.node, incarnation=incarnation, start=start, started_ms=started_ms,
+        agreed=hello.agreed, known=hello.known[0],
         known_start=hello.known[1], nonce=hello.nonce, certificate=certificate,
         signature=signature,
     ).SerializeToString()  # fmt: skip
@@ -482,18 +485,10 @@ def decode_hello(data: bytes) -> Hello:
         wire = pb.Hello.FromString(data)
     except DecodeError as error:
         raise MalformedFrameError(f"not the introduction of a fedq node: {error}") from error
-    if wire.version != PROTOCOL_VERSION:
-        raise _other_version(wire.version)
     process = Process(Incarnation(wire.incarnation), wire.start, wire.started_ms)
     known = (wire.known, wire.known_start)
     proof = Proof(wire.certificate, wire.signature) if wire.certificate else None
     return Hello(
-        NodeId(_node_name(wire.node)), process, dict(wire.agreed), known, wire.nonce, proof
-    )
-
-
-def _other_version(version: int) -> MalformedFrameError:
-    return MalformedFrameError(
-        f"protocol version {version}; this node speaks {PROTOCOL_VERSION}: "
-        "run the same release of fedq on both nodes"
-    )
+        NodeId(_node_name(wire.node)), process, dict(wire.agreed), known, wire.nonce, proof,
+        (wire.oldest or wire.version, wire.version), wire.cluster,
+    )  # fmt: skip

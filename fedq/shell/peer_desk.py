@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from fedq.core.ids import NodeId
+from fedq.core.versions import misfit
 from fedq.shell.peer_codec import Hello, Process
 from fedq.shell.peer_proof import PeerProof
 
@@ -44,7 +45,7 @@ class PeerDesk:
 
     __slots__ = (
         "_answering", "_callers", "_clock", "_owners", "_past", "_proof", "_suspect_s", "_tell",
-        "hello", "known_of", "on_behind",
+        "cluster_version", "hello", "known_of", "on_behind",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,8 @@ class PeerDesk:
         self.known_of: Callable[[NodeId], tuple[int, str]] = lambda _: (0, "")
         #: Called when a peer knows a process of this node that its data directory does not.
         self.on_behind: Callable[[], None] = lambda: None
+        #: What the cluster speaks, as this node's map has it.
+        self.cluster_version: Callable[[], int] = lambda: 0
         self._suspect_s = suspect_s
         self._clock = clock
         self._tell = tell
@@ -77,9 +80,9 @@ class PeerDesk:
 
     def judge(self, hello: Hello) -> Refusal | None:
         """Whether the stream of a caller that has proven its name is admitted."""
-        differing = self.differing(hello)
-        if differing is not None:
-            return Refusal(differing, is_lasting=True)
+        unfit = self.misfit(hello) or self.differing(hello)
+        if unfit is not None:
+            return Refusal(unfit, is_lasting=True)
         peer, process, now_s = hello.node, hello.process, self._clock()
         owner = self._owners.get(peer)
         if (
@@ -102,6 +105,14 @@ class PeerDesk:
         )
         self._tell(f"name {peer}", sentence)
         return Refusal(sentence, is_final=True)
+
+    def misfit(self, hello: Hello) -> str | None:
+        """Why the other node's release cannot work with this one, or with the cluster."""
+        cluster = max(self.cluster_version(), hello.cluster)
+        sentence = misfit(hello.node, hello.speaks, cluster, self.hello.speaks)
+        if sentence is not None:
+            self._tell(f"release {hello.node}", sentence)
+        return sentence
 
     def differing(self, hello: Hello) -> str | None:
         """What the other node's configuration has that must be the same and is not."""
@@ -133,11 +144,14 @@ class PeerDesk:
 
     def asking(self) -> Hello:
         """What this node says first in one call."""
-        return self.hello if self._proof is None else self._proof.asking(self.hello)
+        mine = self.hello._replace(cluster=self.cluster_version())
+        return mine if self._proof is None else self._proof.asking(mine)
 
     def answer_to(self, caller: Hello) -> Hello:
         """What a caller that is let in hears."""
-        answer = self.hello._replace(known=self.known_of(caller.node))
+        answer = self.hello._replace(
+            known=self.known_of(caller.node), cluster=self.cluster_version()
+        )
         return answer if self._proof is None else self._proof.proven(caller, answer)
 
     def doubt(self, asked: Hello, answer: Hello, peer: NodeId) -> str | None:

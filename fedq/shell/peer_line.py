@@ -15,6 +15,7 @@ from typing import Final
 
 from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import PeerFrame
+from fedq.core.versions import NEWEST
 from fedq.proxy.links import FIXED_BYTES, size_of
 from fedq.shell.peer_codec import encode_frame
 
@@ -25,12 +26,14 @@ _JOINED_MAX: Final = 1_000
 class FrameLine:
     """See the module's docstring."""
 
-    __slots__ = ("_frames", "bytes_waiting")
+    __slots__ = ("_frames", "bytes_waiting", "version")
 
     def __init__(self) -> None:
         #: With about how many bytes each will be.
         self._frames: deque[tuple[PeerFrame, int]] = deque()
         self.bytes_waiting = 0
+        #: Which version of frames the other end takes.
+        self.version = NEWEST
 
     def add(self, frame: PeerFrame) -> None:
         """One more, behind the others."""
@@ -46,7 +49,7 @@ class FrameLine:
         frame, size = frames.popleft()
         self.bytes_waiting -= size
         if not frames:
-            return encode_frame(frame)
+            return encode_frame(frame, self.version)
         messages = list(frame.messages)
         while frames:
             later, more = frames[0]
@@ -64,7 +67,7 @@ class FrameLine:
                 asks=later.asks or frame.asks,
                 last_words=later.last_words or frame.last_words,
             )
-        return encode_frame(frame._replace(messages=messages))
+        return encode_frame(frame._replace(messages=messages), self.version)
 
     def clear(self) -> None:
         """The stream is down: nothing waits any more."""

@@ -211,9 +211,10 @@ class PeerStream:
         doubt = self._desk.doubt(mine, hello, self._peer)
         if doubt is not None:
             raise _StreamFailed(doubt, is_lasting=True)
-        differing = self._desk.differing(hello)
-        if differing is not None:
-            raise _StreamFailed(differing, is_lasting=True)
+        unfit = self._desk.misfit(hello) or self._desk.differing(hello)
+        if unfit is not None:
+            raise _StreamFailed(unfit, is_lasting=True)
+        self._line.version = min(self._desk.hello.speaks[1], hello.speaks[1])
         self._desk.answered(hello)
         return hello.process
 

@@ -285,6 +285,7 @@ class NodeRunner:
             self._proof,
         )
         desk.known_of = node.state.map.newest_process
+        desk.cluster_version = lambda: node.state.map.cluster_version
         return desk
 
     async def _start_parts(self, parts: _Parts) -> None:

@@ -37,6 +37,7 @@ from fedq.wiring.operations import (
     decode_command,
 )
 from fedq.wiring.operations_access import AccessOperation
+from fedq.wiring.operations_members import Speaks
 from fedq.wiring.snapshot import Frozen
 from fedq.wiring.state import (
     DEFAULT_VHOST,
@@ -177,7 +178,7 @@ class ClusterMap(MapState):
         )
 
     def _apply(self, operation: Operation) -> Result:
-        if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra):
+        if isinstance(operation, MemberUp | MemberDown | JoinEra | NewEra | Speaks):
             return membership.apply(self, operation)
         if isinstance(operation, AddFragment | RetireFragment | SetCopies):
             return copies.apply(self, operation)

@@ -19,6 +19,7 @@ from typing import assert_never
 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
 from fedq.core.ids import Epoch, NodeId, QueueKey
+from fedq.wiring import releases
 from fedq.wiring.bindings import remove_bindings, remove_exchange, remove_queue
 from fedq.wiring.operations import (
     JoinEra,
@@ -27,6 +28,7 @@ from fedq.wiring.operations import (
     MemberUp,
     NewEra,
 )
+from fedq.wiring.operations_members import Speaks
 from fedq.wiring.state import (
     ClaimReleased,
     EraChanged,
@@ -50,6 +52,8 @@ def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
             return _join_era(state, operation)
         case NewEra():
             return _new_era(state)
+        case Speaks():
+            return releases.apply(state, operation)
         case _:
             assert_never(operation)
 

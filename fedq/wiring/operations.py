@@ -34,6 +34,7 @@ from fedq.wiring.operation_fields import (
 from fedq.wiring.operation_fields import arguments_of as arguments_of
 from fedq.wiring.operation_fields import canonical_arguments as canonical_arguments
 from fedq.wiring.operations_access import ACCESS_FORMS, AccessOperation
+from fedq.wiring.operations_members import SPEAKS_FIELDS, Speaks
 
 COMMAND_VERSION: Final = 1
 REQUEST_BYTES_MAX: Final = 128
@@ -249,7 +250,7 @@ class SetCopies:
     restart: bool
 
 
-MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra
+MemberOperation: TypeAlias = MemberUp | MemberDown | JoinEra | NewEra | Speaks
 FragmentOperation: TypeAlias = AddFragment | RetireFragment | SetCopies
 WiringOperation: TypeAlias = (
     DeclareExchange
@@ -333,6 +334,7 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
     "member_down": (MemberDown, {"node": name, "incarnation": number}),
     "join_era": (JoinEra, {"node": name, "incarnation": number}),
     "new_era": (NewEra, {}),
+    "speaks": (Speaks, SPEAKS_FIELDS),
     "declare_exchange": (
         DeclareExchange,
         {

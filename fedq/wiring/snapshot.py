@@ -59,6 +59,8 @@ class Frozen:
             "next_fragment": state.next_fragment,
             "vhosts": list(state.vhosts),
             "seeded": state.seeded,
+            "speaks": [[node, *said] for node, said in state.speaks.items()],
+            "cluster_version": state.cluster_version,
         }
         #: Records are never changed; each table comes with the form of a row.
         self._tables: list[tuple[str, list[Any], Callable[[Any, Any], object]]] = [
@@ -296,6 +298,9 @@ def _read_access(form: dict[str, Any], state: MapState) -> None:
     state.seeded = _flag(form.get("seeded", False))
     # Maps of earlier versions have none.
     state.digest = _number(form.get("digest", 0))
+    for node, oldest, newest in form.get("speaks", ()):
+        state.speaks[_node(node)] = (_number(oldest), _number(newest))
+    state.cluster_version = _number(form.get("cluster_version", 0))
 
 
 def _limits(rows: Any) -> dict[str, Limits]:

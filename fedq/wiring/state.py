@@ -295,9 +295,10 @@ class Ok:
 
 #: The attributes that make up a map.
 TABLES: Final = (
-    "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims", "digest",
-    "era", "era_number", "exchanges", "fragments", "grants", "members", "next_fragment",
-    "objects_max", "queues", "seeded", "user_limits", "users", "version", "vhost_limits", "vhosts",
+    "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
+    "cluster_version", "digest", "era", "era_number", "exchanges", "fragments", "grants", "members",
+    "next_fragment", "objects_max", "queues", "seeded", "speaks", "user_limits", "users", "version",
+    "vhost_limits", "vhosts",
 )  # fmt: skip
 
 
@@ -325,6 +326,9 @@ class MapState:
         #: Keyed by (kind of destination, its key; a node's virtual host is the exchange's).
         self.bindings_of_destination: dict[tuple[str, QueueKey], dict[Binding, None]] = {}
         self.fragments: dict[FragmentId, FragmentInfo] = {}
+        #: What its members speak (`fedq.wiring.releases`), and the cluster; 0: nobody said so yet.
+        self.speaks: dict[NodeId, tuple[int, int]] = {}
+        self.cluster_version = 0
         self.next_fragment = 1
         self.claims: dict[QueueKey, Claim] = {}
         self.users: dict[str, User] = {}

@@ -8,10 +8,11 @@ from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.suspects import LastWords
+from fedq.core.versions import NEWEST
 from fedq.shell import peer_codec
 from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peer_codec import PROTOCOL_VERSION, decode_frame, encode_frame
+from fedq.shell.peer_codec import decode_frame, encode_frame
 from tests.property.peer_strategies import EVENT_MAX, KINDS, LAST_WORDS, any_message, messages_of
 
 U64 = st.integers(0, 2**64 - 1)
@@ -101,7 +102,7 @@ def test_a_flipped_bit_is_a_frame_or_refused(frame: peer.PeerFrame, where: int, 
 
 
 def _wire(**fields: object) -> bytes:
-    frame = pb.PeerFrame(version=PROTOCOL_VERSION, sender="n1", first=1)
+    frame = pb.PeerFrame(version=NEWEST, sender="n1", first=1)
     frame.messages.add(**fields)
     return frame.SerializeToString()
 
@@ -128,7 +129,7 @@ def _interest(arguments: str = "", routing_key: bytes = b"k") -> bytes:
 
 
 def _last(step: str = "a step", count: int = 1, **fields: object) -> bytes:
-    frame = pb.PeerFrame(version=PROTOCOL_VERSION, sender="n1")
+    frame = pb.PeerFrame(version=NEWEST, sender="n1")
     frame.last_words.step = step
     for _ in range(count):
         frame.last_words.suspects.add(**fields)
@@ -150,27 +151,27 @@ def _last(step: str = "a step", count: int = 1, **fields: object) -> bytes:
         (_last(size=1, digest=bytes(15)), "15 bytes"),
         (_last(size=2**40, digest=bytes(16)), "a message of"),
         (_last(digest=bytes(16)), "a message of 0 bytes"),
-        (b"", "protocol version 0"),
+        (b"", "a frame of version 0"),
         (b"\xff\xff", "not a peer frame"),
         (
-            pb.PeerFrame(version=PROTOCOL_VERSION + 1, sender="n1").SerializeToString(),
-            "same release of fedq",
+            pb.PeerFrame(version=NEWEST + 1, sender="n1").SerializeToString(),
+            f"this node speaks version {NEWEST}",
         ),
-        (pb.PeerFrame(version=PROTOCOL_VERSION).SerializeToString(), "name is empty"),
+        (pb.PeerFrame(version=NEWEST).SerializeToString(), "name is empty"),
         (
             pb.PeerFrame(
-                version=PROTOCOL_VERSION, sender="n1", heartbeat=pb.Heartbeat(start="s" * 256)
+                version=NEWEST, sender="n1", heartbeat=pb.Heartbeat(start="s" * 256)
             ).SerializeToString(),
             "start's id is longer",
         ),
         (
-            pb.PeerFrame(version=PROTOCOL_VERSION, sender="n" * 256).SerializeToString(),
+            pb.PeerFrame(version=NEWEST, sender="n" * 256).SerializeToString(),
             "longer than 255",
         ),
         (_wire(), "unknown kind"),
         (
             pb.PeerFrame(
-                version=PROTOCOL_VERSION, sender="n1", messages=[pb.PeerMessage(offer=pb.Offer())]
+                version=NEWEST, sender="n1", messages=[pb.PeerMessage(offer=pb.Offer())]
             ).SerializeToString(),
             "without a number",
         ),
@@ -229,9 +230,14 @@ def test_raft_frames_and_introductions_survive_the_wire() -> None:
     process = peer_codec.Process(Incarnation(7), "0123456789abcdef", 1_700_000_000_000)
     hello = peer_codec.Hello(NodeId("n2"), process, {"peers": "n1, n2"})
     assert peer_codec.decode_hello(peer_codec.encode_hello(hello)) == hello
+    newer = hello._replace(speaks=(NEWEST, NEWEST + 3), cluster=NEWEST + 1, nonce=b"n" * 16)
+    assert peer_codec.decode_hello(peer_codec.encode_hello(newer)) == newer
+    # Releases before this one spoke one version.
+    older = pb.Hello(version=3, node="n2").SerializeToString()
+    assert peer_codec.decode_hello(older).speaks == (3, 3)
     with pytest.raises(MalformedFrameError):
         peer_codec.decode_raft(b"\xff")
-    nameless = pb.Hello(version=PROTOCOL_VERSION).SerializeToString()
+    nameless = pb.Hello(version=NEWEST).SerializeToString()
     for data in (b"\xff", b"", nameless, bytes(peer_codec.hello_bytes_max + 1)):
         with pytest.raises(MalformedFrameError):
             peer_codec.decode_hello(data)

@@ -7,11 +7,12 @@ import grpc.aio
 import pytest
 
 from fedq.core.ids import NodeId
+from fedq.core.versions import NEWEST
 from fedq.shell import peer_channel
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import CertificateFiles
 from fedq.shell.peer_codec import Hello, encode_frame, encode_hello
-from fedq.shell.peer_desk import agreed_settings
+from fedq.shell.peer_desk import PeerDesk, agreed_settings
 from tests.integration.ports import free_ports
 from tests.integration.test_shell_links import (
     HOST,
@@ -302,3 +303,51 @@ def test_a_node_whose_later_self_is_known_hears_so_before_its_stream_is_up(
             assert (was_up[:1] == [False]) is is_behind
 
     run(scenario())
+
+
+# --- releases -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("speaks", "cluster", "sentence"),
+    [
+        ((3, NEWEST - 1), 0, "update n2"),
+        ((NEWEST + 1, NEWEST + 2), 0, "update this node"),
+        ((NEWEST, NEWEST + 2), NEWEST + 1, "update this node"),
+        ((NEWEST, NEWEST + 2), NEWEST, None),
+        ((NEWEST, NEWEST + 2), 0, None),
+    ],
+)
+def test_releases_work_together_if_they_have_a_version_in_common(
+    speaks: tuple[int, int], cluster: int, sentence: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        one = End(N1, None)
+        two = End(N2, None, hello_of("n2")._replace(speaks=speaks))
+        two.desk.cluster_version = lambda: cluster
+        one_port, two_port = free_ports(2)
+        async with ends(one, two):
+            await one.accept(one_port)
+            await two.accept(two_port)
+            one.client.start({N2: f"{HOST}:{two_port}"})
+            two.client.start({N1: f"{HOST}:{one_port}"})
+            if sentence is None:
+                await until(lambda: one.node.of("on_link_up") and two.node.of("on_link_up"))
+                return
+            await until(lambda: one.node.of("on_link_down") and two.node.of("on_link_down"))
+            assert not [*one.node.of("on_link_up"), *two.node.of("on_link_up")]
+            assert sentence in one.troubles[0]
+
+    run(scenario())
+    assert sentence is None or "of what nodes say to each other" in caplog.text
+
+
+def test_who_cannot_speak_what_the_cluster_speaks_is_refused() -> None:
+    mine = hello_of("n1")._replace(speaks=(NEWEST, NEWEST + 2))
+    one = PeerDesk(mine, SUSPECT_S, lambda: 0.0, lambda *_: None)
+    one.cluster_version = lambda: NEWEST + 1
+    refusal = one.judge(hello_of("n2")._replace(speaks=(NEWEST, NEWEST)))
+    assert refusal is not None
+    assert refusal.is_lasting
+    assert f"the cluster version {NEWEST + 1}" in refusal.sentence
+    assert one.judge(hello_of("n2")._replace(speaks=(NEWEST, NEWEST + 1))) is None

@@ -1,13 +1,18 @@
 """How a process asks to be let in, and when it ends because it must not be."""
 
+import pytest
+
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame
+from fedq.core.versions import MINE, NEWEST, OLDEST
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
 from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations import MemberDown, MemberUp, Operation, decode_command, encode_command
+from fedq.wiring.operations_members import Speaks
+from tests.unit.node.harness import Cluster
 
 ME, OTHER = NodeId("n1"), NodeId("n2")
 
@@ -187,3 +192,26 @@ def test_a_number_that_came_twice_repeats_no_request() -> None:
         node.pass_ms(50)
         asked += [decode_command(command).request for command in node.asked_in]
     assert len(asked) == len(dict.fromkeys(asked)) == 2
+
+
+# --- releases -------------------------------------------------------------------------------------
+
+
+def test_the_cluster_speaks_what_all_of_its_members_do() -> None:
+    cluster = Cluster(3)
+    for name in ("n1", "n2", "n3"):
+        known = cluster.node(name).state.map
+        assert known.speaks == dict.fromkeys(("n1", "n2", "n3"), MINE)
+        assert known.cluster_version == NEWEST
+
+
+def test_a_release_that_the_cluster_has_outgrown_stops_and_says_so() -> None:
+    cluster = Cluster(3)
+    node = cluster.node("n1")
+    for number, name in enumerate(("n1", "n2", "n3")):
+        said = Speaks(NodeId(name), Incarnation(1), OLDEST, NEWEST + 1)
+        cluster.log.append(encode_command(f"newer {number}", [said]))
+    with pytest.raises(AssertionError, match=f"the cluster speaks version {NEWEST + 1}"):
+        cluster.pass_ms(1_000)
+    assert node.out.fatal is not None
+    assert "update this node" in node.out.fatal

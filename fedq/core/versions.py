@@ -1,0 +1,50 @@
+"""What nodes say to each other, and in which version.
+
+A release speaks a range of versions: of frames, introductions, Raft frames and commands of the
+cluster map together. The cluster speaks one of them, which stands in its map and rises when all
+members can (docs/adr/0045). So two releases work together if their ranges meet, and a cluster is
+updated node by node, from each release to the next.
+"""
+
+from typing import Final
+
+#: Raised with every change that an older node would misunderstand.
+NEWEST: Final = 5
+#: What this release still speaks.
+OLDEST: Final = 5
+
+#: Oldest and newest.
+Range = tuple[int, int]
+MINE: Final[Range] = (OLDEST, NEWEST)
+
+
+def shown(versions: Range) -> str:
+    """A range in words."""
+    oldest, newest = versions
+    return f"version {newest}" if oldest == newest else f"versions {oldest} to {newest}"
+
+
+def misfit(node: str, versions: Range, cluster: int, mine: Range = MINE) -> str | None:
+    """Why a node that speaks these does not fit here; None: it does.
+
+    `cluster`: what the cluster speaks, as far as either of them knows; 0: nobody does.
+    """
+    oldest, newest = versions
+    what = "of what nodes say to each other"
+    if newest < mine[0] or oldest > mine[1]:
+        older = node if newest < mine[0] else "this node"
+        return (
+            f"{node} speaks {shown(versions)} {what}, this node {shown(mine)}: update {older}, "
+            "one release after the other if there are several between"
+        )
+    if cluster and not oldest <= cluster <= newest:
+        return (
+            f"{node} speaks {shown(versions)} {what}, the cluster version {cluster}: run a release "
+            "on it that speaks that"
+        )
+    if cluster > mine[1]:
+        return (
+            f"the cluster of {node} speaks version {cluster} {what}, this node {shown(mine)}: "
+            "update this node"
+        )
+    return None
