@@ -182,6 +182,9 @@ stop_words_max: Final = 1_000
 #: those of which that was not found to be so.
 suspects_known_max: Final = 4_096
 suspects_unproven_ms: Final = 60_000
+#: A copy that a node could not keep is begun anew after so long, each time four times as long.
+failed_copy_ms_min: Final = 2_000
+failed_copy_ms_max: Final = 300_000
 #: How long a node that has to stop waits for its last words to leave.
 last_words_ms: Final = 500
 #: With less free on the disk of its data, a node's publishers wait (RabbitMQ's default).

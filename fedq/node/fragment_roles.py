@@ -76,12 +76,29 @@ class FragmentRoles:
         it has on disk need not be sent to it again. So they are kept for a while.
         """
         state = self.state
+        if state.failed_copies:
+            self.begin_failed_anew()
         if not state.joined or state.now_ms - state.joined_ms < KEEP_COLD_MS:
             return
         for fragment in list(state.recovered):
             info = state.map.fragments.get(fragment)
             if info is None or state.me not in info.copies:
                 self.leave(fragment)
+
+    def begin_failed_anew(self) -> None:
+        """Copies that this node could not keep, and that nobody counts on, are made anew."""
+        state = self.state
+        for fragment, (failed_ms, wait_ms) in state.failed_copies.items():
+            backup, info = state.backups.get(fragment), state.map.fragments.get(fragment)
+            if backup is None or info is None or not backup.failed or state.me in info.in_sync:
+                continue
+            if state.now_ms - failed_ms >= wait_ms:
+                durable = backup.replica.durable
+                state.plan.append(fragment, 0, encode_drop(fragment), False)
+                backup.replica = Replica(fragment, durable=durable)
+                backup.last = backup.replication.received = first_position(info.reign)
+                backup.failed = False
+                self.refollow(backup)
 
     def leave(self, fragment: FragmentId) -> None:
         """This node holds no copy any more: memory and journal forget it."""
@@ -92,6 +109,7 @@ class FragmentRoles:
         ]
         state.dirty_primaries.pop(fragment, None)
         state.dirty_backups.pop(fragment, None)
+        state.failed_copies.pop(fragment, None)
         if any(held):
             state.plan.append(fragment, 0, encode_drop(fragment), False)
 

@@ -211,6 +211,7 @@ class Node:
             passes += 1
             if not state.is_marked:
                 break
+        state.at = state.at_what = None
         self.memory.end_turn()
         # The last pass may have made some: letters of the dead, a transaction's publishes.
         if state.peers:
@@ -282,8 +283,7 @@ class Node:
         state = self.state
         backups, state.dirty_backups = state.dirty_backups, {}
         for fragment in backups:
-            backup = state.backups.get(fragment)
-            if backup is not None:
+            if (backup := state.backups.get(fragment)) is not None:
                 self.replicas.finish(backup)
 
     def _work_off_fragments(self) -> None:

@@ -4,6 +4,7 @@ Changes `backups`, `sync_waits`; sends to primaries.
 """
 
 from fedq.core.ids import FragmentId, NodeId
+from fedq.core.limits import failed_copy_ms_max, failed_copy_ms_min
 from fedq.core.peer_messages import (
     CopyChunk,
     CopyStart,
@@ -103,15 +104,18 @@ class ReplicaFlow:
         """What its primary sent cannot be taken in here: this is no copy any more (ADR 0042).
 
         Nothing but this copy is half changed. It acknowledges nothing from now on, so its primary
-        has it taken out of the set in sync; the next reign begins with a copy made anew.
+        has it taken out of the set in sync; after a while it is begun anew, empty.
         """
+        state = self.state
         fragment = backup.replication.fragment_id
         text = f"this node cannot keep a copy of fragment {fragment} of {backup.queue.name!r}"
-        self.state.out.faults.append(Fault(text, error))
-        self.state.found[f"copy {fragment}"] = (text, self.state.now_ms)
+        state.out.faults.append(Fault(text, error))
+        state.found[f"copy {fragment}"] = (text, state.now_ms)
+        _, wait_ms = state.failed_copies.get(fragment, (0, failed_copy_ms_min // 4))
+        state.failed_copies[fragment] = (state.now_ms, min(4 * wait_ms, failed_copy_ms_max))
         backup.failed = backup.replication.astray = True
         backup.whole = False
-        self.state.suspect_copies.pop(fragment, None)
+        state.suspect_copies.pop(fragment, None)
 
     def _apply(self, backup: Backup, records: bytes) -> bool:
         """Records of the primary; false if they are none, and nothing of them counts."""

@@ -157,7 +157,7 @@ class Backup:
         self.last = last
         self.whole = whole
         self.rested = rested
-        #: It cannot take in what its primary sends: it is no copy any more in this reign.
+        #: It could not take in what its primary sent: it is no copy any more.
         self.failed = False
 
     @property
@@ -292,6 +292,8 @@ class NodeState:
         #: What it, or another node, failed at before.
         self.suspects = Suspects()
         self.suspects.add(settings.suspects, 0)
+        #: Copies that this node could not keep: when that was, and how long it waits after that.
+        self.failed_copies: dict[FragmentId, tuple[int, int]] = {}
         #: Those set aside of which nobody was told yet who waits for dead letters.
         self.untold: dict[tuple[FragmentId, int], None] = {}
 

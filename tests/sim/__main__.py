@@ -3,6 +3,7 @@
     --seeds N [--first S]   N seeds from S on, in --processes processes
     --seed X [--trace]      one seed, with everything that happened
     --lite                  no faults, smaller runs
+    --exceptions            no faults but exceptions at any call of a turn (pure modules only)
     --digest                print a hash of all outputs of each seed
 
 Exit code 0: all seeds held; 1: some did not.
@@ -31,6 +32,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--trace", action="store_true", help="print what happens")
     parser.add_argument("--lite", action="store_true", help="no faults, smaller runs")
+    parser.add_argument("--exceptions", action="store_true", help="exceptions in turns")
     parser.add_argument("--digest", action="store_true", help="print a hash of all outputs")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep-going", action="store_true", help="do not stop at ten failures")
@@ -38,7 +40,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Result]:
-    run = partial(run_seed, lite=options.lite, echo=options.trace, digest=options.digest)
+    run = partial(
+        run_seed, lite=options.lite, echo=options.trace, digest=options.digest,
+        exceptions=options.exceptions,
+    )  # fmt: skip
     if options.seed is not None or options.processes == 1:
         yield from map(run, seeds)
         return
@@ -52,12 +57,13 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _report(result: Result, lite: bool) -> None:
+def _report(result: Result, options: argparse.Namespace) -> None:
+    lite = options.lite
     _say(f"\nseed {result.seed} FAILED after {result.virtual_ms} ms of virtual time")
     _say("  " + describe(result.seed, lite).replace("\n", "\n  "))
     for problem in result.problems:
         _say(f"  * {problem}")
-    flag = " --lite" if lite else ""
+    flag = " --lite" if lite else " --exceptions" if options.exceptions else ""
     _say(f"  repeat with: python -m tests.sim --seed {result.seed}{flag} --trace")
 
 
@@ -77,7 +83,7 @@ def main(arguments: list[str]) -> int:
             _say(f"seed {result.seed} digest {result.digest}")
         if result.problems:
             failed += 1
-            _report(result, options.lite)
+            _report(result, options)
             if failed >= FAILURES_SHOWN_MAX and not options.keep_going:
                 break
     took = time.monotonic() - begun

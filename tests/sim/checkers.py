@@ -81,6 +81,8 @@ class Copy:
     acked_us: int | None = None
     #: Its queue was deleted.
     dropped: bool = False
+    #: A node failed at it: it is in quarantine, and safe there.
+    aside: bool = False
     #: A purge has taken it: like an acknowledgement, that may be lost in a failure.
     purged_us: int | None = None
     #: A fault let two deliveries of it be out at one time, each with a tag of its own: what is
@@ -394,6 +396,15 @@ class Ledger:
         copy.holder = None
         return True
 
+    def set_aside(self, name: str, body: bytes) -> None:
+        """A node says that a message is in quarantine: nobody gets it any more."""
+        queue = self.queues.get(name)
+        copy = queue.copies.get(int(body.split(b":", 1)[0])) if queue is not None else None
+        if copy is None:
+            self.broken(f"{name} has a message in quarantine that nobody sent: {body[:40]!r}")
+            return
+        copy.aside = True
+
     # --- the whole queue -------------------------------------------------------------------------
 
     def surely_ready(self, name: str, since_us: int) -> list[Copy]:
@@ -426,6 +437,8 @@ class Ledger:
         """Whether P1 promises that this copy, once confirmed, is still somewhere."""
         queue, attempt = copy.queue, copy.attempt
         if copy.optional or copy.dropped or attempt.confirmed_us is None or queue.private:
+            return False
+        if copy.aside:
             return False
         if attempt.returned:
             return False

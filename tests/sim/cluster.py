@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
+from fedq.core.message import split
 from fedq.core.peer_messages import PeerFrame
+from fedq.core.suspects import Suspect
 from fedq.journal.recovery import Recovered
 from fedq.node.node import Node
+from fedq.node.risk import SetAside
 from fedq.node.settings import NodeSettings
 from fedq.shell.peer_codec import decode_frame, encode_frame
 from fedq.wiring.passwords import COST_MIN
@@ -60,6 +63,7 @@ class Cluster:
                 zone=f"z{number % self.plan.zones}",
                 password_cost=COST_MIN,
                 seed=self.plan.seed,
+                suspects=self._suspects_of(number),
                 unix_offset_ms=self.hosts[number].unix_offset_ms + skew_ms,
                 replace_backup_ms=self.plan.replace_backup_ms,
                 revive_wait_ms=self.plan.revive_wait_ms,
@@ -69,6 +73,10 @@ class Cluster:
             ),
             recovered,
         )
+
+    def _suspects_of(self, number: int) -> tuple[Suspect, ...]:
+        stopped = self.hosts[number].stopped
+        return tuple(stopped.suspects) if stopped is not None else ()
 
     # --- the surroundings of a host --------------------------------------------------------------
 
@@ -109,3 +117,14 @@ class Cluster:
     def host_stopped(self, name: NodeId) -> None:
         """A process is gone."""
         self.net.on_stopped(name)
+
+    def say_last(self, source: NodeId, frame: PeerFrame) -> None:
+        """The last words of a process, to all others."""
+        for name in self.names:
+            if name != source:
+                self.net.send(source, name, [frame])
+
+    def set_aside(self, name: NodeId, one: SetAside) -> None:
+        """A message is in quarantine."""
+        self.world.note(name, f"sets aside {one.fragment}/{one.position} of {one.queue.name}")
+        self.ledger.set_aside(one.queue.name, split(one.message)[2])

@@ -77,6 +77,7 @@ class Faults:
             (plan.disk_hang_every_us, partial(self._stall_disk, 2 * SECOND, 8 * SECOND)),
             (plan.disk_fail_every_us, self._fail_disk),
             (300 * MS if plan.rot else 0, self._copy_directories),
+            (plan.exception_every_us, self._fail_at_a_call),
         )
         for every_us, action in kinds:
             if every_us:
@@ -262,6 +263,26 @@ class Faults:
             self.world.after(delay_us, partial(self._revive, host))
 
         host.stop(start_again)
+
+    def _fail_at_a_call(self) -> None:
+        """Some call of some turn raises, once: the node contains that, or it stops and says why."""
+        alive = [host for host in self.hosts if host.alive]
+        if not alive or not self.is_whole():
+            return
+        host = self._random.choice(alive)
+
+        def stops() -> None:
+            self.kills += 1
+            self._begin(f"down {host.name}")
+            self.ledger.crashes_us.append(self.world.now_us)
+            if len(self.hosts) == 1:
+                self.ledger.memory_lost = True
+            delay_us = between(self._random, 100 * MS, 2 * SECOND)
+            self.world.after(delay_us, partial(self._revive, host))
+
+        # What is contained costs a client its connection.
+        self._begin("an exception")
+        host.fail_at(between(self._random, 1, 400), lambda: self._active and self.is_whole(), stops)
 
     def _pause(self) -> None:
         host = self._random.choice(self.hosts)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fedq.core.ids import FragmentId
 from fedq.core.message import is_persistent
+from fedq.core.policy import QUARANTINED
 from fedq.fragments.fragment import Fragment
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node
@@ -97,7 +98,8 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
             problems.append(f"{name}: {info.primary} does not serve it")
             continue
         primary.fragment.check()
-        dying = len(primary.fragment.notes.get(NOTE_DEAD, {}))
+        reasons = primary.fragment.notes.get(NOTE_DEAD, {}).values()
+        dying = sum(reason != QUARANTINED for reason in reasons)
         if dying:
             problems.append(f"{name}: {dying} dead letters are on their way yet")
         for node in info.backups:

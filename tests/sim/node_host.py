@@ -10,19 +10,24 @@ process reaches the next; each life has its own clock, as monotonic clocks do.
 
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
+from fedq.core.suspects import Stopped
 from fedq.journal.recovery import Recovered, salvage
 from fedq.node.logins import Verification
 from fedq.node.outbox import NodeOut
+from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
+from fedq.shell.last_act import farewell
 from fedq.wiring.passwords import verify
 from tests.sim.disk import Disk, Start
 from tests.sim.sockets import Socket
 from tests.sim.world import MS, World, between
+from tests.unit.node.injection import ON_MESSAGES, Injected, Injector
 
 TICK_US = 50 * MS
 VERIFYING_US = 10 * MS
@@ -55,6 +60,7 @@ class Machine(Protocol):
     def on_journal_failed(self, reason: str) -> None: ...
     def on_tick(self) -> None: ...
     def stop(self) -> None: ...
+    def post_mortem(self, error: Exception) -> Stopped: ...
 
 
 #: Builds a machine for (node, its start, what the journal held).
@@ -71,6 +77,8 @@ class Surroundings(Protocol):
     def host_started(self, name: NodeId) -> None: ...
     def host_stopped(self, name: NodeId) -> None: ...
     def host_paused(self, name: NodeId) -> None: ...
+    def say_last(self, source: NodeId, frame: PeerFrame) -> None: ...
+    def set_aside(self, name: NodeId, one: SetAside) -> None: ...
 
 
 class Host:
@@ -105,6 +113,12 @@ class Host:
         self._stop_us = 0
         #: Told when it does.
         self._on_hang: Callable[[], None] = _nobody_minds
+        #: What raises an exception, in turns in which it may; and who is told.
+        self._injector: Injector | None = None
+        self._may_fail: Callable[[], bool] = lambda: False
+        self._on_failed: Callable[[], None] = _nobody_minds
+        #: What the last process failed at, as its file says.
+        self.stopped: Stopped | None = None
         #: For when a turn was asked for last, by the clock of the process.
         self._due_ms = 0
         self._unsaid: list[Callable[[], None]] = []
@@ -270,16 +284,28 @@ class Host:
         if not inbox:
             return
         self.turns += 1
-        machine.begin_turn(self.now_ms)
-        for action in inbox:
-            action(machine)
-        machine.end_turn()
+        injector = self._injector if self._injector is not None and self._may_fail() else None
+        try:
+            with injector.watching() if injector is not None else nullcontext():
+                machine.begin_turn(self.now_ms)
+                for action in inbox:
+                    action(machine)
+                machine.end_turn()
+        except Injected as error:
+            self._fail(machine, error)
+            return
+        if injector is not None and injector.place:
+            # It was contained.
+            self._injector = None
         self._around.turn_ended(self)
         out = machine.out
         if self.world.trace.on:
             self._note_lanes(out)
-        if out.faults:
-            raise out.faults[0].error
+        for fault in out.faults:
+            if not isinstance(fault.error, Injected):
+                raise fault.error
+        for one in out.set_aside:
+            self._around.set_aside(self.name, one)
         if out.fatal is not None:
             self.fatal = out.fatal
             newer = getattr(machine, "overtaken_by", None)
@@ -301,6 +327,25 @@ class Host:
             self.pause(duration_us)
             self._on_hang()
             self._around.host_paused(self.name)
+
+    def fail_at(
+        self, call: int, may_fail: Callable[[], bool], on_failed: Callable[[], None]
+    ) -> None:
+        """An exception is raised at so many calls from now, in turns in which it may be.
+
+        `on_failed` is told if the process ended of it.
+        """
+        self._injector = Injector(call, ON_MESSAGES)
+        self._may_fail, self._on_failed = may_fail, on_failed
+
+    def _fail(self, machine: Machine, error: Injected) -> None:
+        """Nothing of the turn leaves but what it was at."""
+        self._injector = None
+        self.stopped = machine.post_mortem(error)
+        self.world.note(self.name, f"fails in {error}: {self.stopped}")
+        self._around.say_last(self.name, farewell(self.name, self.stopped))
+        self.crash("an exception")
+        self._on_failed()
 
     def _start_again(self) -> None:
         if self.machine is None:

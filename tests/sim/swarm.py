@@ -41,6 +41,8 @@ class FaultPlan:
     #: Stalls that last longer than anybody waits for.
     disk_hang_every_us: int = 0
     disk_fail_every_us: int = 0
+    #: Exceptions at any call of a turn.
+    exception_every_us: int = 0
     #: How often a kill of a whole cluster's node, or of all, gives one of them an older directory.
     restore: float = 0.0
     #: Likewise, one whose bytes have rotted, or that is some moments old.
@@ -141,6 +143,12 @@ def _draw_rot(plan: Plan, lite: bool) -> Plan:
         plan, faults=FaultPlan("all_stop", every_us, rot=1.0), consumers=(), getters=(),
         safety_us=safety_us, publishers=publishers,
     )  # fmt: skip
+
+
+def draw_exceptions(seed: int) -> Plan:
+    """The plan of a run in which nodes fail at what they work on, and nothing else goes wrong."""
+    plan = _draw_plain(seed, True)
+    return replace(plan, safety_us=6 * SECOND, faults=FaultPlan(exception_every_us=800 * MS))
 
 
 def _draw_plain(seed: int, lite: bool) -> Plan:

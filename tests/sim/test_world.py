@@ -5,9 +5,11 @@ from hypothesis import strategies as st
 
 from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import MapApplied, PeerFrame
+from fedq.core.suspects import Stopped
 from fedq.journal.recovery import Recovered
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
+from fedq.node.risk import SetAside
 from tests.sim.disk import Disk, DiskOptions, Start
 from tests.sim.net import Net, NetOptions
 from tests.sim.node_host import Host, Machine
@@ -102,6 +104,9 @@ class Echo:
     def stop(self) -> None:
         self.out.fatal = "stopped"
 
+    def post_mortem(self, error: Exception) -> Stopped:
+        raise error
+
 
 class Small:
     """Three echoes with a network and a log."""
@@ -143,6 +148,12 @@ class Small:
 
     def host_paused(self, name: NodeId) -> None:
         self.net.on_paused(name)
+
+    def say_last(self, source: NodeId, frame: PeerFrame) -> None:
+        """An echo never fails."""
+
+    def set_aside(self, name: NodeId, one: SetAside) -> None:
+        """It has no messages."""
 
     def host_stopped(self, name: NodeId) -> None:
         self.net.on_stopped(name)

@@ -21,8 +21,15 @@ _FLOORS = tuple(
 )
 
 
-def _is_watched(path: str) -> bool:
-    return path.startswith(_FLOORS)
+#: What works on messages themselves.
+ON_MESSAGES = tuple(
+    f"{_ROOT}/{place}"
+    for place in (
+        "fragments/", "sessions/", "amqp/", "proxy/hub", "proxy/publisher", "node/admission",
+        "node/consume_flow", "node/dead_letters", "node/fan_out", "node/fragment_flow",
+        "node/getting", "node/outlets", "node/publish_flow", "node/settle_flow", "node/settling",
+    )
+)  # fmt: skip
 
 
 class Injected(Exception):
@@ -32,8 +39,9 @@ class Injected(Exception):
 class Injector:
     """Counts calls below the line; raises in one of them."""
 
-    def __init__(self, at: int = 0) -> None:
-        """`at`: the number of the call that raises; 0: none does."""
+    def __init__(self, at: int = 0, places: tuple[str, ...] = _FLOORS) -> None:
+        """`at`: the number of the call that raises; 0: none does. `places`: where calls count."""
+        self._places = places
         self.calls = 0
         #: The function that raised.
         self.place = ""
@@ -42,7 +50,9 @@ class Injector:
     def _on_call(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         # A generator is called when it is thrown away, too; then nobody would hear of it.
-        if event == "call" and not code.co_flags & CO_GENERATOR and _is_watched(code.co_filename):
+        if event != "call" or code.co_flags & CO_GENERATOR:
+            return
+        if code.co_filename.startswith(self._places):
             self.calls += 1
             if self.calls == self._at:
                 self.place = f"{code.co_filename}:{code.co_qualname}"
