@@ -12,7 +12,7 @@ origins are the primary's.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedq.core.ids import FragmentId, Origin
+from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges, within
 from fedq.fragments.singles import oldest_persistent
@@ -182,6 +182,11 @@ class Replica:
                 void[what] = kept
         return void
 
+    def forget_origins(self, node: NodeId, before: int) -> None:
+        """Processes of the node before this one publish no more, and send nothing again."""
+        for known in (self.origins, self._ahead or {}):
+            forget_origins(known, node, before)
+
     def held(self) -> list[Range]:
         """The positions of this copy."""
         self._sort()
@@ -262,3 +267,9 @@ class Replica:
         if not self.sorted:
             self._read = dict(sorted(self._read.items()))
             self.sorted = True
+
+
+def forget_origins(origins: dict[Origin, int], node: NodeId, before: int) -> None:
+    """Processes of the node before this one are no more: what they had published is not asked."""
+    for origin in [o for o in origins if o.node == node and o.incarnation < before]:
+        del origins[origin]

@@ -34,7 +34,8 @@ class Accounts:
     __slots__ = ("bytes_held", "bytes_unfinished", "heaping", "share", "users", "vhosts")
 
     def __init__(self, share: int) -> None:
-        """`share`: what one connection may hold; all those of one user twice as much."""
+        """`share`: what one connection may hold; all those of one user twice as much, all those
+        of one virtual host three times."""
         self.share = share
         self.bytes_held = 0
         #: Bodies, and frames, that have not come to their ends.
@@ -96,6 +97,8 @@ class Accounts:
             who, most = "this connection", self.share
         elif user is not None and user.bytes_held > 2 * self.share:
             who, most = f"user '{client.user}'", 2 * self.share
+        elif client.of_vhost is not None and client.of_vhost.bytes_held > 3 * self.share:
+            who, most = f"vhost '{client.vhost}'", 3 * self.share
         else:
             return None
         text = f"{who} holds more than {most} bytes in queues, bindings and consumers of this node"

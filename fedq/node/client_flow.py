@@ -7,7 +7,7 @@ and nowhere else; whatever the channel held returns to its queues first.
 Changes `clients` and their channels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from fedq.amqp import method_types as m
@@ -444,10 +444,10 @@ class ClientFlow:
 
     # --- what every client hears -------------------------------------------------------------
 
-    def close_where(self, predicate: Callable[[Client], bool], text: str) -> None:
-        """connection.close 320 to those of whom the predicate holds."""
-        for client in list(self.state.clients.values()):
-            if not client.gone and predicate(client):
+    def close_all(self, clients: Iterable[Client], text: str) -> None:
+        """connection.close 320 to these."""
+        for client in list(clients):
+            if not client.gone:
                 self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
 
     def send_away(self, text: str) -> None:

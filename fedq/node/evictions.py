@@ -3,15 +3,19 @@
 Inputs: changes of the map; snapshots, after which all is compared. Outputs: connection.close 320
 with RabbitMQ's words, and the end of the private queues that belonged to nobody.
 
-Done at the end of the turn, not in the middle of the map's change.
+Begun at the end of the turn, not in the middle of the map's change; then, as chores, piece by
+piece.
 """
 
-from functools import partial
+from typing import Final
 
 from fedq.node.client_flow import ClientFlow
 from fedq.node.client_state import Client
 from fedq.node.queue_requests import QueueRequests
-from fedq.node.state import NodeState
+from fedq.node.state import NodeState, PrivateQueue
+
+#: What the end of a client costs, in units of work.
+_CLIENT_WORK: Final = 50
 
 
 class Evictions:
@@ -53,20 +57,40 @@ class Evictions:
             return
         vhosts, self._vhosts = self._vhosts, {}
         users, self._users = self._users, {}
+        state = self.state
         for vhost in vhosts:
-            self._close_vhost(vhost)
+            clients = [client for client in state.clients.values() if client.vhost == vhost]
+            private = [queue for queue in state.private.values() if queue.key.vhost == vhost]
+            state.chores.begin(
+                self, _Closing(self, clients, private, f"vhost '{vhost}' is deleted")
+            )
         for user in users:
-            self.clients.close_where(partial(_is_of_user, user=user), f"user '{user}' is deleted")
-
-    def _close_vhost(self, vhost: str) -> None:
-        self.clients.close_where(partial(_is_in_vhost, vhost=vhost), f"vhost '{vhost}' is deleted")
-        private = [queue for queue in self.state.private.values() if queue.key.vhost == vhost]
-        self.queues.drop_private(private)
+            clients = [client for client in state.clients.values() if client.user == user]
+            state.chores.begin(self, _Closing(self, clients, [], f"user '{user}' is deleted"))
 
 
-def _is_in_vhost(client: Client, vhost: str) -> bool:
-    return client.vhost == vhost
+class _Closing:
+    """A chore: clients end, one after the other, and then what else goes with them."""
 
+    __slots__ = ("_evictions", "_left", "_private", "_text")
 
-def _is_of_user(client: Client, user: str) -> bool:
-    return client.user == user
+    def __init__(
+        self, evictions: Evictions, clients: list[Client], private: list[PrivateQueue], text: str
+    ) -> None:
+        self._evictions = evictions
+        self._left = clients
+        self._private = private
+        self._text = text
+        self._left.reverse()
+
+    def go_on(self) -> bool:
+        """See `fedq.node.chores.Chore`."""
+        evictions = self._evictions
+        work = evictions.state.work
+        while self._left:
+            evictions.clients.close_all([self._left.pop()], self._text)
+            work.spend(_CLIENT_WORK)
+            if work.is_spent and self._left:
+                return False
+        evictions.queues.drop_private(self._private)
+        return True

@@ -68,7 +68,7 @@ class Fencing:
             self._told = True
             self.clients.blocking.set_blocked("fence", REASON)
         if lasted >= CLOSE_AFTER * state.settings.suspect_ms:
-            self.clients.close_where(lambda client: bool(client.vhost), REASON)
+            self.clients.close_all([c for c in state.clients.values() if c.vhost], REASON)
 
     def _warn(self) -> None:
         state, now_ms = self.state, self.state.now_ms

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from fedq.core.ids import FragmentId, MapVersion, NodeId, QueueKey
 from fedq.core.peer_messages import MapApplied
+from fedq.fragments.replica import forget_origins
 from fedq.node.answers import applied_everywhere
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
@@ -304,6 +305,8 @@ class MapFlow:
         member = state.map.members.get(node)
         if member is None:
             return
+        if member.up:
+            self._forget_origins(node)
         word = "up" if member.up else "down"
         self._tell(f"member {node} is {word} (incarnation {member.incarnation})")
         if node != state.me:
@@ -363,6 +366,14 @@ class MapFlow:
             peer.process = process
         if begins:
             self._introduce(node)
+
+    def _forget_origins(self, node: NodeId) -> None:
+        """A newer process of the node is in the map: those before it publish no more."""
+        now = self.state.map.members[node].incarnation
+        for primary in self.state.primaries.values():
+            forget_origins(primary.fragment.origins, node, now)
+        for backup in self.state.backups.values():
+            backup.replica.forget_origins(node, now)
 
     def _forget_peer(self, node: NodeId) -> None:
         """The peer's process is gone for good, and its private queues with it."""

@@ -473,7 +473,6 @@ class Node:
 
     def _stop_when_possible(self) -> None:
         if not self.stopped and self.cluster.handing.may_stop():
-            self.clients.close_where(
-                lambda _: True, "this node is being stopped: connect to another one"
-            )
+            text = "this node is being stopped: connect to another one"
+            self.clients.close_all(self.state.clients.values(), text)
             self.stopped = True

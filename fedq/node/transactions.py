@@ -7,6 +7,8 @@ live in its memory: if it dies, nobody sees what they had.) What concerns more i
 channel error, and nothing of it takes effect (docs/adr/0018).
 """
 
+from typing import Final
+
 from fedq.amqp.method_types import (
     Method,
     TxCommit,
@@ -32,6 +34,9 @@ from fedq.node.waking import wake_consumers
 from fedq.proxy.publisher import Settled
 from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
+
+#: What a publish or a settlement of a commit costs, in units of work.
+_STEP_WORK: Final = 2
 
 
 class Committing:
@@ -81,6 +86,8 @@ class Transactions:
     def commit(self, channel: Channel, request: TxCommit) -> None:
         """tx.commit; answered when it is safe."""
         transaction = self._transaction(channel, request)
+        # It cannot be cut: it is one event. Nothing else begins in a turn that it fills.
+        self.state.work.spend(_STEP_WORK * (len(transaction.publishes) + transaction.settled))
         reaches = self._reaches(channel, transaction)
         try:
             fragment = self._only_fragment(transaction, reaches, request)

@@ -27,7 +27,12 @@ from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from fedq.node.node import Node
 from fedq.wiring.operations import Operation
-from fedq.wiring.operations_access import SetUserLimits, SetVhostLimits
+from fedq.wiring.operations_access import (
+    DeleteUser,
+    DeleteVhost,
+    SetUserLimits,
+    SetVhostLimits,
+)
 from tests.unit.amqp.wire import start_ok
 from tests.unit.node.harness import CAPABILITIES, Client, Cluster
 
@@ -163,3 +168,58 @@ def test_a_channel_and_a_connection_have_no_more_consumers_than_is_set() -> None
     other.ask(BasicConsume("q"), BasicConsumeOk)
     other.send(BasicConsume("q"))
     assert other.close_reason == (530, "NOT_ALLOWED - reached maximum (2) of consumers per channel")
+
+
+@pytest.mark.parametrize("gone", [DeleteVhost("/"), DeleteUser("guest")])
+def test_the_clients_of_what_is_deleted_leave_piece_by_piece(gone: Operation) -> None:
+    cluster = Cluster(1, work_per_turn=1_000)
+    clients = [cluster.client() for _ in range(100)]
+    results: list[object] = []
+    cluster.hosts[NodeId("n1")].inbox.append(
+        lambda node: node.on_change_asked(gone, results.append)
+    )
+    most = before = 0
+    while cluster.turn():
+        closed = sum(client.has(ConnectionClose) for client in clients)
+        most, before = max(most, closed - before), closed
+    assert before == 100
+    assert most <= 50
+    assert {client.close_reason[0] for client in clients} == {320}
+
+
+def test_a_virtual_host_holds_no_more_than_its_share() -> None:
+    cluster = Cluster(1, memory_bytes_max=4 * MIB)
+    state = cluster.node("n1").state
+    clients = [cluster.client() for _ in range(5)]
+    for number, client in enumerate(clients):
+        # Nobody has used up what is his own, of all together there is too much.
+        owner = state.clients[client.connection]
+        state.accounts.charge(owner, 700 * 1024)
+        assert owner.of_user is not None
+        owner.of_user.bytes_held -= 700 * 1024
+        client.send(QueueDeclare(f"{number}", exclusive=True))
+    assert [client.has(QueueDeclareOk) for client in clients] == [True] * 4 + [False]
+    close = clients[4].take(ChannelClose)
+    assert close.reply_code == 506
+    assert "vhost '/' holds more than" in close.reply_text
+
+
+def test_starts_that_are_over_leave_nothing_with_the_fragments_they_published_to() -> None:
+    cluster = Cluster(3)
+    client = cluster.client("n1")
+    client.ask(QueueDeclare("q", arguments={"x-fedq-replicas": 2}), QueueDeclareOk)
+    for _ in range(3):
+        publisher = cluster.client("n3")
+        publisher.publish("q", "x")
+        cluster.kill("n3")
+        cluster.pass_ms(3_000)
+        cluster.start("n3")
+        cluster.pass_ms(3_000)
+    cluster.client("n3").publish("q", "x")
+    states = [cluster.node(name).state for name in cluster.hosts]
+    copies = [each.fragment.origins for state in states for each in state.primaries.values()]
+    copies += [each.replica.origins for state in states for each in state.backups.values()]
+    assert [origin.incarnation for origins in copies for origin in origins] == [4, 4]
+    assert (
+        cluster.client("n2").ask(QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 4
+    )
