@@ -15,6 +15,7 @@ from fedq.node.abandoned import Abandoned
 from fedq.node.coming_up import ComingUp
 from fedq.node.handing_over import HandingOver
 from fedq.node.proposals import GAVE_UP, Proposals, Result
+from fedq.node.punctuality import Punctuality
 from fedq.node.reviving import Reviving
 from fedq.node.setting_aside import SettingAside
 from fedq.node.state import NodeState, Primary
@@ -32,7 +33,7 @@ class ClusterFlow:
     __slots__ = (
         "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_memory",
         "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "detector",
-        "handing", "lease", "proposals", "reviving", "state",
+        "handing", "lease", "proposals", "punctuality", "reviving", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
@@ -53,6 +54,7 @@ class ClusterFlow:
         self._beat_ms = -settings.heartbeat_ms
         self.coming_up = ComingUp(state, proposals)
         self.reviving = Reviving(state)
+        self.punctuality = Punctuality(state)
         #: The process that answered last at each peer's own address: only one can listen there, so
         #: any before it is gone. A call *from* somebody proves nothing: anyone may use a name.
         self._answering: dict[NodeId, Incarnation] = {}
@@ -94,6 +96,7 @@ class ClusterFlow:
                 # Both maps agree on who is up. Otherwise this node may have been declared down
                 # in a map that it has not seen yet: no lease may come of that.
                 self.lease.on_heartbeat(frame.sender, heartbeat, state.now_ms)
+                self.punctuality.on_echo(frame.sender, heartbeat.echo_ms)
 
     def _is_heard(self, peer: NodeId, speaking: Incarnation, member: Member) -> bool:
         """Whether what a peer's process says is said by the one that the map names."""
@@ -133,6 +136,7 @@ class ClusterFlow:
     def tick(self) -> None:
         """Everything that is due."""
         state = self.state
+        self.punctuality.tick()
         self.aside.tick()
         if state.now_ms - self._beat_ms >= state.settings.heartbeat_ms:
             self._beat_ms = state.now_ms
