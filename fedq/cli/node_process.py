@@ -28,6 +28,7 @@ from fedq.shell.process import settle_collector
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
 from fedq.shell.twins import survey
+from fedq.shell.watchdog import Watchdog
 from fedq.wiring.operations import Operation
 
 _READ_BYTES: Final = 4_096
@@ -35,7 +36,10 @@ _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(config: NodeConfig, stop_with_stdin: bool) -> int:
-    """Runs a node until it stops; returns the exit code: 0 clean, 1 it could not go on."""
+    """Runs a node until it stops; returns the exit code: 0 clean, 1 it could not go on.
+
+    (`fedq.shell.watchdog` ends one that hangs with a code of its own.)
+    """
     return uvloop.run(_serve(config, stop_with_stdin))
 
 
@@ -60,7 +64,8 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
     _tell_twins()
-    return await runner.wait()
+    with Watchdog(config.timing.loop_hang_ms):
+        return await runner.wait()
 
 
 def _ignore_hang_up() -> None:

@@ -256,7 +256,7 @@ class ClusterFlow:
             self._is_up = self.coming_up.is_up
             self.coming_up.look()
         lease = self.lease
-        may_serve = self._is_up and not state.outvoted
+        may_serve = self._is_up and not state.outvoted and not state.log_stalls
         serving = may_serve and (lease.is_alone or lease.holds(state.now_ms, state.leader))
         if serving and not state.serving:
             state.serving = True

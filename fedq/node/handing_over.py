@@ -114,6 +114,25 @@ class HandingOver:
         else:
             state.out.story.append("the journal's disk works again")
 
+    def on_log_owed(self, owed_ms: int) -> None:
+        """A node whose Raft log does not get to its disk learns of no change of the map.
+
+        All the others would wait for it at each of them. So it serves nobody and says nothing, is
+        taken for gone, and comes back when the disk does. One that is alone has nobody to do so.
+        """
+        state = self.state
+        stalls = owed_ms >= state.settings.suspect_ms and len(state.peers) > 0
+        if stalls == state.log_stalls:
+            return
+        state.log_stalls = stalls
+        if stalls:
+            state.out.warnings.append(
+                "the disk of the cluster map's log hangs: this node serves nobody and keeps silent "
+                "until it works, so that others take its place; check the disk"
+            )
+        else:
+            state.out.story.append("the disk of the cluster map's log works again")
+
     # --- asking the map ----------------------------------------------------------------------
 
     def _choose(

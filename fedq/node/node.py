@@ -136,32 +136,20 @@ class Node:
         return {
             p.PublishBatch: self.fragments.on_publish_batch,
             p.PublishAtomic: self.fragments.on_publish_atomic,
-            p.PublishDone: self.outlets.on_publish_done,
-            p.Watch: self.fragments.on_watch,
-            p.Offer: self.consuming.on_offer,
-            p.Credit: self.fragments.on_credit,
-            p.CreditBack: self.consuming.on_credit_back,
-            p.Get: self.fragments.on_get,
-            p.Got: self.getting.on_got,
-            p.Deliver: self.consuming.on_deliver,
-            p.Settle: self.fragments.on_settle,
-            p.Attach: self.fragments.on_attach,
+            p.PublishDone: self.outlets.on_publish_done, p.Watch: self.fragments.on_watch,
+            p.Offer: self.consuming.on_offer, p.Credit: self.fragments.on_credit,
+            p.CreditBack: self.consuming.on_credit_back, p.Get: self.fragments.on_get,
+            p.Got: self.getting.on_got, p.Deliver: self.consuming.on_deliver,
+            p.Settle: self.fragments.on_settle, p.Attach: self.fragments.on_attach,
             p.ReplicaOffer: self.fragments.on_replica_offer,
-            p.ReplicaWanted: self.replicas.on_wanted,
-            p.CopyQuery: self.cluster.reviving.on_query,
-            p.CopyWorth: self.cluster.on_copy_worth,
-            p.CopyStart: self.replicas.on_copy_start,
-            p.CopyChunk: self.replicas.on_copy_chunk,
-            p.Replicate: self.replicas.on_replicate,
-            p.ReplicaAck: self.fragments.on_replica_ack,
-            p.MapApplied: self.map.on_map_applied,
-            p.Interest: self.private.on_interest,
-            p.InterestDone: self.private.on_interest_done,
-            p.Relay: self.relays.on_relay,
-            p.RelayDone: self.relays.on_relay_done,
-            p.Call: self.fragments.on_call,
-            p.Reply: self.asking.on_reply,
-        }
+            p.ReplicaWanted: self.replicas.on_wanted, p.CopyQuery: self.cluster.reviving.on_query,
+            p.CopyWorth: self.cluster.on_copy_worth, p.CopyStart: self.replicas.on_copy_start,
+            p.CopyChunk: self.replicas.on_copy_chunk, p.Replicate: self.replicas.on_replicate,
+            p.ReplicaAck: self.fragments.on_replica_ack, p.MapApplied: self.map.on_map_applied,
+            p.Interest: self.private.on_interest, p.InterestDone: self.private.on_interest_done,
+            p.Relay: self.relays.on_relay, p.RelayDone: self.relays.on_relay_done,
+            p.Call: self.fragments.on_call, p.Reply: self.asking.on_reply,
+        }  # fmt: skip
 
     @property
     def overtaken_by(self) -> int | None:
@@ -221,7 +209,7 @@ class Node:
         self.map.tell_version()
         self.proposals.flush()
         state.out.journal += state.plan.take()
-        if state.peers:
+        if state.peers and not state.log_stalls:
             self.cluster.take_frames()
         state.out.valid_until_ms = self.cluster.valid_until_ms
         state.out.due_ms = self.timers.due_ms()
@@ -395,6 +383,10 @@ class Node:
         """Replaces the whole cluster map (start, or a follower too far behind)."""
         self.map.on_snapshot(data)
         self.inbox.on_map()
+
+    def on_log_owed(self, owed_ms: int) -> None:
+        """For how long the disk of the Raft log has owed a sync; said a few times a second."""
+        self.cluster.handing.on_log_owed(owed_ms)
 
     # --- the journal -------------------------------------------------------------------------
 

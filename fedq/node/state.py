@@ -274,6 +274,8 @@ class NodeState:
         self.sync_asked = 0
         #: The disk has owed a sync for too long; and the node is to be stopped (`HandingOver`).
         self.disk_stalls = False
+        #: The disk of the Raft log has owed a sync for too long: this node keeps silent.
+        self.log_stalls = False
         self.stopping = False
         #: Private queues with `x-expires`, and when each fragment's policy has something to do.
         self.expiring: dict[QueueKey, None] = {}

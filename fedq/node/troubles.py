@@ -23,6 +23,11 @@ def troubles(state: NodeState) -> Iterator[str]:
         )
     if state.settings.last_stop and state.now_ms - state.joined_ms < STOP_LASTS_MS:
         yield state.settings.last_stop
+    if state.log_stalls:
+        yield (
+            "waits for the disk of the cluster map's log: it serves nobody and keeps silent, and "
+            "others take its place; check the disk"
+        )
     for sentence, found_ms in state.found.values():
         if state.now_ms - found_ms < FOUND_LASTS_MS:
             yield f"says: {sentence}"

@@ -119,6 +119,7 @@ class _Timing(_Section):
     replace_backup_ms: _Milliseconds = _TIMING.replace_backup_ms
     revive_wait_ms: _Patience = _TIMING.revive_wait_ms
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
+    loop_hang_ms: _Patience = _TIMING.loop_hang_ms
 
 
 class _PasswordFile(_Section):

@@ -92,6 +92,8 @@ class Timing:
     replace_backup_ms: int = 5_000
     revive_wait_ms: int = 5_000
     stop_wait_ms: int = 10_000
+    #: How long the event loop may stand still before the process ends; 0: for ever.
+    loop_hang_ms: int = 30_000
 
 
 @dataclass(frozen=True, slots=True)

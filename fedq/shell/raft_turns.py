@@ -82,8 +82,9 @@ class RaftTurns:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._turn_is_due = False
-        #: The sync of the turn at hand, as long as it lasts.
+        #: The sync of the turn at hand, as long as it lasts, and when it began.
         self._sync: asyncio.Future[RaftStorageError | None] | None = None
+        self._sync_began_s = 0.0
         #: To which entry that sync compacts the log, if it does.
         self._compacts_to: int | None = None
         self._compactor: Compactor | None = None
@@ -91,8 +92,7 @@ class RaftTurns:
         self._outbox: list[tuple[NodeId, RaftMessage]] = []
         #: Peers to whom frames can be sent; kept from before the start.
         self._connected: dict[NodeId, None] = {}
-        #: Commands for the log of this turn: own, and those of voters that take this one for
-        #: the leader.
+        #: Commands for the log of this turn: own, and of voters that take this one for the leader.
         self._proposals: list[bytes] = []
         self._forwarded: list[bytes] = []
         #: Own proposals not yet seen committed, with the time when to stop counting them.
@@ -269,6 +269,13 @@ class RaftTurns:
         """Whether a turn is waiting for the disk; nothing is decided meanwhile."""
         return self._sync is not None
 
+    @property
+    def sync_owed_ms(self) -> int:
+        """For how long the turn at hand has been waiting for the disk."""
+        if self._sync is None or self._loop is None:
+            return 0
+        return round((self._loop.time() - self._sync_began_s) * 1_000)
+
     # --- the end ---
 
     async def stop(self) -> None:
@@ -370,6 +377,7 @@ class RaftTurns:
             self._compacts_to = compactor.take_staged(storage)
             if has_written or self._compacts_to is not None:
                 loop = asyncio.get_running_loop()
+                self._sync_began_s = loop.time()
                 self._sync = loop.run_in_executor(
                     None, storage.sync, has_written, self._compacts_to
                 )

@@ -407,7 +407,9 @@ class NodeRunner:
 
     def _on_resources(self, waiting: int, resident: int, disk_free: int) -> None:
         if self._parts is not None:
-            self._parts.turn.input(self._parts.node.on_resources, waiting, resident, disk_free)
+            parts = self._parts
+            parts.turn.input(parts.node.on_resources, waiting, resident, disk_free)
+            parts.turn.input(parts.node.on_log_owed, parts.raft.sync_owed_ms)
 
     def _on_fatal(self, reason: str) -> None:
         logger.critical("fedq %s stops: %s", self._config.node, reason)
