@@ -21,13 +21,14 @@ from fedq.admin.calls import Reply, Request, reply, timeout_s
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
 from fedq.admin.members import Connect
+from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
 from fedq.node.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
-MEMBER_METHODS: Final = ("LocalNode", "LocalFragments", "LocalConnections")
+MEMBER_METHODS: Final = ("LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine")
 
 
 class AdminService(AccessService):
@@ -35,8 +36,12 @@ class AdminService(AccessService):
 
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
 
-    def __init__(self, overview: Overview, connect: Connect, access: AccessAnswers) -> None:
+    def __init__(
+        self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine
+    ) -> None:
+        """`ask`: has the node do something with what is in quarantine."""
         super().__init__(access)
+        self._quarantine = QuarantineAnswers(overview, connect, ask)
         self._overview = overview
         self._cluster = ClusterAnswers(overview, connect)
 
@@ -47,6 +52,7 @@ class AdminService(AccessService):
     async def close(self) -> None:
         """Closes the channels to other members."""
         await self._cluster.close()
+        await self._quarantine.close()
 
     # The generated base class gives the methods their names.
     # ruff: noqa: N802
@@ -92,6 +98,22 @@ class AdminService(AccessService):
     ) -> pb.ListConnectionsReply:
         """Client connections of all members, or of one."""
         return await reply(context, self._cluster.list_connections(request, timeout_s(context)))
+
+    async def Quarantine(
+        self,
+        request: pb.QuarantineRequest,
+        context: grpc.aio.ServicerContext[pb.QuarantineRequest, pb.QuarantineReply],
+    ) -> pb.QuarantineReply:
+        """Messages of a queue that were set aside, and what is to be done with them."""
+        return await reply(context, self._quarantine.everywhere(request, timeout_s(context)))
+
+    async def LocalQuarantine(
+        self,
+        request: pb.QuarantineRequest,
+        context: grpc.aio.ServicerContext[pb.QuarantineRequest, pb.QuarantineReply],
+    ) -> pb.QuarantineReply:
+        """The same, of this node's fragments."""
+        return await reply(context, self._quarantine.local(request, timeout_s(context)))
 
     async def LocalNode(
         self,

@@ -19,10 +19,12 @@ from fedq.admin.members import Connect
 from fedq.admin.service import SERVICE_NAME, AdminService
 from fedq.cli.failure import USAGE, CommandError
 from fedq.core.errors import NodeFailure
+from fedq.core.ids import QueueKey
 from fedq.node.access_overview import AccessView
 from fedq.node.node import Node
 from fedq.node.overview import overview
 from fedq.node.proposals import Result
+from fedq.node.setting_aside import Aside
 from fedq.shell.node_config import ConfigError, NodeConfig
 from fedq.shell.process import settle_collector
 from fedq.shell.raft_journal import RaftStorageError
@@ -85,7 +87,14 @@ def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminSer
     def ask(operation: Operation, answer: Callable[[Result], None]) -> None:
         runner.input(node.on_change_asked, operation, answer)
 
-    return AdminService(overview(node), connect, AccessAnswers(AccessView(node), ask))
+    def ask_quarantine(
+        queue: QueueKey, act: int, positions: dict[int, None],
+        answer: Callable[[list[Aside]], None],
+    ) -> None:  # fmt: skip
+        runner.input(node.cluster.aside.on_asked, queue, act, positions, answer)
+
+    answers = AccessAnswers(AccessView(node), ask)
+    return AdminService(overview(node), connect, answers, ask_quarantine)
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, runner: NodeRunner) -> None:

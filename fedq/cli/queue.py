@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from fedq.admin.bounds import queues_per_page_max
-from fedq.cli import queue_messages
+from fedq.cli import quarantine, queue_messages
 from fedq.cli.asking import Asker, asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
@@ -22,6 +22,7 @@ app.command("delete")(queue_messages.delete_queue)
 app.command("peek")(queue_messages.peek_queue)
 app.command("publish")(queue_messages.publish_message)
 app.command("move")(queue_messages.move_messages)
+app.command("quarantine")(quarantine.show_quarantine)
 
 VhostOption = Annotated[
     str | None,

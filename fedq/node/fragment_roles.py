@@ -264,6 +264,8 @@ class FragmentRoles:
             replication = backup.replication
             if (replication.reign, replication.primary) == (info.reign, info.primary):
                 return
+        # Who leads it now has heard what to set aside; an operator may have put it back since.
+        state.suspects.take(info.id)
         durable = state.map.queues[info.queue].durable
         copy = self._take_copy(info.id)
         created = (

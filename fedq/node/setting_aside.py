@@ -2,15 +2,35 @@
 
 In: last words of peers. Out: messages of fragments that this node serves are set aside at once;
 the rest is known when it comes (`fedq.node.suspects`): a publish, a fragment that this node is to
-serve.
+serve. And what its operator wants done with what was set aside.
 
 Changes primaries, and `suspects`.
 """
 
-from fedq.core.ids import NodeId
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.limits import asides_per_answer_max
+from fedq.core.policy import QUARANTINED
 from fedq.core.suspects import LastWords
-from fedq.fragments.asides import set_aside
+from fedq.fragments.asides import readmit, set_aside
+from fedq.fragments.holders import DEAD
+from fedq.journal.records import NOTE_DEAD
 from fedq.node.state import NodeState
+
+#: What an operator may have done with what is in quarantine.
+LIST: Final = 1
+REQUEUE: Final = 2
+DISCARD: Final = 3
+
+
+class Aside(NamedTuple):
+    """A message in quarantine."""
+
+    fragment: FragmentId
+    position: int
+    size: int
 
 
 class SettingAside:
@@ -36,6 +56,36 @@ class SettingAside:
                 for position in found:
                     state.untold[number, position] = None
                 state.dirty_primaries[number] = None
+
+    def on_asked(
+        self, queue: QueueKey, act: int, positions: dict[int, None],
+        answer: Callable[[list[Aside]], None],
+    ) -> None:  # fmt: skip
+        """What is in quarantine of the fragments served here; `positions`: only these, if any.
+
+        It is answered at once; what is done with it is replicated like all that changes.
+        """
+        state = self.state
+        found: list[Aside] = []
+        info = state.map.queues.get(queue)
+        for number in info.fragments if info is not None else ():
+            primary = state.primaries.get(number)
+            if primary is None or not state.serving or primary.handing_over:
+                continue
+            fragment = primary.fragment
+            reasons = fragment.notes.get(NOTE_DEAD, {})
+            here = [
+                position for position in sorted(reasons)
+                if reasons[position] == QUARANTINED and (not positions or position in positions)
+            ][: asides_per_answer_max - len(found)]  # fmt: skip
+            found += [Aside(number, p, len(fragment.messages[p])) for p in here]
+            if act == REQUEUE:
+                readmit(fragment, here)
+            elif act == DISCARD:
+                fragment.settle(DEAD, here)
+            if here and act != LIST:
+                state.mark_fragment(number)
+        answer(found)
 
     def tick(self) -> None:
         """Suspicions that were not proven end."""

@@ -293,7 +293,7 @@ class NodeState:
         self.at_what: object = None
         #: What it, or another node, failed at before.
         self.suspects = Suspects()
-        self.suspects.add(settings.suspects, 0)
+        self.suspects.add(settings.suspects, -1)
         #: Copies that this node could not keep: when that was, and how long it waits after that.
         self.failed_copies: dict[FragmentId, tuple[int, int]] = {}
         #: Those set aside of which nobody was told yet who waits for dead letters.

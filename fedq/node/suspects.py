@@ -13,6 +13,7 @@ from fedq.core.suspects import Suspect, digest_of
 
 #: When a suspicion that was proven ends.
 _NEVER = 1 << 62
+_UNSET = -1
 
 
 class Suspects:
@@ -30,8 +31,11 @@ class Suspects:
         self.doubtful: dict[FragmentId, None] = {}
 
     def add(self, suspects: Iterable[Suspect], now_ms: int) -> None:
-        """Those of one stop; beyond the bound the oldest are forgotten."""
-        until_ms = now_ms + suspects_unproven_ms
+        """Those of one stop; beyond the bound the oldest are forgotten.
+
+        `now_ms` is -1 where no clock is known yet: their time begins with the first look at it.
+        """
+        until_ms = now_ms + suspects_unproven_ms if now_ms >= 0 else _UNSET
         for each in suspects:
             if not each.digest:
                 self.doubtful[each.fragment] = None
@@ -63,6 +67,9 @@ class Suspects:
     def forget_old(self, now_ms: int) -> None:
         """Suspicions that were never proven end."""
         for size, digests in list(self._sizes.items()):
+            for digest, until_ms in digests.items():
+                if until_ms == _UNSET:
+                    digests[digest] = now_ms + suspects_unproven_ms
             for digest in [d for d, until_ms in digests.items() if until_ms <= now_ms]:
                 del digests[digest]
                 self.count -= 1

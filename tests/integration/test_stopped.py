@@ -145,3 +145,8 @@ def test_a_node_alone_does_not_fail_again_at_its_start(
         assert sorted(bodies(client, "jobs")) == [b"one", b"three", b"two"]
         eventually("it is found", lambda: bool(cluster.quarantined("a")), 10)
         assert cluster.ended == []
+        [aside] = cluster.ask("queue", "quarantine", "jobs")["messages"]
+        assert aside["node"] == "a"
+        done = cluster.ask("queue", "quarantine", "jobs", "--discard")
+        assert [one["position"] for one in done["messages"]] == [aside["position"]]
+        assert cluster.ask("queue", "quarantine", "jobs")["messages"] == []

@@ -28,6 +28,13 @@ class FragmentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRAGMENT_STATE_CATCHING_UP: _ClassVar[FragmentState]
     FRAGMENT_STATE_UNAVAILABLE: _ClassVar[FragmentState]
     FRAGMENT_STATE_UNKNOWN: _ClassVar[FragmentState]
+
+class QuarantineAct(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    QUARANTINE_ACT_UNSPECIFIED: _ClassVar[QuarantineAct]
+    QUARANTINE_ACT_LIST: _ClassVar[QuarantineAct]
+    QUARANTINE_ACT_REQUEUE: _ClassVar[QuarantineAct]
+    QUARANTINE_ACT_DISCARD: _ClassVar[QuarantineAct]
 MEMBER_STATE_UNSPECIFIED: MemberState
 MEMBER_STATE_UP: MemberState
 MEMBER_STATE_DOWN: MemberState
@@ -41,6 +48,10 @@ FRAGMENT_STATE_SERVING: FragmentState
 FRAGMENT_STATE_CATCHING_UP: FragmentState
 FRAGMENT_STATE_UNAVAILABLE: FragmentState
 FRAGMENT_STATE_UNKNOWN: FragmentState
+QUARANTINE_ACT_UNSPECIFIED: QuarantineAct
+QUARANTINE_ACT_LIST: QuarantineAct
+QUARANTINE_ACT_REQUEUE: QuarantineAct
+QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
     __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins")
@@ -283,6 +294,36 @@ class QueueName(_message.Message):
     vhost: str
     name: str
     def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class QuarantineRequest(_message.Message):
+    __slots__ = ("queue", "act", "positions")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ACT_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    queue: QueueName
+    act: QuarantineAct
+    positions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, queue: _Optional[_Union[QueueName, _Mapping]] = ..., act: _Optional[_Union[QuarantineAct, str]] = ..., positions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class QuarantinedMessage(_message.Message):
+    __slots__ = ("fragment", "position", "bytes", "node")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    position: int
+    bytes: int
+    node: str
+    def __init__(self, fragment: _Optional[int] = ..., position: _Optional[int] = ..., bytes: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+
+class QuarantineReply(_message.Message):
+    __slots__ = ("messages", "silent_members")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[QuarantinedMessage]
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, messages: _Optional[_Iterable[_Union[QuarantinedMessage, _Mapping]]] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LocalFragmentsRequest(_message.Message):
     __slots__ = ("queues",)

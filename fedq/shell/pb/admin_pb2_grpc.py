@@ -74,6 +74,16 @@ class AdminStub:
                 request_serializer=admin__pb2.LocalConnectionsRequest.SerializeToString,
                 response_deserializer=admin__pb2.LocalConnectionsReply.FromString,
                 _registered_method=True)
+        self.LocalQuarantine = channel.unary_unary(
+                '/fedq.admin.v1.Admin/LocalQuarantine',
+                request_serializer=admin__pb2.QuarantineRequest.SerializeToString,
+                response_deserializer=admin__pb2.QuarantineReply.FromString,
+                _registered_method=True)
+        self.Quarantine = channel.unary_unary(
+                '/fedq.admin.v1.Admin/Quarantine',
+                request_serializer=admin__pb2.QuarantineRequest.SerializeToString,
+                response_deserializer=admin__pb2.QuarantineReply.FromString,
+                _registered_method=True)
         self.AddVhost = channel.unary_unary(
                 '/fedq.admin.v1.Admin/AddVhost',
                 request_serializer=admin__pb2.AddVhostRequest.SerializeToString,
@@ -210,6 +220,20 @@ class AdminServicer:
 
     def LocalConnections(self, request, context):
         """The client connections of the node asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LocalQuarantine(self, request, context):
+        """As Quarantine, of the fragments that the node asked serves.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Quarantine(self, request, context):
+        """Messages of a queue that were set aside: shown, put back, or removed for good.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -370,6 +394,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.LocalConnections,
                     request_deserializer=admin__pb2.LocalConnectionsRequest.FromString,
                     response_serializer=admin__pb2.LocalConnectionsReply.SerializeToString,
+            ),
+            'LocalQuarantine': grpc.unary_unary_rpc_method_handler(
+                    servicer.LocalQuarantine,
+                    request_deserializer=admin__pb2.QuarantineRequest.FromString,
+                    response_serializer=admin__pb2.QuarantineReply.SerializeToString,
+            ),
+            'Quarantine': grpc.unary_unary_rpc_method_handler(
+                    servicer.Quarantine,
+                    request_deserializer=admin__pb2.QuarantineRequest.FromString,
+                    response_serializer=admin__pb2.QuarantineReply.SerializeToString,
             ),
             'AddVhost': grpc.unary_unary_rpc_method_handler(
                     servicer.AddVhost,
@@ -668,6 +702,60 @@ class Admin:
             '/fedq.admin.v1.Admin/LocalConnections',
             admin__pb2.LocalConnectionsRequest.SerializeToString,
             admin__pb2.LocalConnectionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LocalQuarantine(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/LocalQuarantine',
+            admin__pb2.QuarantineRequest.SerializeToString,
+            admin__pb2.QuarantineReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Quarantine(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/Quarantine',
+            admin__pb2.QuarantineRequest.SerializeToString,
+            admin__pb2.QuarantineReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -239,7 +239,9 @@ class Served:
         for name, overview in self.cluster.items():
             server = grpc.aio.server()
             access = AccessAnswers(self.shared, self.shared.ask)
-            service = AdminService(overview, lambda _, address: _channel(address), access)
+            service = AdminService(
+                overview, lambda _, address: _channel(address), access, lambda *_: None
+            )
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")
             self._servers[name], self._services[name] = server, service

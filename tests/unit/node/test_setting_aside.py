@@ -18,8 +18,10 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
 )
 from fedq.amqp.values import FieldTable
+from fedq.core.ids import NodeId, QueueKey
 from fedq.fragments.fragment import Fragment
 from fedq.node import consume_flow, rehearsal
+from fedq.node.setting_aside import DISCARD, LIST, REQUEUE, Aside
 from fedq.shell.twins import survey
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
@@ -230,3 +232,44 @@ def test_who_waits_for_dead_letters_hears_of_what_is_set_aside(
     assert dead.body == POISON
     assert b"fedq-quarantine" in dead.properties
     assert _stops(cluster) == 1
+
+
+def _asked(cluster: Cluster, act: int, positions: tuple[int, ...] = ()) -> list[Aside]:
+    """What all nodes say, as an operator hears it."""
+    found: list[Aside] = []
+    queue, wanted = QueueKey("/", "jobs"), dict.fromkeys(positions)
+    for host in cluster.hosts.values():
+        host.inbox.append(
+            lambda node: node.cluster.aside.on_asked(queue, act, wanted, found.extend)
+        )
+    cluster.settle()
+    return found
+
+
+def test_an_operator_puts_back_what_was_set_aside_or_removes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what is put back stays so, through a failover and a restart."""
+    cluster = Cluster(3)
+    cluster.survived = (Poisoned,)
+    publisher = _queue(cluster, {})
+    fails_at_delivery_only_there(monkeypatch)
+    publisher.publish("jobs", "one", "two", "poison")
+    cluster.client("n1").send(BasicConsume("jobs", "tag"))
+    cluster.pass_ms(3_000)
+    monkeypatch.undo()
+    one, two, poison = _asked(cluster, LIST)
+    assert [one.position, two.position] == [poison.position - 2, poison.position - 1]
+    assert _asked(cluster, REQUEUE, (one.position, two.position)) == [one, two]
+    assert _asked(cluster, LIST) == [poison]
+    cluster.start("n1")
+    cluster.pass_ms(8_000)
+    cluster.kill(cluster.primary_of("jobs"))
+    cluster.pass_ms(5_000)
+    assert _asked(cluster, LIST) == [poison]
+    client = cluster.client("n3" if cluster.hosts[NodeId("n3")].node is not None else "n1")
+    assert _hears(cluster, client, "jobs") == ["one", "two"]
+    assert _asked(cluster, DISCARD) == [poison]
+    assert _asked(cluster, LIST) == []
+    primary = cluster.node(cluster.primary_of("jobs"))
+    assert [len(each.fragment.messages) for each in primary.state.primaries.values()][:1] == [0]
