@@ -1,5 +1,6 @@
 """Sorted sets of positions as inclusive ranges: compact on the wire, easy to compare."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Range = tuple[int, int]
@@ -61,21 +62,29 @@ def within(ranges: Iterable[Range], held: Mapping[int, object]) -> list[int]:
     return found
 
 
-def without(ranges: Iterable[Range], positions: Iterable[int]) -> list[Range]:
-    """What of ascending ranges is left without these positions, which ascend, too."""
+def minus(ranges: Iterable[Range], gone: Iterable[Range]) -> list[Range]:
+    """What of the ranges is not in the others, ascending; neither need be in order."""
     left: list[Range] = []
-    rest = iter(positions)
-    position = next(rest, None)
-    for first, last in ranges:
-        at = first
-        while position is not None and position <= last:
-            if position > at:
-                left.append((at, position - 1))
-            at = max(at, position + 1)
-            position = next(rest, None)
-        if at <= last:
-            left.append((at, last))
+    others = sorted(gone)
+    place = 0
+    for first, last in sorted(ranges):
+        while place < len(others) and others[place][1] < first:
+            place += 1
+        at = place
+        while at < len(others) and others[at][0] <= last and first <= last:
+            if others[at][0] > first:
+                left.append((first, others[at][0] - 1))
+            first = max(first, others[at][1] + 1)
+            at += 1
+        if first <= last:
+            left.append((first, last))
     return left
+
+
+def is_in(ranges: Sequence[Range], position: int) -> bool:
+    """Whether the position is in one of the ascending ranges."""
+    at = bisect_right(ranges, (position, 1 << 64)) - 1
+    return at >= 0 and position <= ranges[at][1]
 
 
 def count(ranges: Sequence[Range]) -> int:

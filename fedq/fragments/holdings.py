@@ -6,6 +6,7 @@ A look at the fragment, not a copy: it changes with it. Iteration is in ascendin
 import heapq
 from collections.abc import Iterator, Mapping
 
+from fedq.core.ranges import Range, join_ranges, to_ranges
 from fedq.fragments.runs import Fresh, Held
 from fedq.fragments.singles import Singles
 
@@ -47,6 +48,15 @@ class Holdings(Mapping[int, bytes]):
             raise KeyError(position)
         return found
 
+    def ranges(self) -> list[Range]:
+        """The positions, without a look at each message that is in a run."""
+        found = self._fresh.ranges()
+        if self._held is not None:
+            found += self._held.ranges()
+        if self._singles is not None:
+            found += to_ranges(self._singles.in_order())
+        return join_ranges(found)
+
     def within(self, amount: int, size: int) -> int:
         """How many of the next `amount` ready ones have no more than so many bytes; one at least.
 
@@ -62,6 +72,7 @@ class Holdings(Mapping[int, bytes]):
         positions = list(self)
         assert positions == sorted(set(positions)), "a message is kept twice, or out of order"
         assert len(positions) == len(self)
+        assert self.ranges() == to_ranges(positions)
         for place in (self._fresh, self._held, self._singles):
             if place is not None:
                 place.check()

@@ -17,7 +17,7 @@ from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range
+from fedq.core.ranges import Range, to_ranges
 from fedq.core.weights import weigh
 
 #: Messages in a run at most: taking some from its front moves the rest.
@@ -95,6 +95,16 @@ class _Runs:
         """Positions and messages, ascending."""
         for run in self._live():
             yield from run.pairs()
+
+    def ranges(self) -> list[Range]:
+        """The positions."""
+        found: list[Range] = []
+        for run in self._live():
+            if run.left == len(run.messages):
+                found.append((run.first, run.first + run.left - 1))
+            else:
+                found += to_ranges(position for position, _ in run.pairs())
+        return found
 
     def _live(self) -> Iterator[Run]:
         return (run for run in self._runs[self._head :] if run.left)

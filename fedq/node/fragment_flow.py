@@ -101,7 +101,7 @@ class FragmentFlow:
         self.drain_records(primary)
         fragment = primary.fragment
         primary.replication.on_offer(
-            sender, message.copy, message.held, fragment.messages, fragment.notes,
+            sender, message.copy, message.held, fragment.messages.ranges(), fragment.notes,
             fragment.origins, fragment.last, self.state.now_ms,
         )  # fmt: skip
         self._touch(primary)

@@ -36,7 +36,7 @@ from fedq.core.limits import (
     copy_chunks_in_flight_max,
 )
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
-from fedq.core.ranges import Range, within, without
+from fedq.core.ranges import Range, is_in, minus, to_ranges
 from fedq.journal.records import NOTES_THAT_CHANGE, encode_copy, encode_with_notes
 
 WAITING, COPYING, STREAMING = 0, 1, 2
@@ -74,8 +74,9 @@ class Progress:
         #: The last event sent, and the last one acknowledged.
         self.sent = base
         self.acked = base if state == STREAMING else -1
-        #: Positions of which the backup lacks something, ascending; copied from the end.
-        self.missing: list[int] = []
+        #: Positions of which the backup lacks something, ascending; copied from the end. Those
+        #: that are gone by then are left out.
+        self.missing: list[Range] = []
         #: Those of which it lacks only the latest notes.
         self.noted: dict[int, None] = {}
         self.chunk_sent = 0
@@ -177,26 +178,25 @@ class PrimaryReplication:
         node: NodeId,
         copy: int,
         held: Sequence[Range],
-        messages: Mapping[int, bytes],
+        here: Sequence[Range],
         notes: Notes,
         origins: Mapping[Origin, int],
         last: int,
         now_ms: int,
     ) -> None:
-        """A backup says what it holds: from here on it follows, and gets what it lacks."""
+        """A backup says what it holds: from here on it follows, and gets what it lacks.
+
+        `here`: the positions that there are. Ranges are compared, not messages.
+        """
         if node not in self.backups:
             return
-        # Only those that are here are looked at: a range may span any number of others.
-        theirs = dict.fromkeys(within(held, messages))
+        theirs = sorted(held)
         progress = Progress(COPYING, last, now_ms)
         changing = [notes.get(what, {}) for what in NOTES_THAT_CHANGE]
-        progress.noted = {p: None for table in changing for p in table if p in theirs}
-        progress.missing = [
-            position
-            for position in messages
-            if position not in theirs or position in progress.noted
-        ]
-        dropped = without(held, theirs)
+        progress.noted = {p: None for table in changing for p in table if is_in(theirs, p)}
+        noted = to_ranges(sorted(progress.noted))
+        progress.missing = sorted([*minus(here, theirs), *noted])
+        dropped = minus(theirs, here)
         self.backups[node] = progress
         self.awaited.pop(node, None)
         known = encode_copy(self.fragment_id, self.reign, [], [], origins)
@@ -304,7 +304,9 @@ class PrimaryReplication:
         #: Positions in this chunk, those whose notes alone are sent among them.
         told: dict[int, None] = {}
         while missing and size < self._chunk_bytes_max:
-            position = missing.pop()
+            first, position = missing.pop()
+            if first < position:
+                missing.append((first, position - 1))
             message = messages.get(position)
             if message is None:
                 continue

@@ -261,8 +261,8 @@ class Leader:
             self.drain(now_ms)
             fragment = self.fragment
             self.replication.on_offer(
-                node, message.copy, message.held, fragment.messages, self.notes, fragment.origins,
-                fragment.last, now_ms,
+                node, message.copy, message.held, fragment.messages.ranges(), self.notes,
+                fragment.origins, fragment.last, now_ms,
             )  # fmt: skip
 
     def end_turn(self, members: dict[NodeId, Member], now_ms: int) -> dict[Origin, int]:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, Replicate
+from fedq.core.ranges import to_ranges
 from fedq.journal.decoding import decode, singles
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_RETURNS, Copy, Note
 from fedq.replication.backup import BackupReplication
@@ -103,7 +104,7 @@ def test_a_new_primary_commits_nothing_before_its_in_sync_backup_has_spoken() ->
     made = primary([BEN])
     made.on_local(101)
     assert made.commit == 99
-    made.on_offer(BEN, 1, [], {}, {}, {}, 101, 0)
+    made.on_offer(BEN, 1, [], [], {}, {}, 101, 0)
     made.pump_copies({}, {}, 0)
     made.on_ack(BEN, 101, 1, 0)
     assert made.commit == 101
@@ -113,7 +114,7 @@ def test_a_copy_counts_only_when_its_last_chunk_is_there() -> None:
     """It may have acknowledged every new record before: those say nothing of the old messages."""
     made = primary([])
     messages = dict(enumerate(bodies("a", "b", "c"), 1))
-    made.on_offer(BEN, 1, [], messages, {}, {}, 100, 0)
+    made.on_offer(BEN, 1, [], to_ranges(messages), {}, {}, 100, 0)
     made.pump_copies(messages, {}, 0)
     made.on_ack(BEN, 100, 0, 0)
     assert made.may_join() == []
@@ -124,7 +125,7 @@ def test_a_copy_counts_only_when_its_last_chunk_is_there() -> None:
 
 def test_whoever_joins_is_waited_for_from_the_proposal_on() -> None:
     made = primary([])
-    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
     made.pump_copies({}, {}, 0)
     made.on_ack(BEN, 100, 1, 0)
     made.propose_joining(BEN)
@@ -137,7 +138,7 @@ def test_whoever_joins_is_waited_for_from_the_proposal_on() -> None:
 def test_a_copy_joins_however_fast_events_follow_on_each_other() -> None:
     """Each acknowledgement comes when the primary, whose own disk is faster, is two events on."""
     made = primary([])
-    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
     made.pump_copies({}, {}, 0)
     events = range(101, 131)
     joined = []
@@ -154,7 +155,7 @@ def test_a_copy_joins_however_fast_events_follow_on_each_other() -> None:
 
 def test_a_copy_far_behind_is_not_waited_for() -> None:
     made = primary([])
-    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
     made.pump_copies({}, {}, 0)
     for event in range(101, 131):
         now_ms = (event - 100) * 1_000
@@ -166,7 +167,7 @@ def test_a_copy_far_behind_is_not_waited_for() -> None:
 
 def test_a_copy_that_was_waited_for_and_says_no_more_stalls() -> None:
     made = primary([])
-    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
     made.pump_copies({}, {}, 0)
     made.on_ack(BEN, 100, 1, 10)
     made.on_ack(BEN, 100, 1, 20)
@@ -181,7 +182,7 @@ def test_a_copy_that_was_waited_for_and_says_no_more_stalls() -> None:
 
 def test_a_backup_that_owes_nothing_never_stalls() -> None:
     made = primary([])
-    made.on_offer(BEN, 1, [], {}, {}, {}, 100, 0)
+    made.on_offer(BEN, 1, [], [], {}, {}, 100, 0)
     made.pump_copies({}, {}, 0)
     made.on_ack(BEN, 100, 1, 0)
     made.set_copies([BEN], [BEN], 2, 100, False, 0)
@@ -192,7 +193,7 @@ def test_a_backup_that_has_a_message_is_told_what_may_have_changed_about_it() ->
     made = primary([])
     messages = dict(enumerate(bodies("a", "b", "c", "d"), 1))
     notes = {NOTE_RETURNS: {1: 3, 4: 1}, NOTE_DEAD: {2: 1}, NOTE_DUE: {2: 9, 3: 9, 4: 9}}
-    made.on_offer(BEN, 1, [(1, 3)], messages, notes, {}, 100, 0)
+    made.on_offer(BEN, 1, [(1, 3)], to_ranges(messages), notes, {}, 100, 0)
     # Meanwhile the first one is dead, too, and the second one is gone.
     del messages[2]
     notes = {NOTE_RETURNS: {1: 3, 4: 1}, NOTE_DEAD: {1: 1}, NOTE_DUE: {3: 9, 4: 9}}
