@@ -82,7 +82,7 @@ from fedq.core.errors import (
 
 __all__ = ["CLOSE_MS", "Connection", "ConnectionSettings"]
 
-#: How long a closing connection waits for the client to agree.
+#: How long a closing connection waits for the client to agree, or the client for its close-ok.
 CLOSE_MS: Final = 3_000
 
 #: Nothing is read any more, until it is known who the client is.
@@ -155,7 +155,7 @@ class Connection:
     def wake_ms(self) -> int | None:
         """When `tick` will next have something to do; `None` for never."""
         if self._state != _OPEN:
-            return None if self._state in (_LEFT, _CLOSED) else self._deadline_ms
+            return None if self._state == _CLOSED else self._deadline_ms
         return self._pulse.wake_ms
 
     def contents_unfinished(self) -> int:
@@ -226,10 +226,9 @@ class Connection:
     def tick(self, now_ms: int) -> list[Command]:
         """Sends heartbeats, and ends what has been silent or undecided for too long."""
         self._now_ms = now_ms
-        if self._state in (_LEFT, _CLOSED):
-            return []
-        if self._state == _CLOSING:
-            if now_ms >= self._deadline_ms:
+        if self._state in (_LEFT, _CLOSING, _CLOSED):
+            if self._state != _CLOSED and now_ms >= self._deadline_ms:
+                self.agree_to_end()
                 self._end()
             return []
         if self._state != _OPEN and now_ms >= self._deadline_ms:
@@ -385,7 +384,7 @@ class Connection:
         opening = self._opening
         method = decode_method(payload) if opening is None else opening.decode(payload)
         if isinstance(method, ConnectionClose):
-            self._state = _LEFT
+            self._state, self._deadline_ms = _LEFT, self._now_ms + CLOSE_MS
             self.was_left = True
             text = cut_short_string(method.reply_text)
             commands.append(Closed(f"the client closed it: {method.reply_code} {text}"))

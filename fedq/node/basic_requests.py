@@ -210,19 +210,33 @@ class BasicRequests:
     def when_left(
         self, channel: Channel, queues: dict[QueueKey, None], action: Callable[[], None]
     ) -> None:
-        """Consumers of these queues have left: runs the action when those queues that go with
-        their last consumer have gone, everywhere. Perhaps at once; else the channel waits."""
+        """Consumers of these queues have left: the channel waits until those queues that go with
+        their last consumer have gone, everywhere; then runs the action."""
+        first = self._going(queues)
+        if first:
+            self.answers.wait(channel)
+        self._ask_left(first, action)
+
+    def when_gone(self, queues: dict[QueueKey, None], action: Callable[[], None]) -> None:
+        """Runs the action when those of the queues that go with their last consumer, and have
+        none any more, have gone everywhere. Perhaps at once."""
+        self._ask_left(self._going(queues), action)
+
+    def _ask_left(self, first: list[FragmentId], action: Callable[[], None]) -> None:
+        if first:
+            self.asking.ask(CALL_LEFT, first, lambda _: self.answers.when_everywhere(action))
+        else:
+            action()
+
+    def _going(self, queues: dict[QueueKey, None]) -> list[FragmentId]:
+        """The fragments that decide whether such queues go."""
         state = self.state
         first: list[FragmentId] = []
         for queue in queues if state.serving else ():
             info, hub = state.map.queues.get(queue), state.hubs.get(queue)
             if info is not None and info.auto_delete and (hub is None or not hub.count):
                 first.append(info.fragments[0])
-        if not first:
-            action()
-            return
-        self.answers.wait(channel)
-        self.asking.ask(CALL_LEFT, first, lambda _: self.answers.when_everywhere(action))
+        return first
 
     def _when_quiet(self, fragments: list[FragmentId], action: Callable[[], None]) -> None:
         """The queue's fragments elsewhere may have sent messages before they hear of the cancel.

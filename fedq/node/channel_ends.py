@@ -1,8 +1,8 @@
 """The end of a channel: what it had returns to its queues, then its consumers go.
 
 Both may be many, so both are chores. From its end on a channel takes nothing more. When its client
-has closed it, close-ok comes when all of that is done, and its auto-delete queues are gone, too (as
-in RabbitMQ).
+has closed it, or its connection, close-ok comes when all of that is done, and its auto-delete
+queues are gone, too (as in RabbitMQ).
 
 Changes channels, hubs, fragments of this node; marks queues.
 """
@@ -15,7 +15,7 @@ from typing import Final
 from fedq.amqp.method_types import ChannelClose
 from fedq.node.answers import Answers
 from fedq.node.basic_requests import BasicRequests
-from fedq.node.client_state import Channel
+from fedq.node.client_state import Channel, Client
 from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState
 from fedq.node.transaction_limits import forget
@@ -90,6 +90,28 @@ class ChannelEnds:
         elif then is not None:
             then()
 
+    def end_all(self, client: Client, end: Callable[[Client], None]) -> None:
+        """Ends the connection; connection.close-ok comes when the queues that went with its
+        consumers have gone."""
+        queues = {
+            consumer.queue: None
+            for channel in client.channels.values()
+            for consumer in channel.consumers.values()
+        }
+        end(client)
+        if not queues:
+            client.machine.agree_to_end()
+            return
+        gone = partial(self.basic.when_gone, queues, partial(self._agree_to_end, client))
+        # Behind those that end the consumers.
+        self.state.chores.begin(client, Last(gone))
+
+    def _agree_to_end(self, client: Client) -> None:
+        """connection.close-ok, unless nobody is there to hear it."""
+        if self.state.clients.get(client.connection) is client:
+            client.machine.agree_to_end()
+            self.state.dirty_clients[client] = None
+
     def end_some(self, channel: Channel, most: int) -> None:
         """The first of its consumers go."""
         consumers = list(islice(channel.consumers.values(), most))
@@ -121,6 +143,20 @@ class Ending:
             return False
         if self._then is not None:
             self._then()
+        return True
+
+
+class Last:
+    """A chore of one step, behind the others of its owner."""
+
+    __slots__ = ("_action",)
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+
+    def go_on(self) -> bool:
+        """See `fedq.node.chores.Chore`."""
+        self._action()
         return True
 
 

@@ -267,8 +267,7 @@ class ClientFlow:
                 self.state.accounts.on_opened(client)
                 self.blocking.on_opened(client)
             case Closed():
-                self._end(client)
-                client.machine.agree_to_end()
+                self.ends.end_all(client, self._end)
                 self._arm(client)
             case Begun():
                 self._look_ahead(client, command)

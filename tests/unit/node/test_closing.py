@@ -66,6 +66,43 @@ def test_a_queue_that_went_with_its_last_consumer_can_be_declared_anew(
     assert again.message_count == 1
 
 
+@pytest.mark.parametrize("consumer_at", ["n1", "n2"])
+def test_after_connection_close_ok_the_queues_that_went_with_it_are_gone(consumer_at: str) -> None:
+    cluster = Cluster(3)
+    consumer, next_one = cluster.client(consumer_at), cluster.client(consumer_at)
+    consumer.ask(QueueDeclare("brief", auto_delete=True), QueueDeclareOk)
+    consumer.ask(BasicConsume("brief", "c"), BasicConsumeOk)
+    consumer.ask(ConnectionClose(200, "bye", 0, 0), ConnectionCloseOk, 0)
+    next_one.ask(QueueDeclare("brief", auto_delete=True), QueueDeclareOk)
+    next_one.publish("brief", "precious")
+    cluster.pass_ms(1_000)
+    next_one.ask(BasicConsume("brief", "c"), BasicConsumeOk)
+    assert next_one.deliveries() == ["precious"]
+
+
+def test_a_connection_can_be_closed_at_a_node_that_is_cut_off() -> None:
+    cluster = Cluster(3)
+    client = cluster.client("n3")
+    client.ask(QueueDeclare("brief", auto_delete=True), QueueDeclareOk)
+    client.ask(BasicConsume("brief", "c"), BasicConsumeOk)
+    cluster.cut("n3")
+    client.ask(ConnectionClose(200, "bye", 0, 0), ConnectionCloseOk, 0)
+
+
+def test_who_hangs_up_while_its_queues_go_is_not_written_to() -> None:
+    cluster = Cluster(3)
+    client, other = cluster.client("n2"), cluster.client("n1")
+    client.ask(QueueDeclare("brief", auto_delete=True), QueueDeclareOk)
+    client.ask(BasicConsume("brief", "c"), BasicConsumeOk)
+    client.write(encode_method(0, ConnectionClose(200, "bye", 0, 0)))
+    cluster.turn()
+    client.hang_up()
+    cluster.pass_ms(1_000)
+    assert client.heard() == []
+    other.send(QueueDeclare("brief", passive=True))
+    assert other.take(ChannelClose).reply_code == 404
+
+
 def test_who_leaves_one_of_several_consumers_need_not_wait(
     cluster_of_three: tuple[Cluster, Client, Client],
 ) -> None:
