@@ -19,16 +19,19 @@ import time
 from pathlib import Path
 from typing import Final
 
+from conformance.origins import PrepareError
 from conformance.report import Results, page
 from conformance.results import keep, kept
+from conformance.runners import missing_programs
 from conformance.running import HERE, SuiteResult, run_suite
-from conformance.sources import PrepareError, default_cache, environment_of, unpacked
+from conformance.sources import default_cache, environment_of, unpacked
 from conformance.suites import SUITES, Suite, suite_named
 from conformance.targets import TARGETS, fresh_directory
 from tests.integration.harness import ROOT
 
 PAGE: Final = ROOT / "docs" / "CONFORMANCE.md"
 _INSIDE: Final = "FEDQ_CONFORMANCE_INSIDE"
+_LEFT_OUT: Final = "FEDQ_CONFORMANCE_LEFT_OUT"
 _SET_FLAGS: Final = 0x8914  # SIOCSIFFLAGS
 _UP_RUNNING: Final = 0x41
 
@@ -36,25 +39,18 @@ _UP_RUNNING: Final = 0x41
 def main() -> int:
     """What the command line asks for."""
     options = _options()
-    chosen = [suite_named(name) for name in options.suites] or list(SUITES)
-    for suite in chosen:
-        if suite.checkout and not options.checkout:
-            _say(f"{suite.name} is not run: its tests need a checkout (--checkout)")
-    chosen = [suite for suite in chosen if not suite.checkout or options.checkout]
+    chosen = [suite for suite in _wanted(options) if _can_run(suite, options)]
     if os.environ.get(_INSIDE) is None:
-        try:
-            for suite in chosen:
-                _say(f"preparing {suite.name} {suite.version}")
-                environment_of(suite, options.cache)
-        except PrepareError as error:
-            sys.stderr.write(f"{error}\n")
-            return 2
+        left_out = _prepare(chosen, options.cache)
+        os.environ[_LEFT_OUT] = " ".join(left_out)
         if inside := _namespace_command():
             # In place of this process, so that whoever ends it ends what it started.
             command = [*inside, sys.executable, "-m", "conformance", *sys.argv[1:]]
             os.execve(inside[0], command, os.environ | {_INSIDE: "1"})
     else:
         _bring_up_loopback()
+    left_out = os.environ[_LEFT_OUT].split()
+    chosen = [suite for suite in chosen if suite.name not in left_out]
     # Brokers and suites end with this process, also when it is asked to end.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     failed = 0
@@ -62,9 +58,41 @@ def main() -> int:
         for name in options.against:
             failed += _run(suite, name, options)
     if options.write or options.page:
-        PAGE.write_text(page(_kept_results(options.cache)), encoding="utf-8")
+        before = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(page(_kept_results(options.cache), before), encoding="utf-8")
         _say(f"wrote {PAGE.relative_to(ROOT)}")
-    return 1 if failed else 0
+    return 1 if failed else 2 if left_out else 0
+
+
+def _wanted(options: argparse.Namespace) -> list[Suite]:
+    return [suite_named(name) for name in options.suites] or list(SUITES)
+
+
+def _can_run(suite: Suite, options: argparse.Namespace) -> bool:
+    """Whether there is what the suite needs; says what is missing."""
+    inside = os.environ.get(_INSIDE) is not None
+    if suite.checkout and not options.checkout:
+        wanted = "its tests need a checkout (--checkout)"
+    elif missing := missing_programs(suite):
+        wanted = f"it needs {', '.join(missing)}"
+    else:
+        return True
+    if not inside:
+        _say(f"{suite.name} is not run: {wanted}")
+    return False
+
+
+def _prepare(chosen: list[Suite], cache: Path) -> list[str]:
+    """Fetches and builds; the names of suites for which that did not work, which is said."""
+    left_out = []
+    for suite in chosen:
+        _say(f"preparing {suite.name} {suite.version}")
+        try:
+            environment_of(suite, cache)
+        except PrepareError as error:
+            sys.stderr.write(f"{error}\n")
+            left_out.append(suite.name)
+    return left_out
 
 
 def _say(text: str, end: str = "\n") -> None:
@@ -110,16 +138,16 @@ def _run(suite: Suite, target_name: str, options: argparse.Namespace) -> int:
     _say(f"{suite.name} against {target_name}: ", end="")
     if suite.checkout:
         source = options.checkout.resolve()
-    elif suite.tests:
-        source = unpacked(suite.packages[0], options.cache)
+    elif (scenarios := HERE / "scenarios" / suite.name).exists():
+        source = scenarios
     else:
-        source = HERE / "scenarios" / suite.name
-    python = environment_of(suite, options.cache)
+        source = unpacked(suite, options.cache)
+    tools = environment_of(suite, options.cache)
     work = fresh_directory(options.cache / "runs", suite.name)
     # What is checked out may be another commit when the run ends.
     started, commit = time.monotonic(), _commit()
     with TARGETS[target_name](work / "broker", suite.standard_port) as target:
-        tests, untouched = run_suite(suite, source, python, target, work, tuple(options.pytest))
+        tests, untouched = run_suite(suite, source, tools, target, work, tuple(options.pytest))
         complaint = target.complaint()
         called = target.name
     result = SuiteResult(

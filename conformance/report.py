@@ -24,8 +24,9 @@ _INTRODUCTION: Final = """\
 Client libraries bring tests of their own. `make conformance` fetches the source packages of the
 clients below, builds each from its source, and runs its tests, untouched (a checksum before and
 after says so), against one fedq node and against a cluster of three with the client at a node that
-does not lead it. This page is written by that command; nothing in it is edited by hand. How it
-works: [conformance/README.md](../conformance/README.md).
+does not lead it. This page is written by that command; nothing in it is edited by hand. Suites may
+be run one by one: each row says at which commit. How it works:
+[conformance/README.md](../conformance/README.md).
 
 A failure stays a failure. A test is deselected only for a reason that no broker can change, and is
 listed with it. RabbitMQ's row, where there is one, is the same run against it: what fails there
@@ -33,10 +34,20 @@ too is the suite's own affair.
 """
 
 
-def page(results: Results) -> str:
-    """The whole page."""
-    parts = [_INTRODUCTION, _summary(results)]
+def page(results: Results, before: str = "") -> str:
+    """The whole page; of suites without any result, what `before`, the page of now, says."""
+    ran = {suite for suite, _ in results}
+    old_rows = {
+        suite.name: re.findall(rf"^\| {re.escape(suite.name)} \|.*\n", before, re.MULTILINE)
+        for suite in SUITES
+        if suite.name not in ran
+    }
+    parts = [_INTRODUCTION, _summary(results, old_rows)]
     for suite in SUITES:
+        title = re.escape(f"## {suite.name} {suite.version}\n")
+        kept = re.search(rf"^{title}.*?(?=^## |\Z)", before, re.MULTILINE | re.DOTALL)
+        if kept and suite.name not in ran:
+            parts.append(kept[0].rstrip("\n") + "\n")
         mine = {
             target: results[suite.name, target]
             for target in _COLUMNS
@@ -47,13 +58,14 @@ def page(results: Results) -> str:
     return "\n".join(parts)
 
 
-def _summary(results: Results) -> str:
+def _summary(results: Results, old_rows: Mapping[str, list[str]]) -> str:
     lines = [
         "| suite | version | against | passed | failed | skipped | deselected | ran again |"
         " minutes | at commit |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     for suite in SUITES:
+        lines += [row.rstrip("\n") for row in old_rows.get(suite.name, ())]
         for target in _COLUMNS:
             if (result := results.get((suite.name, target))) is None:
                 continue

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from conformance.engine import Engine
+from conformance.management import Management
+from conformance.runners import RUNNERS, Place
 from conformance.sources import checksum
 from conformance.suites import Suite
 from conformance.targets import Target, is_free
@@ -25,6 +27,8 @@ from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.waiting import until
 
 HERE: Final = Path(__file__).resolve().parent
+#: What the runner says on its standard streams, within the run's directory.
+LOG: Final = "suite.log"
 UNFINISHED: Final = "has no outcome: the run ended before it did"
 _WORST_FIRST: Final = ("failed", "skipped", "passed")
 
@@ -118,15 +122,16 @@ def _client_certificates(work: Path, target: Target) -> None:
     (own / "client_key_broken.pem").write_text(broken)
 
 
-def _run_pytest(command: list[str], environment: dict[str, str], work: Path, limit_s: int) -> None:
-    """Runs it to its end or for `limit_s`; ends what it leaves behind."""
-    with (work / "pytest.log").open("wb") as log:
+def _run(command: list[str], environment: dict[str, str], work: Path, limit_s: int) -> bool:
+    """Runs it to its end or for `limit_s`, and ends what it leaves behind; whether it ended."""
+    with (work / LOG).open("wb") as log:
         process = subprocess.Popen(
             command, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True,
         )  # fmt: skip
     try:
         process.wait(limit_s)
+        return True
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
         try:
@@ -134,22 +139,24 @@ def _run_pytest(command: list[str], environment: dict[str, str], work: Path, lim
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        return False
     finally:
         # Suites leave workers behind when they are cut short; all are of this session.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _environment(
-    suite: Suite, source: Path, target: Target, python: Path, work: Path, redis_port: int
-) -> dict[str, str]:
+def _environment(suite: Suite, place: Place, target: Target, **ports: int) -> dict[str, str]:
+    source, tools, work = place
     values = {
         "host": LOOPBACK, "port": target.port, "tls_port": target.tls_port,
-        "redis_port": redis_port, "engine": work / "engine", "work": work,
+        "engine": work / "engine", "work": work, **ports,
     }  # fmt: skip
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     # Some tests start commands of their package.
-    kept["PATH"] = os.pathsep.join([str(python.parent), kept.get("PATH", os.defpath)])
+    kept["PATH"] = os.pathsep.join([str(tools / "bin"), kept.get("PATH", os.defpath)])
+    if suite.runner != "pytest":
+        kept |= RUNNERS[suite.runner].environment(place)
     own = {key: value.format(**values) for key, value in suite.environment.items()}
     return kept | own | {
         # Commands that tests start find the tests' own modules, as from the source's directory.
@@ -160,8 +167,33 @@ def _environment(
     }  # fmt: skip
 
 
+def _command(
+    suite: Suite, source: Path, tools: Path, work: Path, arguments: tuple[str, ...]
+) -> list[str]:
+    if suite.runner != "pytest":
+        left_out = [test for test, _ in deselected(suite)]
+        return RUNNERS[suite.runner].command(suite, Place(source, tools, work), left_out)
+    places = [str(source / test) for test in suite.tests] or [str(source)]
+    return [
+        str(tools / "bin" / "python"), "-m", "pytest", "-p", "no:cacheprovider",
+        "-p", "conformance_recorder", "--rootdir", str(source),
+        "--timeout", str(suite.test_s), "-q", *suite.more_arguments, *arguments, *places,
+    ]  # fmt: skip
+
+
+def write_record(suite: Suite, place: Place, record: Path) -> None:
+    """What another runner reports, as the pytest plugin would have written it."""
+    left_out = dict(deselected(suite))
+    with record.open("a", encoding="utf-8") as file:
+        for entry in RUNNERS[suite.runner].entries(place):
+            if entry["test"] not in left_out:
+                file.write(json.dumps(entry) + "\n")
+        for test, why in left_out.items():
+            file.write(json.dumps({"kind": "deselected", "test": test, "why": why}) + "\n")
+
+
 def run_suite(
-    suite: Suite, source: Path, python: Path, target: Target, work: Path,
+    suite: Suite, source: Path, tools: Path, target: Target, work: Path,
     arguments: tuple[str, ...] = (),
 ) -> tuple[dict[str, Outcome], bool]:  # fmt: skip
     """What became of each test, and whether the source is as it was.
@@ -172,25 +204,25 @@ def run_suite(
     (work / "deselected.json").write_text(json.dumps(deselected(suite)))
     record = work / "record.jsonl"
     record.touch()
-    places = [str(source / test) for test in suite.tests] or [str(source)]
-    command = [
-        str(python), "-m", "pytest", "-p", "no:cacheprovider", "-p", "conformance_recorder",
-        "--rootdir", str(source), "--timeout", str(suite.test_s), "-q",
-        *suite.more_arguments, *arguments, *places,
-    ]  # fmt: skip
+    place = Place(source, tools, work)
     _client_certificates(work, target)
     with ExitStack() as stack:
-        redis_port = 0
+        ports = {"redis_port": 0, "management_port": 0}
         if "redis" in suite.needs:
-            redis_port = stack.enter_context(_redis(python, work))
+            ports["redis_port"] = stack.enter_context(_redis(tools / "bin" / "python", work))
         if "engine" in suite.needs:
-            ports = {"5672/tcp": target.port, "5671/tcp": target.tls_port}
-            stack.enter_context(Engine(work / "engine", ports))
-        environment = _environment(suite, source, target, python, work, redis_port)
-        _run_pytest(command, environment, work, suite.run_s)
+            published = {"5672/tcp": target.port, "5671/tcp": target.tls_port}
+            stack.enter_context(Engine(work / "engine", published))
+        if "management" in suite.needs:
+            ports["management_port"] = stack.enter_context(Management(target.port)).port
+        environment = _environment(suite, place, target, **ports)
+        command = _command(suite, source, tools, work, arguments)
+        complete = _run(command, environment, work, suite.run_s)
+    if suite.runner != "pytest":
+        write_record(suite, place, record)
     found = outcomes(record)
-    if not found:
-        tail = (work / "pytest.log").read_text(errors="replace")[-2000:]
+    if not (found and complete):
+        tail = (work / LOG).read_text(errors="replace")[-2000:]
         sys.stderr.write(tail + "\n")
-        found = {"(the suite itself)": Outcome("failed", tail[-300:])}
+        found["(the suite itself)"] = Outcome("failed", tail[-300:] or UNFINISHED)
     return found, checksum(source) == before

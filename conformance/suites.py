@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 class Suite(NamedTuple):
     """One client's own tests, or scenarios of its documentation, and how they are run.
 
-    Values of `environment` may name `{host}`, `{port}`, `{tls_port}`, `{redis_port}`, `{engine}`
-    (the container engine's socket) and `{work}` (the run's own directory).
+    Values of `environment` may name `{host}`, `{port}`, `{tls_port}`, `{redis_port}`,
+    `{management_port}`, `{engine}` (the container engine's socket) and `{work}` (the run's own
+    directory).
     """
 
     name: str
@@ -26,7 +27,7 @@ class Suite(NamedTuple):
     test_s: int
     #: How long all of them may take, in seconds.
     run_s: int
-    #: What it needs besides a broker: "redis", "engine".
+    #: What it needs besides a broker: "redis", "engine", "management".
     needs: tuple[str, ...] = ()
     more_arguments: tuple[str, ...] = ()
     #: What a reader of the report should know.
@@ -35,6 +36,10 @@ class Suite(NamedTuple):
     checkout: bool = False
     #: The tests have 127.0.0.1:5672 written into them.
     standard_port: bool = False
+    #: Who brings the source: pip, npm or debian (`apt-get source`, as upstream released it).
+    origin: str = "pip"
+    #: What runs the tests: pytest, or one of `runners.RUNNERS`.
+    runner: str = "pytest"
 
     @property
     def version(self) -> str:
@@ -190,6 +195,95 @@ SUITES: Final = (
         run_s=5400,
         needs=("redis",),
         note="results through the broker (`rpc://`), too; Redis only where tasks leave traces",
+    ),
+    Suite(
+        name="amqpstorm",
+        packages=("amqpstorm==3.1.4",),
+        requirements=("pytest==9.1.1", "pytest-timeout==2.4.0", "requests"),
+        tests=("amqpstorm/tests/functional",),
+        environment={
+            "AMQP_HOST": "{host}",
+            "AMQP_USERNAME": "guest",
+            "AMQP_PASSWORD": "guest",
+            "AMQP_URI": "amqp://guest:guest@{host}:{port}/%2F",
+            "AMQP_HTTP_URL": "http://{host}:{management_port}",
+            "AMQP_SSL_HOST": "localhost",
+            "AMQP_SSL_URI": "amqps://guest:guest@localhost:{tls_port}/%2F",
+            "AMQP_CAFILE": "{work}/t/certs/ca_certificate.pem",
+            "AMQP_CERTFILE": "{work}/t/certs/client_certificate.pem",
+            "AMQP_KEYFILE": "{work}/t/certs/client_key.pem",
+        },
+        test_s=120,
+        run_s=1800,
+        needs=("management",),
+        note="its functional tests; queues and exchanges they leave are deleted over AMQP",
+        standard_port=True,
+    ),
+    Suite(
+        name="rabbitpy",
+        packages=("rabbitpy==3.0.2",),
+        requirements=("pytest==9.1.1", "pytest-timeout==2.4.0", "python-dotenv"),
+        tests=("tests",),
+        environment={"RABBITMQ_URL": "amqp://guest:guest@{host}:{port}/%2f"},
+        test_s=60,
+        run_s=900,
+    ),
+    Suite(
+        name="dramatiq",
+        packages=("dramatiq==2.2.1", _PIKA),
+        requirements=("pytest==9.1.1", "pytest-timeout==2.4.0"),
+        tests=("tests/test_rabbitmq.py",),
+        environment={},
+        test_s=120,
+        run_s=1200,
+        more_arguments=("--import-mode=importlib", "-o", "addopts=", "-p", "dramatiq_fixtures"),
+        note="the tests of its RabbitMQ broker",
+        standard_port=True,
+    ),
+    Suite(
+        name="amqplib",
+        # Later packages leave the tests out.
+        packages=("amqplib==2.1.0",),
+        requirements=("claire==0.4.1",),
+        tests=("test/*.test.js",),
+        environment={"URL": "amqp://guest:guest@{host}:{port}"},
+        test_s=30,
+        run_s=900,
+        note="a client for Node; of its packages the last that has the tests",
+        standard_port=True,
+        origin="npm",
+        runner="node",
+    ),
+    Suite(
+        name="rabbitmq-c",
+        packages=("librabbitmq==0.11.0-1+deb12u2",),
+        requirements=(),
+        tests=(),
+        environment={},
+        test_s=60,
+        run_s=300,
+        more_arguments=(
+            "-DRUN_SYSTEM_TESTS=ON", "-DENABLE_SSL_SUPPORT=OFF", "-DBUILD_TOOLS=OFF",
+            "-DBUILD_EXAMPLES=OFF",
+        ),
+        note="the client in C; one of its tests, `basic`, talks to a broker",
+        standard_port=True,
+        origin="debian",
+        runner="ctest",
+    ),
+    Suite(
+        name="amqp091-go",
+        packages=("golang-github-rabbitmq-amqp091-go==1.5.0-2",),
+        requirements=(),
+        tests=("github.com/rabbitmq/amqp091-go",),
+        environment={"AMQP_URL": "amqp://guest:guest@{host}:{port}/"},
+        test_s=60,
+        run_s=600,
+        more_arguments=("-tags=integration",),
+        note="the client in Go, with its integration tests",
+        standard_port=True,
+        origin="debian",
+        runner="go",
     ),
 )  # fmt: skip
 

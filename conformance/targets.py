@@ -9,7 +9,7 @@ import os
 import random
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +25,8 @@ from tests.integration.waiting import until
 
 STANDARD_PORT: Final = 5672
 STANDARD_TLS_PORT: Final = 5671
+#: Suites that insist on AMQP's ports may call them by a name that has this address first.
+LOOPBACK_6: Final = "::1"
 
 
 class Target(NamedTuple):
@@ -56,6 +58,14 @@ def is_free(port: int) -> bool:
     return True
 
 
+def has_loopback_6() -> bool:
+    """Whether this machine has the other loopback, too."""
+    with suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+        probe.bind((LOOPBACK_6, 0))
+        return True
+    return False
+
+
 def client_ports(standard: bool) -> tuple[int, int]:
     """(plain, TLS): AMQP's own where a suite insists on them, else free ones."""
     if not standard:
@@ -75,6 +85,8 @@ def _listen(node: NodeProcess, ports: tuple[int, int], files: CertificateFiles) 
         {"host": LOOPBACK, "port": ports[0]},
         {"host": LOOPBACK, "port": ports[1], "tls": tls},
     ]
+    if ports[0] == STANDARD_PORT and has_loopback_6():
+        configuration["amqp"]["listen"].append({"host": LOOPBACK_6, "port": ports[0]})
     path.write_text(yaml.safe_dump(configuration))
 
 
@@ -117,6 +129,7 @@ class _RabbitWithTls(RabbitBroker):
     def __init__(self, directory: Path, ports: tuple[int, int], files: CertificateFiles) -> None:
         super().__init__(directory, cores="")
         self._settings = directory.parent / "rabbitmq.conf"
+        other_loopback = ports[0] == STANDARD_PORT and has_loopback_6()
         # RabbitMQ 3.10's TLS wants to be told that clients need not show a certificate.
         self._settings.write_text(
             f"listeners.tcp.suite = {LOOPBACK}:{ports[0]}\n"
@@ -127,6 +140,7 @@ class _RabbitWithTls(RabbitBroker):
             f"ssl_options.cacertfile = {files.authority}\n"
             "ssl_options.verify = verify_none\n"
             "ssl_options.fail_if_no_peer_cert = false\n"
+            + (f"listeners.tcp.six = {LOOPBACK_6}:{ports[0]}\n" if other_loopback else "")
         )
 
     def _environment(self, node: RabbitNode) -> dict[str, str]:

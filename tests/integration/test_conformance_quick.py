@@ -16,12 +16,16 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pika  # type: ignore[import-untyped]
 import pytest
 
 from conformance.engine import Engine
+from conformance.management import Management
+from conformance.origins import source_lines
 from conformance.report import page
 from conformance.results import keep, kept
-from conformance.running import HERE, Outcome, SuiteResult, deselected, outcomes
+from conformance.runners import RUNNERS, Place
+from conformance.running import HERE, Outcome, SuiteResult, deselected, outcomes, write_record
 from conformance.sources import checksum
 from conformance.suites import SUITES, suite_named
 from tests.integration.harness import ROOT
@@ -133,7 +137,7 @@ def test_versions_are_exact() -> None:
     """The same tests run everywhere."""
     for suite in SUITES:
         for package in suite.packages:
-            assert re.fullmatch(r"[a-z-]+==[0-9.]+", package)
+            assert re.fullmatch(r"[a-z0-9-]+==[0-9][a-z0-9.+-]*", package)
 
 
 def result(**tests: Outcome) -> SuiteResult:
@@ -156,6 +160,94 @@ def test_page_hides_nothing() -> None:
     assert "a node's log had an error" in text
     assert "The sources changed during the run against three nodes" in text
     assert "/home/me" not in text
+
+
+def test_page_keeps_what_was_not_run_here() -> None:
+    """One suite can be run on another machine: what the page says of the others stays."""
+    other = result(test_bad=Outcome("failed", "a word"))._replace(suite="aiormq", version="7.2.4")
+    old = page(
+        {("kombu", "one"): result(test_bad=Outcome("failed", "wrong")), ("aiormq", "one"): other}
+    )
+    new = page({("kombu", "one"): result(test_bad=Outcome("passed"))}, old)
+    assert "| aiormq | 7.2.4 | one node | 0 | 1 |" in new
+    assert "## aiormq 7.2.4" in new
+    assert "a word" in new
+    assert new.count("| kombu |") == 1
+    assert "wrong" not in new
+    assert page({}, new) == new
+
+
+def test_other_runners_tell_what_became_of_every_test(tmp_path: Path) -> None:
+    """Reports of CMake's and Go's runners in the words of the pytest plugin."""
+    place = Place(tmp_path, tmp_path, tmp_path)
+    (tmp_path / "junit.xml").write_text(
+        '<testsuite><testcase name="a" status="run"/><testcase name="b" status="fail">'
+        "<failure/><system-out>no\nbroker</system-out></testcase></testsuite>"
+    )
+    assert [(one["test"], one["kind"]) for one in RUNNERS["ctest"].entries(place)] == [
+        ("a", "passed"),
+        ("b", "failed"),
+    ]
+    events = [("run", "A", ""), ("pass", "A", ""), ("run", "B", ""), ("output", "B", "no broker")]
+    events += [("fail", "B", ""), ("run", "Dies", "")]
+    (tmp_path / "suite.log").write_text(
+        "not JSON\n"
+        + "\n".join(
+            json.dumps({"Action": action, "Test": test, "Output": output})
+            for action, test, output in events
+        )
+    )
+    record = tmp_path / "record.jsonl"
+    write_record(suite_named("amqp091-go"), place, record)
+    found = outcomes(record)
+    assert {name: test.outcome for name, test in found.items()} == {
+        "A": "passed",
+        "B": "failed",
+        "Dies": "failed",
+        "TestIntegrationConsumeFlow": "deselected",
+    }
+    assert found["B"].why == "no broker"
+
+
+def test_sources_come_from_the_machines_own_mirrors(tmp_path: Path) -> None:
+    """Of Debian's mirrors only, in either form that apt reads."""
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list.d" / "debian.sources").write_text(
+        "Types: deb\nURIs: http://example.com/debian\nSuites: one two\nComponents: main\n"
+        "Signed-By: /keys/debian.gpg\n\nTypes: deb\nURIs: http://example.org/x\nSuites: one\n"
+    )
+    (tmp_path / "sources.list").write_text("deb http://example.com/debian three main\n# deb x\n")
+    assert source_lines(tmp_path) == [
+        "deb-src [signed-by=/keys/debian.gpg] http://example.com/debian one main\n",
+        "deb-src [signed-by=/keys/debian.gpg] http://example.com/debian two main\n",
+        "deb-src http://example.com/debian three main\n",
+    ]
+
+
+@pytest.mark.slow
+def test_management_deletes_queues_and_exchanges(brokers: list[Address]) -> None:
+    """And nothing else: what is not there is no error, what is asked beyond that is refused."""
+    port = brokers[-1].port
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("left behind")
+        channel.exchange_declare("left", "fanout")
+
+        def ask(method: str, path: str) -> int:
+            http_connection = http.client.HTTPConnection("127.0.0.1", management.port, timeout=10)
+            http_connection.request(method, path)
+            status = http_connection.getresponse().status
+            http_connection.close()
+            return status
+
+        with Management(port) as management:
+            for _ in range(2):
+                assert ask("DELETE", "/api/queues/%2F/left%20behind") == 204
+                assert ask("DELETE", "/api/exchanges/%2F/left") == 204
+            assert ask("GET", "/api/overview") == 501
+            assert ask("DELETE", "/api/users/guest") == 501
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="404"):
+            channel.queue_declare("left behind", passive=True)
 
 
 def test_results_are_kept(tmp_path: Path) -> None:
