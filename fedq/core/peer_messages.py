@@ -195,7 +195,6 @@ class CopyWorth(NamedTuple):
     fragment: FragmentId
     epoch: int
     whole: bool
-    rested: bool
     last: int
     live: int
     digest: int

@@ -74,9 +74,6 @@ class RecoveredFragment:
     notes: Notes = field(default_factory=dict)
     #: It is not a copy that was still being made: of such a one older messages may be missing.
     whole: bool = True
-    #: Its primary stopped in order after `last`, and had handed out these positions and no other
-    #: ones; None: nobody knows what was handed out.
-    seen: list[Range] | None = None
 
 
 @dataclass(slots=True)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
 from fedq.core.policy import QUARANTINED, QueuePolicy
-from fedq.core.ranges import Range
 from fedq.fragments.asides import note_asides
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
@@ -32,14 +31,13 @@ KEEP_COLD_MS = 30_000
 
 
 class Copy(NamedTuple):
-    """What this node has of a fragment; `last`, `whole` and `seen` as its disk has them."""
+    """What this node has of a fragment; `last` and `whole` as its disk has them."""
 
     messages: dict[int, bytes]
     origins: dict[Origin, int]
     notes: Notes
     last: int
     whole: bool = True
-    seen: list[Range] | None = None
 
 
 class FragmentRoles:
@@ -250,8 +248,7 @@ class FragmentRoles:
             # Of the origins it knows nothing: transient publishes that it has seen are not on the
             # disk. One that is sent again is taken again, and marked redelivered.
             return Copy(
-                recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
-                recovered.seen,
+                recovered.messages, {}, recovered.notes, recovered.last, recovered.whole
             )  # fmt: skip
         return Copy({}, {}, {}, 0)
 
@@ -275,8 +272,7 @@ class FragmentRoles:
             info.id, durable=durable, messages=copy.messages, origins=copy.origins, notes=copy.notes
         )
         replication = self._backup_replication(info, created)
-        rested = copy.seen is not None
-        backup = Backup(info.queue, replica, replication, copy.last, copy.whole, rested)
+        backup = Backup(info.queue, replica, replication, copy.last, copy.whole)
         state.backups[info.id] = backup
         if not created:
             self.replicas.offer(backup)

@@ -55,7 +55,7 @@ class ReplicaFlow:
         if not backup.replication.on_start(message):
             return
         backup.replica.start_copy(message.dropped, message.origins)
-        backup.whole = backup.rested = False
+        backup.whole = False
         if backup.replica.durable:
             keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
             self.state.plan.append(message.fragment, 0, keep, False)

@@ -31,7 +31,7 @@ class Reviving:
         """The leader wants to know what this node's copy holds."""
         worth = self.worth_of(message.fragment)
         answer = CopyWorth(
-            message.fragment, message.epoch, worth.whole, worth.rested, worth.last, worth.live,
+            message.fragment, message.epoch, worth.whole, worth.last, worth.live,
             worth.digest,
         )  # fmt: skip
         self.state.send(sender, answer)
@@ -40,7 +40,7 @@ class Reviving:
         """A node has answered."""
         member = self.state.map.members.get(sender)
         if member is not None:
-            worth = Worth(message.whole, message.rested, message.last, message.live, message.digest)
+            worth = Worth(message.whole, message.last, message.live, message.digest)
             memory.on_worth(sender, member.incarnation, message.fragment, message.epoch, worth)
 
     def worth_of(self, fragment: FragmentId) -> Worth:
@@ -50,14 +50,14 @@ class Reviving:
         if recovered is not None:
             messages = recovered.messages
             return Worth(
-                recovered.whole, recovered.seen is not None, recovered.last, len(messages),
+                recovered.whole, recovered.last, len(messages),
                 digest_of(messages),
             )  # fmt: skip
         backup = state.backups.get(fragment)
         if backup is not None:
             held = backup.replica.in_order()
             last = backup.last_held
-            return Worth(backup.whole, backup.rested, last, len(held), digest_of(held))
+            return Worth(backup.whole, last, len(held), digest_of(held))
         primary = state.primaries.get(fragment)
         if primary is not None:
             # Another process's reign that was meant for this one: as good as what it began with.

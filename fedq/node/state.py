@@ -143,20 +143,19 @@ class Primary:
 class Backup:
     """A shared fragment of which this node keeps a copy."""
 
-    __slots__ = ("failed", "last", "queue", "replica", "replication", "rested", "whole")
+    __slots__ = ("failed", "last", "queue", "replica", "replication", "whole")
 
     def __init__(
         self, queue: QueueKey, replica: Replica, replication: BackupReplication, last: int,
-        whole: bool, rested: bool,
+        whole: bool,
     ) -> None:  # fmt: skip
         self.queue = queue
         self.replica = replica
         self.replication = replication
-        #: The last event of what this copy was before it followed this primary; whether that is
-        #: all there was up to then; and of a primary that stopped in order.
+        #: The last event of what this copy was before it followed this primary; and whether
+        #: that is all there was up to then.
         self.last = last
         self.whole = whole
-        self.rested = rested
         #: It could not take in what its primary sent: it is no copy any more.
         self.failed = False
 

@@ -259,7 +259,7 @@ _SPECIAL: Final = {
     # Of deliveries, not an event.
     (peer.Credit, "through"): _counted("through"),
 }
-_FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "rested", "more"))
+_FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "more"))
 _UNJUDGED: Final = _FLAGS | {"records", "origins", "digest"}
 
 

@@ -8,7 +8,6 @@ time. Output: the best of them, or that one has to wait; questions to ask. Rules
   that looks like a torn tail, a directory put back), never some of its middle unnoticed: so of two
   whole copies the one with the later event has at least what the other one has;
 * a copy that is being made has gaps below its last event, so it comes after all whole ones;
-* of equal ones, the one of a primary that stopped in order: it knows what was delivered;
 * copies in sync that are not there are waited for, `wait_ms` from when the first one is. After
   that the best one that is there leads, and whoever asks is told whose was not compared.
 """
@@ -30,8 +29,6 @@ class Worth(NamedTuple):
 
     #: It is not a copy that was still being made.
     whole: bool = True
-    #: It was its primary's, who stopped in order.
-    rested: bool = False
     #: The last event in it.
     last: int = 0
     #: How many messages, and a checksum of their positions.
@@ -39,9 +36,9 @@ class Worth(NamedTuple):
     digest: int = 0
 
     @property
-    def rank(self) -> tuple[bool, int, int, bool]:
+    def rank(self) -> tuple[bool, int, int]:
         """The copy with the highest one leads."""
-        return self.whole, self.last, self.live, self.rested
+        return self.whole, self.last, self.live
 
 
 def digest_of(positions: Iterable[int]) -> int:

@@ -380,22 +380,20 @@ class CopyQuery(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class CopyWorth(_message.Message):
-    __slots__ = ("fragment", "epoch", "whole", "rested", "last", "live", "digest")
+    __slots__ = ("fragment", "epoch", "whole", "last", "live", "digest")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
-    RESTED_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     epoch: int
     whole: bool
-    rested: bool
     last: int
     live: int
     digest: int
-    def __init__(self, fragment: _Optional[int] = ..., epoch: _Optional[int] = ..., whole: _Optional[bool] = ..., rested: _Optional[bool] = ..., last: _Optional[int] = ..., live: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
+    def __init__(self, fragment: _Optional[int] = ..., epoch: _Optional[int] = ..., whole: _Optional[bool] = ..., last: _Optional[int] = ..., live: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class CopyStart(_message.Message):
     __slots__ = ("fragment", "reign", "base", "dropped", "origins", "copy")
