@@ -93,11 +93,14 @@ class Accounts:
     def refuse_more(self, client: Client) -> Refused | None:
         """Why the client may not have one thing more that lasts; None if it may."""
         user = client.of_user
-        if client.bytes_held > self.share:
+        # Bodies that are not finished pass, and are bounded by themselves: they are nobody's reason
+        # to refuse what others of that user want to have.
+        passing = self.bytes_unfinished
+        if client.bytes_held - client.bytes_unfinished > self.share:
             who, most = "this connection", self.share
-        elif user is not None and user.bytes_held > 2 * self.share:
+        elif user is not None and user.bytes_held - passing > 2 * self.share:
             who, most = f"user '{client.user}'", 2 * self.share
-        elif client.of_vhost is not None and client.of_vhost.bytes_held > 3 * self.share:
+        elif client.of_vhost is not None and client.of_vhost.bytes_held - passing > 3 * self.share:
             who, most = f"vhost '{client.vhost}'", 3 * self.share
         else:
             return None

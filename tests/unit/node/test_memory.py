@@ -475,3 +475,14 @@ def test_publishers_of_all_nodes_wait_for_one_that_is_full(ends: str) -> None:
     publisher.take(ConnectionUnblocked)
     assert is_read(publisher)
     assert is_read(newcomer)
+
+
+def test_bodies_that_are_not_finished_keep_nobody_else_of_that_user_from_a_queue() -> None:
+    cluster = Cluster(1, memory_bytes_max=4 * MIB)
+    other = cluster.client()
+    for _ in range(2):
+        client = cluster.client()
+        client.write(endless(1, 1_000 * KIB))
+    cluster.settle()
+    assert cluster.node("n1").state.accounts.bytes_unfinished > 2 * MIB
+    other.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
