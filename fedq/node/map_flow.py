@@ -49,6 +49,7 @@ from fedq.wiring.state import (
     LimitsChanged,
     Member,
     MemberChanged,
+    MemberSpeaks,
     PermissionsChanged,
     QueueAdded,
     QueueRemoved,
@@ -175,6 +176,9 @@ class MapFlow:
         match change:
             case MemberChanged():
                 self._on_member(change.node)
+            case MemberSpeaks():
+                # Asked for by `ComingUp`. It is the same process: nothing is sent to it again.
+                pass
             case FragmentAdded():
                 # Nobody holds anything of it yet; consumers of its queue may be here.
                 info = self.state.map.fragments.get(change.id)

@@ -50,6 +50,7 @@ from fedq.wiring.state import (
     FragmentRemoved,
     MapState,
     MemberChanged,
+    MemberSpeaks,
     Ok,
 )
 
@@ -201,7 +202,7 @@ class ClusterMap(MapState):
 
     def _note_versions(self, changes: list[Change]) -> None:
         for change in changes:
-            if isinstance(change, MemberChanged | EraChanged):
+            if isinstance(change, MemberChanged | MemberSpeaks | EraChanged):
                 self.members_version = self.version
             elif isinstance(change, FragmentAdded | FragmentChanged | FragmentRemoved):
                 self.fragments_version = self.version

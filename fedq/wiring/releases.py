@@ -8,7 +8,7 @@ messages of that version may be under way, or in the log. A process that cannot 
 from fedq.core.errors import PRECONDITION_FAILED, Refused
 from fedq.core.versions import misfit
 from fedq.wiring.operations_members import Speaks
-from fedq.wiring.state import MapState, MemberChanged, Ok
+from fedq.wiring.state import MapState, MemberSpeaks, Ok
 
 
 def apply(state: MapState, operation: Speaks) -> Ok | Refused:
@@ -32,5 +32,5 @@ def apply(state: MapState, operation: Speaks) -> Ok | Refused:
     state.speaks[node] = said
     newest = min(state.speaks.get(other, (0, 0))[1] for other in state.members)
     state.cluster_version = max(cluster, newest)
-    state.changes.append(MemberChanged(node))
+    state.changes.append(MemberSpeaks(node))
     return Ok(1)

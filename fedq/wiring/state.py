@@ -158,6 +158,12 @@ class MemberChanged(NamedTuple):
     node: NodeId
 
 
+class MemberSpeaks(NamedTuple):
+    """A member that is up said which versions it speaks; nothing else of it changed."""
+
+    node: NodeId
+
+
 class EraChanged(NamedTuple):
     """A new era began; what the old one took with it is reported by changes of its own."""
 
@@ -270,6 +276,7 @@ class LimitsChanged(NamedTuple):
 AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
 Change = (
     MemberChanged
+    | MemberSpeaks
     | EraChanged
     | QueueAdded
     | QueueRemoved

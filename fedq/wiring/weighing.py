@@ -50,6 +50,7 @@ from fedq.wiring.state import (
     LimitsChanged,
     MapState,
     MemberChanged,
+    MemberSpeaks,
     PermissionsChanged,
     QueueAdded,
     QueueRemoved,
@@ -125,7 +126,7 @@ class Weights:
                     self._weigh(state, "fragments", change.id)
                 case ClaimTaken(key, _) | ClaimReleased(key, _):
                     self._weigh(state, "claims", key)
-                case MemberChanged(node):
+                case MemberChanged(node) | MemberSpeaks(node):
                     self._weigh(state, "members", node)
                 case UserChanged(user):
                     self._weigh(state, "users", user)

@@ -3,6 +3,7 @@
 from fedq.core.ids import Incarnation, NodeId
 from fedq.wiring.cluster_map import ClusterMap
 from fedq.wiring.operations_members import Speaks
+from fedq.wiring.state import MemberSpeaks
 from tests.unit.wiring.maps import Wired, up
 
 
@@ -37,6 +38,12 @@ def test_who_is_new_comes_with_what_it_speaks() -> None:
     wired.ok(up("c"))
     wired.ok(says("c", 5, 9))
     assert wired.map.cluster_version == 5
+
+
+def test_who_speaks_has_not_come_anew() -> None:
+    wired = Wired("a")
+    wired.ok(says("a", 5, 6))
+    assert wired.last.changes == [MemberSpeaks(NodeId("a"))]
 
 
 def test_only_the_newest_process_speaks_for_its_node() -> None:
