@@ -83,8 +83,8 @@ class AmqpServer:
     """All client connections of a node."""
 
     __slots__ = (
-        "_behind", "_clients", "_connections_max", "_feed", "_held", "_last_number", "_lobby",
-        "_lobby_max", "_loop", "_node", "_pass", "_servers", "_swept_at", "_turn_bytes",
+        "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_held", "_last_number",
+        "_lobby", "_lobby_max", "_loop", "_node", "_pass", "_servers", "_swept_at", "_turn_bytes",
         "_warned_at", "failed_handshakes", "writers",
     )  # fmt: skip
 
@@ -116,6 +116,8 @@ class AmqpServer:
         self._behind: dict[_Client, None] = {}
         #: What the turn at hand has taken in.
         self._turn_bytes = 0
+        #: Nobody is let in any more.
+        self._has_ended = False
         _keep_freed_memory()
 
     async def listen(self, bound: socket.socket, tls: ClientSecurity | None) -> None:
@@ -133,7 +135,8 @@ class AmqpServer:
         self._servers.clear()
 
     def abort_all(self) -> None:
-        """Cuts every connection at once, with whatever was not written yet."""
+        """Cuts every connection at once, with whatever was not written yet; lets nobody in."""
+        self._has_ended = True
         for client in list(self._clients.values()):
             client.abort()
 
@@ -185,6 +188,9 @@ class AmqpServer:
 
     def admit(self, client: "_Client") -> bool:
         """Whether there is room for one more client."""
+        if self._has_ended:
+            # It was accepted before the listener closed, and the loop tells of it only now.
+            return False
         if len(self._clients) >= self._connections_max:
             self.warn(
                 "clients are turned away: all %d connections are taken; raise "
