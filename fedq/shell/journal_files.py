@@ -165,7 +165,10 @@ class JournalFiles:
             self._on_synced(synced)
 
     def drop(self, segments: Sequence[int]) -> None:
-        """Deletes segments, oldest first, after everything appended so far is written."""
+        """Deletes segments, oldest first, after everything appended so far is written.
+
+        And synced, if it was to be: a transaction may have emptied them, and must outlive them.
+        """
         if not segments:
             return
         with self._guard:

@@ -91,6 +91,11 @@ class Disk:
         self._deleted_us = 0
         self._syncing = False
         self._last_number = 0
+        #: The last chunk that is to be synced, and the last one that is.
+        self._owed = 0
+        self._synced = 0
+        #: Segments that go when a chunk is on disk.
+        self._drops: list[tuple[int, list[int]]] = []
         self._life = 0
         self._failing = False
         self._stalled_until_us = 0
@@ -100,7 +105,8 @@ class Disk:
     def open(self, on_synced: Callable[[int], None], on_failed: Callable[[str], None]) -> None:
         """A new process opens the directory; chunk numbers begin at 1 again."""
         self._life += 1
-        self._last_number = 0
+        self._last_number = self._owed = self._synced = 0
+        self._drops = []
         self._failing = False
         self._on_synced = on_synced
         self._on_failed = on_failed
@@ -166,6 +172,7 @@ class Disk:
                 f"{self.name}: chunk {chunk.number} follows {self._last_number}"
             )
             self._last_number = chunk.number
+            self._owed = chunk.number if chunk.sync else self._owed
             self.segments.setdefault(chunk.segment, bytearray()).extend(chunk.data)
             assert chunk.segment == max(self.segments), f"{self.name}: a write to an old segment"
             self._unsynced.append((chunk.segment, len(chunk.data)))
@@ -173,10 +180,18 @@ class Disk:
         self._start_sync()
 
     def drop(self, segments: list[int]) -> None:
-        """Deletes segments; durable with the next sync, so a power cut may bring them back."""
+        """Deletes segments when all that was to be synced before is, as the real one does."""
         for segment in segments:
             assert segment in self.segments, f"{self.name}: no segment {segment} to drop"
             assert segment < max(self.segments), f"{self.name}: the active segment was dropped"
+        self._drops.append((self._owed, segments))
+        self._drop_due()
+
+    def _drop_due(self) -> None:
+        while self._drops and self._drops[0][0] <= self._synced:
+            self._drop_soon(self._drops.pop(0)[1])
+
+    def _drop_soon(self, segments: list[int]) -> None:
         # In order: recovery counts on a gap never being in the middle.
         due_us = self.world.now_us + between(self._random, 0, 20 * MS)
         self._deleted_us = max(self._deleted_us, due_us)
@@ -272,5 +287,7 @@ class Disk:
             return
         self._syncing = False
         del self._unsynced[:count]
+        self._synced = through
+        self._drop_due()
         self._on_synced(through)
         self._start_sync()

@@ -346,6 +346,22 @@ def test_a_failed_sync_is_reported_once_and_nothing_after_it() -> None:
     assert len(failed) == 1
 
 
+def test_segments_go_when_what_ended_them_is_on_disk() -> None:
+    world = World(1)
+    disk = Disk(world, DiskOptions(power_cut=1.0), "d")
+    disk.open(lambda number: None, lambda reason: None)
+    disk.append([Chunk(1, 1, b"token", True), Chunk(2, 2, b"first", True)])
+    world.run(1 * SECOND)
+    disk.stall(2 * SECOND)
+    disk.append([Chunk(3, 2, b"transaction", True), Chunk(4, 2, b"an ack", False)])
+    disk.drop([1])
+    world.run(2 * SECOND)
+    assert list(disk.segments) == [1, 2]
+    world.run(4 * SECOND)
+    assert list(disk.segments) == [2]
+    disk.crash()
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30))
 def test_a_power_cut_leaves_a_prefix_that_holds_all_that_was_synced(
