@@ -309,7 +309,12 @@ class Book:
         return self.ledger.fault_between(first_us, last_us)
 
     def _check_unseen(self, letter: Letter) -> None:
-        """What was refused in calm times is nowhere, or where the dead go."""
+        """What was refused in calm times is nowhere, or where the dead go.
+
+        It may have been in the queue for a moment, and damage may undo that it was taken out.
+        """
+        if self.ledger.may_be_undone(letter.queue.name, letter.sent_us):
+            return
         if (letter.queue.name, ()) in letter.seen:
             self.broken(f"refused, and delivered: {letter.describe()}")
         dlx = letter.queue.overflow == "reject-publish-dlx"

@@ -123,6 +123,9 @@ class Ledger:
         self.memory_lost = False
         #: A node's data directory was replaced by an older one.
         self.restored = False
+        #: By queue: when the disk with its only copy was damaged, and since when all that was
+        #: written may be gone with that.
+        self._damages: dict[str, list[tuple[int, int]]] = {}
         #: Some node was down when not all copies were in sync: only disks are to be trusted.
         self.copies_lost = False
         #: Only single processes die in this run: whoever lives keeps what it holds (P2, to the
@@ -183,6 +186,18 @@ class Ledger:
         """Whether something went wrong within that time: a fault's beginning, or its kill."""
         killed = any(first_us <= at_us <= last_us for at_us in self.crashes_us)
         return killed or self.faults_begun(first_us, last_us) > 0
+
+    def damaged(self, queues: Sequence[str], since_us: int = 0) -> None:
+        """The disk with the only copies of these has lost of what was written since then."""
+        for name in queues:
+            self._damages.setdefault(name, []).append((since_us, self.world.now_us))
+
+    def may_be_undone(self, queue: str, asked_us: int, done_us: int | None = None) -> bool:
+        """Whether what was asked of that queue then, and was done by then, was lost with a disk."""
+        return any(
+            asked_us <= at_us and (done_us is None or done_us >= since_us)
+            for since_us, at_us in self._damages.get(queue, ())
+        )
 
     def unanswered(self, label: str, request: str) -> None:
         """A client gave up waiting for an answer."""

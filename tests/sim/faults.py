@@ -47,12 +47,13 @@ class Faults:
         self._random = world.generator("faults")
         self._active = False
         #: Hosts that start from an older copy of their data directory next time.
-        self._restoring: dict[str, None] = {}
-        #: Hosts whose disks give back something else than what was written.
-        self._rotting: dict[str, None] = {}
-        #: Copies of data directories, made while their processes ran, and of which lives.
-        self._moments: dict[str, tuple[int, DirectoryCopy]] = {
-            host.name: (0, EMPTY) for host in hosts
+        self._restoring: dict[str, list[str]] = {}
+        #: Hosts whose disks give back something else than what was written. Of both: the queues
+        #: that are nowhere else.
+        self._rotting: dict[str, list[str]] = {}
+        #: Copies of data directories, made while their processes ran, of which lives, and when.
+        self._moments: dict[str, tuple[int, int, DirectoryCopy]] = {
+            host.name: (0, 0, EMPTY) for host in hosts
         }
         self._rot_dice = world.generator("rot")
         #: Copies of data directories, made when their processes ended.
@@ -199,7 +200,7 @@ class Faults:
             self.ledger.memory_lost = True
         return self.plan.kills == "reckless"
 
-    def _plan_restoring(self, hosts: Sequence[Host], marked: dict[str, None]) -> bool:
+    def _plan_restoring(self, hosts: Sequence[Host], marked: dict[str, list[str]]) -> bool:
         """One of those that go comes back with a directory that is some starts old, or empty; or
         with one that has rotted, or is some moments old.
 
@@ -207,12 +208,13 @@ class Faults:
         """
         if len(self.hosts) < 2 or not self.is_whole():
             return False
-        marked[self._directory_dice.choice(hosts).name] = None
+        host = self._directory_dice.choice(hosts)
+        marked[host.name] = inspect_node.only_copies(host)
         self.ledger.restored = True
         return True
 
     def _restore(self, host: Host) -> None:
-        del self._restoring[host.name]
+        self.ledger.damaged(self._restoring.pop(host.name))
         # The last one is what is there; older ones have not seen the last start.
         older = [EMPTY, *self._copies[host.name][:-1]]
         copy = self._directory_dice.choice(older)
@@ -223,21 +225,23 @@ class Faults:
 
     def _rot(self, host: Host) -> None:
         """What the disk gives back is not what was written, and its process cannot know."""
-        del self._rotting[host.name]
-        life, copy = self._moments[host.name]
+        queues = self._rotting.pop(host.name)
+        life, since_us, copy = self._moments[host.name]
         if life == host.life and self._rot_dice.random() < 0.5:
             self.world.note(host.name, "gets back its directory of some moments before")
+            self.ledger.damaged(queues, since_us)
             host.disk.restore(copy)
             self.raft_lost(host.name)
         else:
             self.world.note(host.name, "has a disk that rots")
+            self.ledger.damaged(queues)
             host.disk.rot(self._rot_dice)
 
     def _copy_directories(self) -> None:
         """What somebody may put back later, within the same start."""
         for host in self.hosts:
             if host.alive and self._rot_dice.random() < 0.5:
-                self._moments[host.name] = (host.life, host.disk.copy())
+                self._moments[host.name] = (host.life, self.world.now_us, host.disk.copy())
 
     def _revive(self, host: Host) -> None:
         if not host.alive:

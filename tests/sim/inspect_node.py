@@ -67,6 +67,13 @@ def has_unserved(host: Host, queue: str) -> bool:
     )
 
 
+def only_copies(host: Host) -> list[str]:
+    """The queues of which some fragment is on this running node alone."""
+    fragments = state_of(host).map.fragments.values()
+    found = {info.queue.name: None for info in fragments if info.copies == (host.name,)}
+    return list(found)
+
+
 def ready_in(host: Host, queue: str) -> int:
     """Messages of this queue that wait in the fragments that this host serves."""
     return sum(

@@ -12,7 +12,7 @@ from tests.sim.letters import Letter
 from tests.sim.policies import SINK, PolicyPlan, PolicyQueue, draw_policies
 from tests.sim.reckoning import Reckoning
 from tests.sim.registry import BEHIND, IDLE_US, SOON_US
-from tests.sim.transactors import TransactionBook, Unit
+from tests.sim.transactors import Token, TransactionBook, Unit
 from tests.sim.world import MS, SECOND, World
 
 PLAIN = PolicyQueue("q", target=SINK)
@@ -436,7 +436,7 @@ def transactions(strict: bool = True) -> TransactionBook:
 )
 def test_a_committed_transaction_is_whole(drained: list[int], problem: str) -> None:
     here = transactions()
-    here.tokens = {1: True, 2: True}
+    here.tokens = {1: Token(0, 0), 2: Token(0, 0)}
     here.units.append(Unit("c#1", [1, 2], [3, 4], asked_us=1, committed_us=2))
     here.drained = dict.fromkeys(drained, 1)
     here.finish()
@@ -456,7 +456,7 @@ def test_a_committed_transaction_is_whole(drained: list[int], problem: str) -> N
 )
 def test_one_that_was_not_answered_is_whole_or_not_at_all(drained: list[int], problem: str) -> None:
     here = transactions()
-    here.tokens = {1: True, 2: True}
+    here.tokens = {1: Token(0, 0), 2: Token(0, 0)}
     here.units.append(Unit("c#1", [1, 2], [3, 4], asked_us=1))
     here.drained = dict.fromkeys(drained, 1)
     here.finish()
@@ -467,7 +467,7 @@ def test_one_that_was_not_answered_is_whole_or_not_at_all(drained: list[int], pr
 def test_one_that_was_rolled_back_leaves_nothing() -> None:
     here = transactions()
     here.units.append(Unit("c#1", [], [3]))
-    here.sees(3, "c#2")
+    here.sees(3, "c#2", False)
     assert "not committed" in here.ledger.problems[0]
 
 

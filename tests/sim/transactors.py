@@ -4,6 +4,9 @@ The queue holds *tokens*, published before. A transactor takes some of them, ack
 them and publishes *marks*, all in one transaction. Nobody acknowledges a mark before the last
 drain; so at the end a transaction took effect if its marks are there, and then its tokens must be
 gone; if it did not, they must all be there. That must hold through every fault.
+
+One fault undoes what was committed: damage to the only copy of the queue, and only of what was
+written before it. Then, too, a transaction is there or undone as a whole.
 """
 
 from collections.abc import Sequence
@@ -52,6 +55,14 @@ class Unit:
     committed_us: int | None = None
 
 
+@dataclass(slots=True)
+class Token:
+    """One token."""
+
+    sent_us: int
+    confirmed_us: int | None = None
+
+
 class TransactionBook:
     """What transactions were to do, and what became of it."""
 
@@ -60,22 +71,25 @@ class TransactionBook:
         assert plan.ledger_queue is not None
         self.ledger = ledger
         self.strict = strict
+        self.queue = plan.ledger_queue.name
         self.copies = plan.ledger_queue.copies(nodes)
-        #: Tokens, and whether they were confirmed.
-        self.tokens: dict[int, bool] = {}
+        self.tokens: dict[int, Token] = {}
         self.units: list[Unit] = []
         #: How often the last drain found each number.
         self.drained: dict[int, int] = {}
         #: When each number was seen last, and by whom.
         self.seen: dict[int, tuple[int, str]] = {}
 
-    def sees(self, number: int, who: str) -> None:
+    def sees(self, number: int, who: str, redelivered: bool) -> None:
         """A client received it."""
+        if number in self.seen and not redelivered:
+            self.ledger.broken(f"P3: {who} got a repeat of {number} that is not marked")
         self.seen[number] = (self.ledger.world.now_us, who)
         for unit in self.units:
             if unit.asked_us is None and number in unit.marks:
                 self.ledger.broken(f"{who} got mark {number} of a transaction not committed")
-            if self.strict and unit.committed_us is not None and number in unit.tokens:
+            mine = self.strict and number in unit.tokens and not self._may_be_doubled(number)
+            if mine and self._is_kept(unit):
                 self.ledger.broken(f"{who} got token {number}, which {unit} took away")
 
     def finish(self) -> None:
@@ -83,25 +97,44 @@ class TransactionBook:
         takers: dict[int, list[Unit]] = {}
         for unit in self.units:
             if self._took_effect(unit):
-                for token in unit.tokens:
-                    takers.setdefault(token, []).append(unit)
-        for token, confirmed in self.tokens.items():
-            units, there = takers.get(token, []), self.drained.get(token, 0)
-            if not units and not there and confirmed:
-                self.ledger.broken(f"token {token} is gone, and no transaction took it "
-                                   f"(seen {self.seen.get(token)})")  # fmt: skip
-            if self.strict and (units and there):
-                self.ledger.broken(f"token {token} is still there, taken away by {units}")
-            if self.strict and len(units) > 1:
-                self.ledger.broken(f"token {token} was taken away twice, by {units}")
+                for number in unit.tokens:
+                    takers.setdefault(number, []).append(unit)
+        for number, token in self.tokens.items():
+            units, there = takers.get(number, []), self.drained.get(number, 0)
+            sure = self._is_sure(token.sent_us, token.confirmed_us)
+            if sure and not units and not there:
+                self.ledger.broken(f"token {number} is gone, and no transaction took it "
+                                   f"(seen {self.seen.get(number)})")  # fmt: skip
+            once = self.strict and not self._may_be_doubled(number)
+            if once and (units and there):
+                self.ledger.broken(f"token {number} is still there, taken away by {units}")
+            if once and len(units) > 1:
+                self.ledger.broken(f"token {number} was taken away twice, by {units}")
         from_disk = self.ledger.memory_lost or self.ledger.copies_lost or self.copies < 2
         twice = [number for number, count in self.drained.items() if count > 1]
         if twice and not from_disk:
             self.ledger.broken(f"these were there more than once: {twice}")
 
+    def _may_be_doubled(self, number: int) -> bool:
+        """Whether that token may have been published again to a fragment that began anew from its
+        only disk, and be there twice (docs/PROMISES.md, Repeats)."""
+        sent_us, confirmed_us = self.tokens[number].sent_us, self.tokens[number].confirmed_us
+        until_us = self.ledger.world.now_us if confirmed_us is None else confirmed_us
+        crashes_us = self.ledger.crashes_us
+        return self.copies < 2 and any(sent_us <= at_us <= until_us for at_us in crashes_us)
+
+    def _is_sure(self, asked_us: int | None, done_us: int | None) -> bool:
+        """Whether that was done, and no damage to the only copy may have undone it."""
+        if asked_us is None or done_us is None:
+            return False
+        return not self.ledger.may_be_undone(self.queue, asked_us, done_us)
+
+    def _is_kept(self, unit: Unit) -> bool:
+        return self._is_sure(unit.asked_us, unit.committed_us)
+
     def _took_effect(self, unit: Unit) -> bool:
         there = [mark for mark in unit.marks if self.drained.get(mark)]
-        if unit.committed_us is not None and len(there) < len(unit.marks):
+        if self._is_kept(unit) and len(there) < len(unit.marks):
             self.ledger.broken(f"of {unit} only the marks {there} are there")
         if unit.asked_us is None and there:
             self.ledger.broken(f"{unit} was not committed, and its marks {there} are there")
@@ -151,7 +184,7 @@ class Minter(Actor):
         assert self.connection is not None
         for tag in range(1, self.count - len(self.book.tokens) + 1):
             number = self.numbers.take()
-            self.book.tokens[number] = False
+            self.book.tokens[number] = Token(self.world.now_us)
             self._unconfirmed[tag] = number
             properties = encode_properties({"delivery_mode": 2})
             body = b"%d:token" % number
@@ -167,7 +200,8 @@ class Minter(Actor):
         for tag in list(self._unconfirmed):
             if tag == method.delivery_tag or (method.multiple and tag < method.delivery_tag):
                 number = self._unconfirmed.pop(tag)
-                self.book.tokens[number] = isinstance(method, BasicAck)
+                if isinstance(method, BasicAck):
+                    self.book.tokens[number].confirmed_us = self.world.now_us
         if not self._unconfirmed:
             self.wake()
 
@@ -281,7 +315,7 @@ class Transactor(Actor):
         number = number_of(body)
         if self.world.trace.on:
             self.note(f"receives {body!r} {method}")
-        self.book.sees(number, self.label)
+        self.book.sees(number, self.label, method.redelivered)
         if number in self.book.tokens:
             self._tokens[method.delivery_tag] = number
 
@@ -301,7 +335,7 @@ class BookDrainer(Drainer):
             return
         self.received_one()
         number = number_of(body)
-        self.book.sees(number, self.label)
+        self.book.sees(number, self.label, method.redelivered)
         self.book.drained[number] = self.book.drained.get(number, 0) + 1
         if self.connection is not None:
             self.connection.send(1, BasicAck(method.delivery_tag, False))
