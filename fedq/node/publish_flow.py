@@ -43,8 +43,9 @@ MANDATORY, IMMEDIATE = 1, 2
 BASIC, PUBLISH = 60, 40
 #: The tag of users that may publish under any user's name.
 IMPERSONATOR: Final = "impersonator"
-#: A message more for a queue, in a run, is this part of a unit of work.
-_PILED_SHIFT: Final = 2
+#: A message for a queue, or a queue for a run, is this part of a unit of work: to hand both to the
+#: consumers is charged where it is done.
+_PILED_SHIFT: Final = 3
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 
@@ -98,7 +99,7 @@ class PublishFlow:
                 if self._may_pile(channel, targets, route, bits, messages):
                     count, queues = len(messages), len(targets.queues)
                     most = max(1, (work.room << _PILED_SHIFT) // (queues or 1))
-                    work.spend(1 + queues + (min(count, most) * queues >> _PILED_SHIFT))
+                    work.spend(1 + ((1 + min(count, most)) * queues >> _PILED_SHIFT))
                     if count > most:
                         piles.add(messages[:most], targets.queues)
                         return [(route, bits, messages[most:]), *batch[place + 1 :]]
@@ -299,7 +300,7 @@ class PublishFlow:
             return
         vhost = channel.client.vhost
         queues, nodes = len(targets.queues), len(targets.nodes)
-        self.state.work.spend(1 + queues + nodes + (len(messages) * queues >> _PILED_SHIFT))
+        self.state.work.spend(1 + nodes + ((1 + len(messages)) * queues >> _PILED_SHIFT))
         reach = self.outlets.reach(targets, channel.sticky, channel.client.connection)
         group = None
         if channel.confirms is not None:
