@@ -10,7 +10,9 @@ Within a turn each client has a share, so that one that asks for much leaves roo
 class Work:
     """The budget of a turn."""
 
-    __slots__ = ("_before", "_dealt", "_floor", "_served", "left", "per_turn", "share", "turn")
+    __slots__ = (
+        "_before", "_dealt", "_floor", "_served", "left", "owes_batch", "per_turn", "share", "turn",
+    )  # fmt: skip
 
     def __init__(self, per_turn: int) -> None:
         """`per_turn`: what a turn may do."""
@@ -21,6 +23,8 @@ class Work:
         self.left = per_turn
         #: What was done to hand out messages.
         self._dealt = 0
+        #: The next batch is handed out whatever is left: something worse comes of it otherwise.
+        self.owes_batch = False
         #: And what for other nodes.
         self._served = 0
         #: Counts the turns.
@@ -67,7 +71,10 @@ class Work:
         before = self._dealt
         self.left -= amount
         self._dealt += amount
-        return self.left > 0 or before <= self.per_turn // 4
+        if self.left > 0 or before <= self.per_turn // 4:
+            return True
+        owed, self.owes_batch = self.owes_batch, False
+        return owed
 
     def serve(self, amount: int) -> None:
         """So much was done, or will be, because another node said so."""

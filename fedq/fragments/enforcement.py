@@ -73,20 +73,33 @@ def trim(fragment: Fragment, most: int) -> int:
     transaction, may make it longer. Returns how many died: at most so many, and then there may be
     more that have to.
     """
-    policy = fragment.policy
     died = 0
     if fragment.refuses:
         return 0
-    if policy.max_length is not None:
-        excess = fragment.ready_count - policy.max_length
-        while excess > 0 and died < most:
-            gone = fragment.bury_first(min(excess, most - died, _TRIM_STEP), TOO_LONG)
-            died += gone
-            excess -= gone
-    if policy.max_bytes is not None:
-        while died < most and (size := _ready_bytes(fragment) - policy.max_bytes) > 0:
-            died += fragment.bury_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
+    while died < most and (count := _excess(fragment)) > 0:
+        died += fragment.bury_first(min(count, most - died, _TRIM_STEP), TOO_LONG)
+    while died < most and (size := _excess_bytes(fragment)) > 0:
+        died += fragment.bury_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
     return died
+
+
+def is_too_long(fragment: Fragment) -> bool:
+    """Whether `trim` would drop something."""
+    if fragment.refuses:
+        return False
+    return _excess(fragment) > 0 or _excess_bytes(fragment) > 0
+
+
+def _excess(fragment: Fragment) -> int:
+    """How many ready messages there are beyond the queue's length."""
+    most = fragment.policy.max_length
+    return 0 if most is None else fragment.ready_count - most
+
+
+def _excess_bytes(fragment: Fragment) -> int:
+    """How many bytes of ready messages there are beyond the queue's."""
+    most = fragment.policy.max_bytes
+    return 0 if most is None else _ready_bytes(fragment) - most
 
 
 def sweep(fragment: Fragment) -> None:

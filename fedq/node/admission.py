@@ -166,7 +166,10 @@ class Admission:
     def _room(self, queue: QueueKey, fragment: Fragment, messages: Sequence[bytes]) -> int:
         room = fits(fragment, messages)
         if room < len(messages):
+            # Nothing is refused for want of time: who is free gets a batch.
+            self.state.work.owes_batch = not room
             self.dispatch(queue)
+            self.state.work.owes_batch = False
             room = fits(fragment, messages)
         return room
 

@@ -22,6 +22,7 @@ from fedq.core.limits import (
 )
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
+from fedq.fragments.enforcement import is_too_long
 from fedq.fragments.fragment import Fragment
 from fedq.node.client_state import NO_LIMIT, Consumer
 from fedq.node.fan_out import look_at_private
@@ -338,8 +339,12 @@ class ConsumeFlow:
             )
 
     def _may_deal(self, fragment: Fragment) -> bool:
-        """Whether the turn has room for another batch; otherwise the next one goes on."""
-        if self.state.work.deal(1):
+        """Whether the turn has room for another batch; otherwise the next one goes on.
+
+        What is over the queue's length cannot wait: it would be dropped, though somebody takes it.
+        It is no more than what came in this turn, and was paid for.
+        """
+        if self.state.work.deal(1) or is_too_long(fragment):
             return True
         self.state.unfinished[fragment.fragment_id] = None
         return False

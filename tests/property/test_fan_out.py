@@ -9,6 +9,7 @@ the queues still hold.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -213,9 +214,17 @@ Step = tuple[int, int, list[Word] | Writable]
 
 
 def _told(said: list[Said], room: int) -> object:
-    """What was said. With little room channels answer in turns, in any order among each other."""
+    """What was said. With little room channels answer in turns, in any order among each other.
+
+    Confirms then come in more pieces, with other answers between them: of those of one step, which
+    are one channel's, the last one says what all say.
+    """
     others, tags, deliveries = by_consumer(said)
-    return (sorted(map(repr, others)) if room < work_per_turn else others), tags, deliveries
+    if room >= work_per_turn:
+        return others, tags, deliveries
+    confirmed = max((each.delivery_tag for each in others if isinstance(each, BasicAck)), default=0)
+    answers = sorted(repr(each) for each in others if not isinstance(each, BasicAck))
+    return confirmed, answers, tags, deliveries
 
 
 def compare(script: Iterable[Step], room: int) -> None:
@@ -241,6 +250,18 @@ def test_nobody_hears_which_way_a_message_went(script: list[Step]) -> None:
 def test_nobody_hears_how_many_turns_it_took(script: list[Step], room: int) -> None:
     """One word at a time: a consumer that comes between two publishes may hear of the first one,
     or not, as turns will have it."""
+    compare((step for each in script for step in words_of(each)), room)
+
+
+@pytest.mark.parametrize("room", [1, 3])
+@pytest.mark.parametrize("overflow", ["reject-publish", "drop-head"])
+def test_no_want_of_time_makes_a_queue_too_long(overflow: str, room: int) -> None:
+    """What a consumer takes is neither refused nor dropped for the queue's length."""
+    short = QueueDeclare(exclusive=True, arguments={"x-max-length": 1, "x-overflow": overflow})
+    consume = BasicConsume(no_ack=True)
+    subscribed: list[Word] = [short, QueueBind(exchange=FAN), consume]
+    script: list[Step] = [(number, 1, subscribed) for number in (0, 0, 1)]
+    script.append((0, 1, [Publish(FAN, "", PROPERTIES[0], 5, 9, False)]))
     compare((step for each in script for step in words_of(each)), room)
 
 
