@@ -8,12 +8,12 @@ socket shall be, and the broker's ports. Invariant: nothing is started or stoppe
 
 import json
 import socketserver
-import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from conformance.serving import Serving
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -66,22 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(204)
 
 
-class Engine:
+class Engine(Serving):
     """The server, as a context manager; ends with it."""
 
     def __init__(self, path: Path, ports: Mapping[str, int]) -> None:
         """`path` of the Unix socket; `ports` as the engine names them: `{"5672/tcp": 30123}`."""
-        self._server = _Server(path, ports)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_Server(path, ports))

@@ -5,16 +5,15 @@ whichever broker is under test, so that all of them start from the same. Input: 
 Invariants: nothing but `DELETE` of a queue or an exchange has an effect; anything else is 501.
 """
 
-import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote
 
 import pika  # type: ignore[import-untyped]
 from pika.exceptions import AMQPChannelError  # type: ignore[import-untyped]
 
+from conformance.serving import Serving
 from tests.integration.ports import LOOPBACK
 
 
@@ -57,27 +56,12 @@ def delete(port: int, kind: str, vhost: str, name: str) -> None:
                 channel.exchange_delete(name)
 
 
-class Management:
+class Management(Serving):
     """The server, as a context manager; ends with it."""
 
     def __init__(self, broker_port: int) -> None:
         """`broker_port`: where the broker under test listens for AMQP."""
-        self._server = _Server(broker_port)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def port(self) -> int:
-        """Where it listens for HTTP."""
-        return self._server.server_port
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = _Server(broker_port)
+        super().__init__(server)
+        #: Where it listens for HTTP.
+        self.port = server.server_port

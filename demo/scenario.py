@@ -5,7 +5,7 @@ returns the `Verdict`.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +17,14 @@ from rich.console import Console
 from demo import records
 from demo.account import Account, node_names, seconds
 from demo.clients import Client
-from demo.verdict import Gap, Verdict, judge, longest_gap, missing
+from demo.stage import Stage
+from demo.verdict import Gap, longest_gap
 from tests.integration.harness import Cluster
 from tests.integration.stock import connect
-from tests.integration.waiting import TooLateError, deadline, until
+from tests.integration.waiting import deadline
 
 QUEUE = "demo"
 LIVELY_S = 20.0
-CAUGHT_UP_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Kill:
     pause: Gap
 
 
-class Scenario:
+class Scenario(Stage):
     """A running cluster with clients on it; a context manager."""
 
     def __init__(
@@ -44,35 +44,28 @@ class Scenario:
         arguments: dict[str, object] | None = None,
     ) -> None:  # fmt: skip
         """`rate`: messages a second of each publisher; `arguments`: of the queue."""
-        self.cluster = Cluster(directory)
-        self.kills: list[Kill] = []
-        self._rate = rate
-        self._arguments = arguments
-        self._publishers = [
+        writers = [
             Client(f"publisher {n}", "demo.publisher", [f"p{n}", QUEUE], directory / f"p{n}.txt")
             for n in range(1, publishers + 1)
         ]
-        self._consumers = [
+        consumers = [
             Client("pika consumer", "demo.consumer", [QUEUE], directory / "pika.txt"),
             Client("aio-pika consumer", "demo.consumer_aio", [QUEUE], directory / "aio.txt"),
         ]
-        self._clients = [*self._publishers, *self._consumers]
+        super().__init__(Cluster(directory), writers, consumers, LIVELY_S)
+        self.kills: list[Kill] = []
+        self._rate = rate
+        self._arguments = arguments
         self.account = Account(console, self.cluster, self._clients)
 
     # --- beginning and end ------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self.account.event("three nodes start")
-        self.cluster.__enter__()
-        self.account.__enter__()
-        try:
-            self._begin()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+        return super().__enter__()
 
     def _begin(self) -> None:
+        self.account.__enter__()
         names = list(self.cluster.nodes)
         for name, node in self.cluster.nodes.items():
             self.account.event(f"node {name} serves {node.amqp.url}")
@@ -100,42 +93,27 @@ class Scenario:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.account.__exit__(kind, error, trace)
-        for client in self._clients:
-            client.kill()
-        self.cluster.stop()
+        super().__exit__(kind, error, trace)
 
-    # --- time passing -----------------------------------------------------------------------------
+    # --- what is told -----------------------------------------------------------------------------
 
     def look(self) -> None:
         """Reads what the clients wrote, tells the news, and shows the figures."""
-        places = node_names(self.cluster)
-        for client in self._clients:
-            for news in client.read_news():
-                if news.kind == records.CONNECTED:
-                    place = places.get(news.name, news.name)
-                    self.account.event(f"{client.title} is connected to {place}", "cyan")
-                elif news.kind == records.LOST:
-                    self.account.event(
-                        f"{client.title}: {news.name[:70].replace('_', ' ')}", "yellow"
-                    )
-            failure = client.failure()
-            if failure is not None:
-                raise RuntimeError(f"{client.title} ended by itself:\n{failure}")
+        super().look()
         self.account.figures()
 
-    def wait(self, what: str, condition: Callable[[], bool], limit_s: float = LIVELY_S) -> None:
-        """Waits for a condition while the account goes on."""
+    def _hear(self, client: Client, news: records.Record) -> None:
+        if news.kind == records.CONNECTED:
+            place = node_names(self.cluster).get(news.name, news.name)
+            self.account.event(f"{client.title} is connected to {place}", "cyan")
+        elif news.kind == records.LOST:
+            self.account.event(f"{client.title}: {news.name[:70].replace('_', ' ')}", "yellow")
 
-        def holds() -> bool:
-            self.look()
-            return condition()
+    def _tell(self, sentence: str) -> None:
+        self.account.event(sentence)
 
-        until(what, holds, limit_s)
-
-    def play(self, length_s: float) -> None:
-        """Lets the clients work for a while."""
-        end_s = time.monotonic() + length_s
-        self.wait("the time passes", lambda: time.monotonic() >= end_s, length_s + LIVELY_S)
+    def _take_the_rest(self) -> None:
+        """All that there is has its consumers."""
 
     # --- faults -----------------------------------------------------------------------------------
 
@@ -184,27 +162,3 @@ class Scenario:
             for client in self._publishers
         ]
         return max(gaps, key=lambda gap: gap.length_ms)
-
-    # --- the end ----------------------------------------------------------------------------------
-
-    def finish(self) -> Verdict:
-        """Stops the publishers, waits until consumers have everything confirmed, and judges."""
-        self.account.event("publishers stop; consumers take what is left")
-        for client in self._publishers:
-            client.ask_to_stop()
-        self.wait("publishers end", lambda: all(c.has_ended() for c in self._publishers), 75)
-        try:
-            self.wait("all is delivered", lambda: not missing(self._records()), CAUGHT_UP_S)
-        except TooLateError as error:
-            # The verdict names what is missing; it is the better account of the same fact.
-            self.account.event(str(error)[:100], "red")
-        # Nothing else is on its way: what was repeated has been repeated by now.
-        self.play(1.0)
-        for client in self._consumers:
-            client.ask_to_stop()
-        for client in self._clients:
-            client.end()
-        return judge(self._records())
-
-    def _records(self) -> Sequence[records.Record]:
-        return [record for client in self._clients for record in records.read(client.path)]

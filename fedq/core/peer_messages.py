@@ -10,7 +10,7 @@ Each message is about a batch. Positions are ascending unless stated otherwise. 
 message of another reign than the receiver's is stale and dropped.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
@@ -370,6 +370,10 @@ PeerMessage: TypeAlias = (
     | Get
     | Got
 )
+
+#: Those that carry messages of clients, and those that carry records of a fragment.
+CARRY_MESSAGES: Final = (PublishBatch, PublishAtomic, Deliver, Relay)
+CARRY_RECORDS: Final = (CopyChunk, Replicate)
 
 # --- the envelope ----------------------------------------------------------------------------
 

@@ -107,12 +107,11 @@ class HandingOver:
         if stalls == state.disk_stalls:
             return
         state.disk_stalls = stalls
-        if stalls:
-            state.out.warnings.append(
-                "the journal's disk hangs: what this node leads goes to copies in sync elsewhere"
-            )
-        else:
-            state.out.story.append("the journal's disk works again")
+        self._say(
+            stalls,
+            "the journal's disk hangs: what this node leads goes to copies in sync elsewhere",
+            "the journal's disk works again",
+        )
 
     def on_log_owed(self, owed_ms: int) -> None:
         """A node whose Raft log does not get to its disk learns of no change of the map.
@@ -125,13 +124,20 @@ class HandingOver:
         if stalls == state.log_stalls:
             return
         state.log_stalls = stalls
+        self._say(
+            stalls,
+            "the disk of the cluster map's log hangs: this node serves nobody and keeps silent "
+            "until it works, so that others take its place; check the disk",
+            "the disk of the cluster map's log works again",
+        )
+
+    def _say(self, stalls: bool, trouble: str, relief: str) -> None:
+        """A disk has begun, or ceased, to hang."""
+        out = self.state.out
         if stalls:
-            state.out.warnings.append(
-                "the disk of the cluster map's log hangs: this node serves nobody and keeps silent "
-                "until it works, so that others take its place; check the disk"
-            )
+            out.warnings.append(trouble)
         else:
-            state.out.story.append("the disk of the cluster map's log works again")
+            out.story.append(relief)
 
     # --- asking the map ----------------------------------------------------------------------
 

@@ -18,15 +18,11 @@ from typing import Any
 from fedq.core.ids import NodeId
 from fedq.core.limits import work_bytes_shift
 from fedq.core.peer_messages import (
+    CARRY_MESSAGES,
+    CARRY_RECORDS,
     Call,
-    CopyChunk,
-    Deliver,
     PeerFrame,
     PeerMessage,
-    PublishAtomic,
-    PublishBatch,
-    Relay,
-    Replicate,
     Settle,
 )
 from fedq.node.state import NodeState
@@ -101,9 +97,9 @@ class PeerInbox:
 
 def _work_of(message: PeerMessage) -> int:
     """What it costs to take a message in, by what is long in it."""
-    if isinstance(message, PublishBatch | PublishAtomic | Deliver | Relay):
+    if isinstance(message, CARRY_MESSAGES):
         return 1 + (len(message.messages) >> 2)
-    if isinstance(message, CopyChunk | Replicate):
+    if isinstance(message, CARRY_RECORDS):
         return 1 + (len(message.records) >> work_bytes_shift)
     if isinstance(message, Settle):
         returned = len(message.requeued) + len(message.rejected) + len(message.unseen)

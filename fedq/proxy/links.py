@@ -25,16 +25,13 @@ from collections import deque
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.limits import KIB, MIB, peer_frame_bytes_max, peer_window_bytes_max
 from fedq.core.peer_messages import (
-    CopyChunk,
-    Deliver,
+    CARRY_MESSAGES,
+    CARRY_RECORDS,
     Got,
     Heartbeat,
     Interest,
     PeerFrame,
     PeerMessage,
-    PublishAtomic,
-    PublishBatch,
-    Relay,
     Replicate,
 )
 from fedq.proxy.fanout import interest_bytes
@@ -58,9 +55,9 @@ FIXED_BYTES = 64
 
 def size_of(message: PeerMessage) -> int:
     """Roughly what a message costs on the wire; exact for what is large."""
-    if isinstance(message, PublishBatch | PublishAtomic | Deliver | Relay | Got):
+    if isinstance(message, (CARRY_MESSAGES, Got)):
         return FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
-    if isinstance(message, CopyChunk | Replicate):
+    if isinstance(message, CARRY_RECORDS):
         return FIXED_BYTES + len(message.records)
     if isinstance(message, Interest):
         return FIXED_BYTES + interest_bytes(message)

@@ -9,19 +9,17 @@ import random
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from demo import records
 from demo.clients import Client
-from demo.verdict import Verdict, judge, missing
+from demo.stage import Stage
 from tests.faults import power
 from tests.integration.harness import Cluster, NodeProcess
 from tests.integration.stock import connect
-from tests.integration.waiting import TooLateError, deadline, until
+from tests.integration.waiting import TooLateError, deadline
 
 BUSY: Final = "busy"
 STORE: Final = "store"
@@ -30,7 +28,7 @@ PATIENCE_S: Final = 60.0
 STARTS_MAX: Final = 3
 
 
-class Play:
+class Play(Stage):
     """A running cluster with clients on it; a context manager."""
 
     def __init__(
@@ -41,15 +39,15 @@ class Play:
         self._directory = directory
         self._has_power = library is not None
         self._rate = rate
-        self.cluster = Cluster(directory, prefix=power.prefix(library) if library else ())
-        self._publishers = [
-            self._client("demo.publisher", ["p1", BUSY]),
-            self._client("demo.publisher", ["p2", STORE]),
-        ]
-        self._consumers = [
-            self._client("demo.consumer", [BUSY]),
-            self._client("demo.consumer_aio", [BUSY]),
-        ]
+        super().__init__(
+            Cluster(directory, prefix=power.prefix(library) if library else ()),
+            [
+                self._client("demo.publisher", ["p1", BUSY]),
+                self._client("demo.publisher", ["p2", STORE]),
+            ],
+            [self._client("demo.consumer", [BUSY]), self._client("demo.consumer_aio", [BUSY])],
+            PATIENCE_S,
+        )
         self._copies: dict[str, Path] = {}
         if self._has_power:
             for node in self.cluster.nodes.values():
@@ -58,15 +56,6 @@ class Play:
     def _client(self, module: str, arguments: list[str]) -> Client:
         title = f"{module}-{'-'.join(arguments)}"
         return Client(title, module, arguments, self._directory / f"{title}.txt")
-
-    def __enter__(self) -> Self:
-        self.cluster.__enter__()
-        try:
-            self._begin()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
 
     def _begin(self) -> None:
         with deadline("the queues are declared", 10):
@@ -83,35 +72,24 @@ class Play:
             client.start(self.cluster.addresses(names[index % len(names)]), more)
         self._wait_moving()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        for client in (*self._publishers, *self._consumers):
-            client.kill()
-        self.cluster.stop()
+    def _hear(self, client: Client, news: records.Record) -> None:
+        """Who is connected where is of no use here."""
+
+    def _tell(self, sentence: str) -> None:
+        sys.stderr.write(f"{sentence}\n")
+
+    def _take_the_rest(self) -> None:
+        last = self._client("demo.consumer", [STORE])
+        self._consumers.append(last)
+        last.start(self.cluster.addresses())
 
     # --- waiting ----------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        for client in (*self._publishers, *self._consumers):
-            client.read_news()
-            failure = client.failure()
-            if failure is not None:
-                raise RuntimeError(f"{client.title} ended by itself:\n{failure}")
-
-    def _wait(self, what: str, condition: Callable[[], bool]) -> None:
-        def holds() -> bool:
-            self._look()
-            return condition()
-
-        until(what, holds, PATIENCE_S)
-
     def _wait_moving(self) -> None:
         """Until every publisher has heard confirms of what it sends from now on."""
-        self._look()
+        self.look()
         before = {client.title: client.confirmed for client in self._publishers}
-        self._wait(
+        self.wait(
             "publishers hear confirms",
             lambda: all(each.confirmed > before[each.title] + 5 for each in self._publishers),
         )
@@ -157,8 +135,7 @@ class Play:
         length_s = self._dice.choice([0.2, 0.5, 1.0, 2.0, 5.0])
         process.send_signal(signal.SIGSTOP)
         try:
-            end_s = time.monotonic() + length_s
-            self._wait("the pause passes", lambda: time.monotonic() >= end_s)
+            self.play(length_s)
         finally:
             process.send_signal(signal.SIGCONT)
         return f"pause of {name} for {length_s:g} s"
@@ -267,33 +244,6 @@ class Play:
             else:
                 return
         raise TooLateError(f"{name} does not come back\n{node.log()}")
-
-    # --- the end ----------------------------------------------------------------------------------
-
-    def finish(self) -> Verdict:
-        """Stops the publishers, has everything taken, and judges."""
-        for client in self._publishers:
-            client.ask_to_stop()
-        self._wait("publishers end", lambda: all(each.has_ended() for each in self._publishers))
-        last = self._client("demo.consumer", [STORE])
-        self._consumers.append(last)
-        last.start(self.cluster.addresses())
-        try:
-            self._wait("all is delivered", lambda: not missing(self._records()))
-        except TooLateError as error:
-            # The verdict names what is missing.
-            sys.stderr.write(f"{error}\n"[:200])
-        end_s = time.monotonic() + 1
-        self._wait("repeats have come", lambda: time.monotonic() >= end_s)
-        for client in self._consumers:
-            client.ask_to_stop()
-        for client in (*self._publishers, *self._consumers):
-            client.end()
-        return judge(self._records())
-
-    def _records(self) -> list[records.Record]:
-        clients = (*self._publishers, *self._consumers)
-        return [record for client in clients for record in records.read(client.path)]
 
 
 FAULTS: dict[str, Callable[[Play], str]] = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fedq.shell.twins import survey
 from tests.sim.run import Result, describe, run_lite, run_seed
+from tests.unit.node.uncompiled import only_uncompiled
 
 HERE = Path(__file__).parent
 FAULTLESS_SEEDS = range(1, 11)
@@ -49,9 +49,7 @@ def test_promises_hold_through_faults(seed: int) -> None:
     check(run_seed(seed))
 
 
-@pytest.mark.skipif(
-    any("fedq.node" in name for name in survey().compiled), reason="compiled calls are not seen"
-)
+@only_uncompiled
 @pytest.mark.parametrize("seed", EXCEPTION_SEEDS)
 def test_no_exception_at_a_message_loses_a_second_node_or_another_message(seed: int) -> None:
     check(run_seed(seed, exceptions=True))

@@ -130,29 +130,28 @@ def test_a_process_with_a_number_that_was_given_away_ends_before_it_says_anythin
         assert lone.node.out.peers == {}
 
 
-def test_a_process_with_the_number_of_another_one_is_not_heard_as_that_one() -> None:
-    """A directory that was emptied, or put back, and a clock behind give a number once more."""
+def asked_while_heard(start: str) -> list[Operation]:
+    """What a leader asks of the map, which has process 7 as "seven", and one of that number beats
+    that began as `start`."""
     lone = Lone(1, "mine")
     lone.commit(known(1, "mine"))
     lone.commit(MemberUp(OTHER, Incarnation(7), "n2:7000", "n2:5672", "", "seven", 1, 0, ""))
     lone.lead(ME)
     asked: list[Operation] = []
     for _ in range(60):
-        lone.hear(OTHER, 7, "another seven")
+        lone.hear(OTHER, 7, start)
         asked += lone.pass_ms(50)
+    return asked
+
+
+def test_a_process_with_the_number_of_another_one_is_not_heard_as_that_one() -> None:
+    """A directory that was emptied, or put back, and a clock behind give a number once more."""
+    asked = asked_while_heard("another seven")
     assert MemberDown(OTHER, Incarnation(7)) in asked, "the one that the map names is silent"
 
 
 def test_a_process_that_is_heard_stays_up() -> None:
-    lone = Lone(1, "mine")
-    lone.commit(known(1, "mine"))
-    lone.commit(MemberUp(OTHER, Incarnation(7), "n2:7000", "n2:5672", "", "seven", 1, 0, ""))
-    lone.lead(ME)
-    asked: list[Operation] = []
-    for _ in range(60):
-        lone.hear(OTHER, 7, "seven")
-        asked += lone.pass_ms(50)
-    assert not any(isinstance(each, MemberDown) for each in asked)
+    assert not any(isinstance(each, MemberDown) for each in asked_while_heard("seven"))
 
 
 def test_the_answer_to_a_process_with_the_same_number_is_not_taken_for_an_own_one() -> None:

@@ -20,16 +20,14 @@ from fedq.amqp.methods import (
 from fedq.core.errors import INTERNAL_ERROR
 from fedq.fragments.unread import Unread
 from fedq.journal.decoding import Outline
-from fedq.shell.twins import survey
 from fedq.wiring import declarations
 from fedq.wiring.operations import DeclareQueue
 from fedq.wiring.routes import Router
 from fedq.wiring.state import FragmentInfo
 from tests.unit.node.harness import Cluster
+from tests.unit.node.uncompiled import only_uncompiled
 
-pytestmark = pytest.mark.skipif(
-    any("fedq.node" in name for name in survey().compiled), reason="compiled calls are not patched"
-)
+pytestmark = only_uncompiled
 
 
 class Bug(Exception):

@@ -27,14 +27,12 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from fedq.node import dead_letters
-from fedq.shell.twins import survey
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.injection import Injected, Injector, calls_of
+from tests.unit.node.uncompiled import only_uncompiled
 
-pytestmark = pytest.mark.skipif(
-    any("fedq.node" in name for name in survey().compiled), reason="compiled calls are not seen"
-)
+pytestmark = only_uncompiled
 
 DLX: FieldTable = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 DYING: FieldTable = {**DLX, "x-message-ttl": 500}

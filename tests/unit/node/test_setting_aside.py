@@ -22,13 +22,11 @@ from fedq.core.ids import NodeId, QueueKey
 from fedq.fragments.fragment import Fragment
 from fedq.node import consume_flow, rehearsal
 from fedq.node.setting_aside import DISCARD, LIST, REQUEUE, Aside
-from fedq.shell.twins import survey
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.uncompiled import only_uncompiled
 
-pytestmark = pytest.mark.skipif(
-    any("fedq.node" in name for name in survey().compiled), reason="compiled calls are not patched"
-)
+pytestmark = only_uncompiled
 
 POISON = b"poison"
 DLX: FieldTable = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -96,6 +94,17 @@ def _queue(cluster: Cluster, arguments: FieldTable) -> Client:
     client.ask(QueueDeclare("dead", durable=True), QueueDeclareOk)
     client.ask(ConfirmSelect(), ConfirmSelectOk)
     return client
+
+
+def _failed_at_delivery(patch: pytest.MonkeyPatch, arguments: FieldTable, *bodies: str) -> Cluster:
+    """Three nodes, of which n1 has failed at what it had in hand for its consumer."""
+    cluster = Cluster(3)
+    cluster.survived = (Poisoned,)
+    publisher = _queue(cluster, arguments)
+    fails_at_delivery_only_there(patch)
+    publisher.publish("jobs", *bodies)
+    cluster.client("n1").send(BasicConsume("jobs", "tag"))
+    return cluster
 
 
 def _asides(cluster: Cluster) -> set[bytes]:
@@ -183,12 +192,7 @@ def test_a_publish_from_another_node_is_not_tried_by_the_next_primary(
 def test_what_was_in_hand_is_suspected_where_nothing_fails_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = Cluster(3)
-    cluster.survived = (Poisoned,)
-    publisher = _queue(cluster, {})
-    fails_at_delivery_only_there(monkeypatch)
-    publisher.publish("jobs", "one", "poison")
-    cluster.client("n1").send(BasicConsume("jobs", "tag"))
+    cluster = _failed_at_delivery(monkeypatch, {}, "one", "poison")
     publisher = cluster.client("n2")
     publisher.publish("jobs", "two")
     assert _hears(cluster, publisher, "jobs") == ["two"]
@@ -218,12 +222,7 @@ def test_who_waits_for_dead_letters_hears_of_what_is_set_aside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where its body alone does no harm."""
-    cluster = Cluster(3)
-    cluster.survived = (Poisoned,)
-    publisher = _queue(cluster, DLX)
-    fails_at_delivery_only_there(monkeypatch)
-    publisher.publish("jobs", "poison")
-    cluster.client("n1").send(BasicConsume("jobs", "tag"))
+    cluster = _failed_at_delivery(monkeypatch, DLX, "poison")
     monkeypatch.undo()
     client = cluster.client("n2")
     client.send(BasicConsume("dead", "tag", no_ack=True))
@@ -250,12 +249,7 @@ def test_an_operator_puts_back_what_was_set_aside_or_removes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And what is put back stays so, through a failover and a restart."""
-    cluster = Cluster(3)
-    cluster.survived = (Poisoned,)
-    publisher = _queue(cluster, {})
-    fails_at_delivery_only_there(monkeypatch)
-    publisher.publish("jobs", "one", "two", "poison")
-    cluster.client("n1").send(BasicConsume("jobs", "tag"))
+    cluster = _failed_at_delivery(monkeypatch, {}, "one", "two", "poison")
     cluster.pass_ms(3_000)
     monkeypatch.undo()
     one, two, poison = _asked(cluster, LIST)
