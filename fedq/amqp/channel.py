@@ -24,7 +24,8 @@ from fedq.core.errors import (
     UNEXPECTED_FRAME,
     ConnectionViolation,
 )
-from fedq.core.message import FLAGS_OF_NOTE, encode
+from fedq.core.limits import KIB
+from fedq.core.message import FLAGS_OF_NOTE, encode_pieces
 
 IDLE: Final = 0
 HEADER: Final = 1
@@ -33,14 +34,17 @@ CLOSING: Final = 3
 LEAVING: Final = 4
 
 _PUBLISH_IDS: Final = (60, 40)
+#: A payload that is kept as it came; what is smaller is gathered in buffers of this size.
+_KEPT_BYTES: Final = 4 * KIB
+_GATHERED_BYTES: Final = 64 * KIB
 
 
 class Channel:
     """The protocol state of one open channel."""
 
     __slots__ = (
-        "_bits", "_body", "_flags", "_missing", "_number", "_properties", "_route", "_unfinished",
-        "state",
+        "_bits", "_flags", "_missing", "_number", "_pieces", "_properties", "_route", "_size",
+        "_unfinished", "state",
     )  # fmt: skip
 
     def __init__(self, number: int, unfinished: Unfinished) -> None:
@@ -54,7 +58,9 @@ class Channel:
         self._properties = b""
         #: Bytes of the body that are still to come.
         self._missing = 0
-        self._body: bytearray | None = None
+        #: What has come of it, and its size.
+        self._pieces: list[bytes | bytearray] | None = None
+        self._size = 0
 
     def begin_close(self) -> None:
         """channel.close was sent: everything is ignored until the client agrees."""
@@ -99,7 +105,7 @@ class Channel:
         self._properties = properties
         self._unfinished.announce(size)
         if not size:
-            return self._complete(b"")
+            return self._complete()
         self._missing = size
         self.state = BODY
         return None
@@ -116,19 +122,37 @@ class Channel:
         if size > self._missing:
             text = f"a body frame has {size - self._missing} bytes more than the header announced"
             raise ConnectionViolation(FRAME_ERROR, text, *_PUBLISH_IDS)
-        if size == self._missing and self._body is None:
-            return self._complete(payload)
-        # One growing buffer: a list would cost many times the bytes of tiny body frames.
-        if self._body is None:
-            self._body = bytearray()
-        self._body += payload
         self._missing -= size
-        self._unfinished.grow(size)
-        return None if self._missing else self._complete(self._body)
+        self._keep(payload)
+        if self._missing:
+            self._size += size
+            self._unfinished.grow(size)
+            return None
+        return self._complete()
 
-    def _complete(self, body: bytes | bytearray) -> Publish:
+    def _keep(self, payload: bytes) -> None:
+        """Adds a piece to the body.
+
+        Neither one buffer that grows (those of many connections grow into each other's way, and
+        leave holes in the heap), nor a list of all payloads: tiny ones would cost many times their
+        bytes.
+        """
+        pieces = self._pieces
+        if pieces is None:
+            pieces = self._pieces = []
+        if len(payload) >= _KEPT_BYTES:
+            pieces.append(payload)
+            return
+        last = pieces[-1] if pieces else None
+        if isinstance(last, bytearray) and len(last) + len(payload) <= _GATHERED_BYTES:
+            last += payload
+        else:
+            pieces.append(bytearray(payload))
+
+    def _complete(self) -> Publish:
+        pieces = self._pieces if self._pieces is not None else []
         publish = (
-            encode(self._flags, self._route, self._properties, body),
+            encode_pieces(self._flags, self._route, self._properties, pieces),
             self._route,
             self._bits | self._flags & FLAGS_OF_NOTE,
         )
@@ -137,7 +161,7 @@ class Channel:
         return publish
 
     def _forget(self) -> None:
-        self._unfinished.end(self._number, len(self._body) if self._body is not None else 0)
+        self._unfinished.end(self._number, self._size)
         self._route = self._properties = b""
-        self._missing = 0
-        self._body = None
+        self._missing = self._size = 0
+        self._pieces = None

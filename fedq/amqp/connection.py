@@ -254,10 +254,10 @@ class Connection:
             return commands
         pending = self._pending
         if pending is not None:
-            pending += data
-            if len(pending) < self._wanted:
+            if len(pending) + len(data) < self._wanted:
+                pending += data
                 return commands
-            data = bytes(pending)
+            data = b"".join((pending, data))
             self._pending = None
         at = 0
         if self._state == _HEADER:

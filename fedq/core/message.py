@@ -48,6 +48,14 @@ def encode(flags: int, route: bytes, properties: bytes, body: bytes | bytearray)
     return b"".join((head, route, properties, body))
 
 
+def encode_pieces(
+    flags: int, route: bytes, properties: bytes, pieces: list[bytes | bytearray]
+) -> bytes:
+    """The same from a body in pieces, copied once."""
+    head = _HEAD.pack(flags & 0xFF, len(route), len(properties))
+    return b"".join([head, route, properties, *pieces])
+
+
 def is_persistent(message: bytes) -> bool:
     """Whether the publisher asked for delivery-mode 2."""
     return message[0] & FLAG_PERSISTENT != 0

@@ -1,5 +1,8 @@
 """Contents that have not come to their ends: counted, bounded, and told of."""
 
+import random
+import tracemalloc
+
 import pytest
 
 from fedq.amqp.commands import Begun, Closed, Publishes
@@ -7,9 +10,11 @@ from fedq.amqp.connection import Connection
 from fedq.amqp.content import NO_PROPERTIES
 from fedq.amqp.methods import ChannelClose, ConnectionClose
 from fedq.core.errors import NOT_FOUND, ChannelViolation
+from fedq.core.message import split
 from tests.unit.amqp.wire import methods, opened, publish
 
 KIB = 1024
+MIB = 1024 * KIB
 ROUTE = b"\x01e\x01k"
 
 
@@ -84,3 +89,46 @@ def test_a_content_that_is_given_up_is_not_counted_any_more(left: int) -> None:
     assert server.contents_unfinished() == 0
     assert server.receive(end, 0) == [], "the rest of it is thrown away"
     assert server.bytes_unfinished() == 0
+
+
+def framed(body: bytes, sizes: list[int]) -> bytes:
+    """A publish on channel 1 whose body comes in frames of these sizes, and of the rest."""
+    whole = publish(1, "e", "k", b"x", NO_PROPERTIES)[:-9]
+    whole, at = whole.replace((1).to_bytes(8), len(body).to_bytes(8)), 0
+    for size in [*sizes, len(body) - sum(sizes)]:
+        whole += b"\3\0\1" + size.to_bytes(4) + body[at : at + size] + b"\xce"
+        at += size
+    return whole
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_body_is_whole_in_whatever_frames_it_comes(seed: int) -> None:
+    dice = random.Random(seed)
+    body = dice.randbytes(300 * KIB)
+    sizes: list[int] = []
+    while sum(sizes) < len(body) - 60_000:
+        sizes.append(dice.choice((0, 1, 7, 900, 4 * KIB, 60_000)))
+    server = opened(channels=1)
+    data = framed(body, sizes)
+    commands = []
+    for at in range(0, len(data), 50_000):
+        commands += server.receive(data[at : at + 50_000], 0)
+    (run,) = [command for command in commands if isinstance(command, Publishes)]
+    ((_, _, (message,)),) = run.batch
+    assert split(message)[2] == body
+
+
+@pytest.mark.parametrize(("frame", "most"), [(64 * KIB, 1.03), (5 * KIB, 1.03), (100, 1.2)])
+def test_a_body_takes_little_more_than_its_bytes(frame: int, most: float) -> None:
+    """Whatever its frames: the memory of a node is reckoned by them."""
+    server = opened(channels=1)
+    data = framed(bytes(MIB), [frame] * (MIB // frame - 1))[:-3]
+    tracemalloc.start()
+    try:
+        for at in range(0, len(data), 300_000):
+            server.receive(data[at : at + 300_000], 0)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held + 10 * KIB + frame > MIB
+    assert held < most * server.bytes_unfinished()
