@@ -11,7 +11,8 @@ class Work:
     """The budget of a turn."""
 
     __slots__ = (
-        "_before", "_dealt", "_floor", "_served", "left", "owes_batch", "per_turn", "share", "turn",
+        "_applied", "_before", "_dealt", "_floor", "_served", "left", "owes_batch", "per_turn",
+        "share", "turn",
     )  # fmt: skip
 
     def __init__(self, per_turn: int) -> None:
@@ -27,6 +28,8 @@ class Work:
         self.owes_batch = False
         #: And what for other nodes.
         self._served = 0
+        #: And to follow the cluster map.
+        self._applied = 0
         #: Counts the turns.
         self.turn = 0
         #: What the share at hand must leave, and what was left when it began.
@@ -52,7 +55,7 @@ class Work:
         """A turn begins, with all of its budget."""
         self.turn += 1
         self.left = self.per_turn
-        self._floor = self._dealt = self._served = 0
+        self._floor = self._dealt = self._served = self._applied = 0
 
     def resize(self, per_turn: int) -> None:
         """From the next turn on this is what a turn may do."""
@@ -85,6 +88,16 @@ class Work:
     def may_serve(self) -> bool:
         """Whether more of other nodes is heard; a quarter of a turn is for that."""
         return self.left > 0 or self._served <= self.per_turn >> 2
+
+    def apply(self, amount: int) -> None:
+        """So much was done because the cluster map said so."""
+        self.left -= amount
+        self._applied += amount
+
+    @property
+    def may_apply(self) -> bool:
+        """Whether the next command of the map is taken; one is, and a quarter of a turn is."""
+        return self.left > 0 or self._applied <= self.per_turn >> 2
 
     def begin_share(self, used: int) -> None:
         """What follows is one client's, who has used so much of its share in this turn."""

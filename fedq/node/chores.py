@@ -7,9 +7,12 @@ A chore leaves what it works on in a state that everybody else can live with whe
 """
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
 
 from fedq.core.work import Work
+
+T = TypeVar("T")
 
 
 class Chore(Protocol):
@@ -17,6 +20,31 @@ class Chore(Protocol):
 
     def go_on(self) -> bool:
         """Does at least one step, and more until the budget is spent; true when it is done."""
+
+
+class Each(Generic[T]):
+    """A chore: the same step for each of these, one after the other."""
+
+    __slots__ = ("_cost", "_left", "_step", "_work")
+
+    def __init__(
+        self, work: Work, items: Iterable[T], step: Callable[[T], None], cost: int
+    ) -> None:
+        """`cost`: of a step, in units of work."""
+        self._work = work
+        self._left = deque(items)
+        self._step = step
+        self._cost = cost
+
+    def go_on(self) -> bool:
+        """See `Chore`."""
+        left, work, cost = self._left, self._work, self._cost
+        while left:
+            self._step(left.popleft())
+            work.spend(cost)
+            if work.is_spent:
+                break
+        return not left
 
 
 class Chores:
@@ -33,6 +61,10 @@ class Chores:
     def has_more(self) -> bool:
         """Whether something waits for the next turn."""
         return bool(self._waiting)
+
+    def are_under_way(self, owner: object) -> bool:
+        """Whether some of this owner are not done."""
+        return owner in self._waiting
 
     def begin(self, owner: object, chore: Chore) -> bool:
         """Does the chore at once as far as the budget goes; the rest later, behind its owner's.

@@ -7,7 +7,7 @@ and nowhere else; whatever the channel held returns to its queues first.
 Changes `clients` and their channels.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from fedq.amqp import method_types as m
@@ -38,7 +38,7 @@ from fedq.node.access import Access
 from fedq.node.answers import Answers
 from fedq.node.backlog import backlog_of, give_up_waiting, needs_no_map
 from fedq.node.basic_requests import BasicRequests
-from fedq.node.blocking import Blocking
+from fedq.node.blocking import ALARM, Blocking
 from fedq.node.channel_ends import ChannelEnds
 from fedq.node.client_state import Channel, Client
 from fedq.node.containing import DECIDED_FIRST, failed, fault_of
@@ -204,7 +204,7 @@ class ClientFlow:
         if client.bytes_waiting > waiting_bytes_max:
             self.state.hold_reading(client, "heap")
         if self.state.publishers_wait and client.machine.contents_unfinished():
-            self.state.hold_reading(client, "alarm")
+            self.state.hold_reading(client, ALARM)
 
     def _begin_share(self, client: Client) -> None:
         """What follows is work for this client."""
@@ -441,27 +441,25 @@ class ClientFlow:
         """connection.close 506 to who holds more than there is."""
         self._close(client, ConnectionViolation(RESOURCE_ERROR, text))
 
-    # --- what every client hears -------------------------------------------------------------
+    # --- the end for reasons that are not the client's ---------------------------------------
 
-    def close_all(self, clients: Iterable[Client], text: str) -> None:
-        """connection.close 320 to these."""
-        for client in list(clients):
-            if not client.gone:
-                self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
-
-    def send_away(self, text: str) -> None:
-        """connection.close 320 to those who wait for this node to join.
-
-        Of what they said no more is heard than that they speak AMQP.
-        """
-        for client in list(self.state.clients.values()):
-            early = b"".join(client.early)
-            if client.gone or client.vhost or len(early) < len(PROTOCOL_HEADER):
-                continue
-            client.early = ()
-            self._read(client, early[: len(PROTOCOL_HEADER)])
+    def end(self, client: Client, text: str) -> None:
+        """connection.close 320; nothing, if it has ended."""
+        if not client.gone:
             self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
-            self.state.release_reading(client, JOINING)
+
+    def send_away(self, client: Client, text: str) -> None:
+        """connection.close 320 to who waits for this node to join.
+
+        Of what it said no more is heard than that it speaks AMQP.
+        """
+        early = b"".join(client.early)
+        if client.gone or client.vhost or len(early) < len(PROTOCOL_HEADER):
+            return
+        client.early = ()
+        self._read(client, early[: len(PROTOCOL_HEADER)])
+        self.end(client, text)
+        self.state.release_reading(client, JOINING)
 
     # --- time, and the end of a turn ---------------------------------------------------------
 

@@ -187,8 +187,9 @@ class Client:
     __slots__ = (
         "address", "bytes_held", "bytes_unfinished", "bytes_waiting", "channels",
         "channels_charged", "connection", "consumers", "delivered_bytes", "early", "gone", "held",
-        "is_heaping", "line", "machine", "of_user", "of_vhost", "permitted", "place", "private",
-        "publishes", "transaction_bytes", "turn", "used", "user", "vhost", "wake_ms", "writable",
+        "is_blocked", "is_heaping", "line", "machine", "of_user", "of_vhost", "permitted", "place",
+        "private", "publishes", "transaction_bytes", "turn", "used", "user", "vhost", "wake_ms",
+        "writable",
     )  # fmt: skip
 
     def __init__(
@@ -233,5 +234,7 @@ class Client:
         self.consumers = 0
         #: Commands of what is being read have to wait.
         self.is_heaping = False
+        #: It was told that publishers are blocked.
+        self.is_blocked = False
         self.of_user: Account | None = None
         self.of_vhost: Account | None = None

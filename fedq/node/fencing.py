@@ -7,7 +7,11 @@ comes. A node that has not joined since its start knows no users: it sends away 
 The log says who is missing. All of it ends by itself when the lease is back.
 """
 
+from functools import partial
+
+from fedq.node.chores import Each
 from fedq.node.client_flow import ClientFlow
+from fedq.node.evictions import END_WORK, end_all
 from fedq.node.state import NodeState
 
 TELL_AFTER_MS = 1_000
@@ -62,13 +66,25 @@ class Fencing:
             return
         self._warn()
         if not state.joined:
-            self.clients.send_away(NOT_JOINED)
+            self._send_away()
             return
         if not self._told:
             self._told = True
             self.clients.blocking.set_blocked("fence", REASON)
         if lasted >= CLOSE_AFTER * state.settings.suspect_ms:
-            self.clients.close_all([c for c in state.clients.values() if c.vhost], REASON)
+            self._send_away()
+
+    def _send_away(self) -> None:
+        """All clients, some in each turn: who comes meanwhile, in the next round."""
+        state, clients = self.state, self.clients
+        if state.chores.are_under_way(self):
+            return
+        if state.joined:
+            end_all(clients, self, [c for c in state.clients.values() if c.vhost], REASON)
+        else:
+            step = partial(clients.send_away, text=NOT_JOINED)
+            waiting = list(state.clients.values())
+            state.chores.begin(self, Each(state.work, waiting, step, END_WORK))
 
     def _warn(self) -> None:
         state, now_ms = self.state, self.state.now_ms

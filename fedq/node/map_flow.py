@@ -8,7 +8,7 @@ Inputs: committed commands and snapshots, in log order.
 """
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Final, assert_never
 
 from fedq.core.ids import FragmentId, MapVersion, NodeId, QueueKey
 from fedq.core.peer_messages import MapApplied
@@ -61,6 +61,10 @@ from fedq.wiring.state import (
 #: How long a peer that counts as down may be back with its subscribers.
 ABSENT_MS = 30_000
 
+#: What a command costs, and each of its operations and of the changes that come of them.
+_COMMAND_WORK: Final = 10
+_STEP_WORK: Final = 8
+
 NameChange = (
     QueueAdded | QueueRemoved | ExchangeRemoved | ClaimTaken | ClaimReleased
     | VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
@@ -108,6 +112,8 @@ class MapFlow:
             self._tell_of_failures()
         for change in applied.changes:
             self._on_change(change)
+        results, changed = len(applied.results), len(applied.changes)
+        self.state.work.apply(_COMMAND_WORK + _STEP_WORK * (results + changed))
         self.proposals.on_committed(applied.request, list(applied.results))
 
     def on_snapshot(self, data: bytes) -> None:

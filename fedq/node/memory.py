@@ -29,8 +29,6 @@ LOOK_EVERY_MS: Final = 500
 REASON: Final = "low on memory: messages are consumed more slowly than they are published"
 DISK_REASON: Final = "low on disk"
 UNFINISHED: Final = "the node is low on memory: messages that were begun must be finished"
-#: Why connections are not read, for either cause.
-HOLD: Final = "alarm"
 #: A byte that comes in makes the node hold so many at most (of what comes in in great numbers), and
 #: so much of the bound may be held beyond it, both as shifts.
 _HELD_SHIFT: Final = 4
@@ -123,16 +121,7 @@ class Memory:
 
     def _hold_publishers(self) -> None:
         """Whoever publishes is not read while this node, or another one, takes in no more."""
-        state = self.state
-        waits = state.takes_nothing or bool(self._full)
-        if waits == state.publishers_wait:
-            return
-        state.publishers_wait = waits
-        for client in state.clients.values():
-            if not waits:
-                state.release_reading(client, HOLD)
-            elif client.publishes or client.machine.contents_unfinished() or client.bytes_waiting:
-                state.hold_reading(client, HOLD)
+        self.clients.blocking.set_waiting(self.state.takes_nothing or bool(self._full))
 
     def _go_on(self) -> None:
         """Other nodes hear of what has waited here."""

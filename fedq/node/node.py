@@ -33,7 +33,7 @@ from fedq.node.consume_flow import ConsumeFlow
 from fedq.node.dead_letters import DeadLetters
 from fedq.node.direct_reply import DirectReply
 from fedq.node.dispatching import Dispatching
-from fedq.node.evictions import Evictions
+from fedq.node.evictions import Evictions, end_all
 from fedq.node.exchange_requests import ExchangeRequests
 from fedq.node.fencing import Fencing
 from fedq.node.fragment_flow import FragmentFlow
@@ -359,6 +359,11 @@ class Node:
 
     # --- the Raft log ------------------------------------------------------------------------
 
+    @property
+    def takes_commands(self) -> bool:
+        """Whether the turn has room for another command of the log; the rest are for the next."""
+        return self.state.work.may_apply
+
     def on_committed(self, command: bytes) -> None:
         """The next command of the log, in log order, each exactly once per process life.
 
@@ -464,7 +469,11 @@ class Node:
         self._stop_when_possible()
 
     def _stop_when_possible(self) -> None:
-        if not self.stopped and self.cluster.handing.may_stop():
+        chores = self.state.chores
+        if self.stopped or chores.are_under_way(self) or not self.cluster.handing.may_stop():
+            return
+        clients = [client for client in self.state.clients.values() if not client.gone]
+        if clients:
             text = "this node is being stopped: connect to another one"
-            self.clients.close_all(self.state.clients.values(), text)
-            self.stopped = True
+            end_all(self.clients, self, clients, text)
+        self.stopped = not chores.are_under_way(self)

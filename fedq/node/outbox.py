@@ -4,6 +4,7 @@ The driver (the asyncio shell, the simulator) owns the world; the node owns ever
 turn the driver
 
 1. calls `node.begin_turn(now_ms)`, then any number of `node.on_…` inputs, then `node.end_turn()`;
+   commands of the Raft log only as long as `node.takes_commands` is true, the rest in later turns;
 2. hands `journal` to the disk in order, and the frames of `peers` to the streams (these two may
    run in parallel: what must wait for the disk is not in `peers` yet);
 3. writes the parts of `writes` and the pieces of `fanned`, one write per connection, then closes

@@ -30,6 +30,7 @@ from fedq.core.message import (
     split,
     split_route,
 )
+from fedq.node.blocking import ALARM
 from fedq.node.client_state import Channel, Client
 from fedq.node.fan_out import run_max
 from fedq.node.outlets import Outlets, delayed
@@ -75,7 +76,7 @@ class PublishFlow:
         client, state = channel.client, self.state
         client.publishes = True
         if state.publishers_wait:
-            state.hold_reading(client, "alarm")
+            state.hold_reading(client, ALARM)
         try:
             return self._take_batch(channel, batch)
         finally:

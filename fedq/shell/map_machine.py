@@ -19,6 +19,8 @@ from fedq.wiring.snapshot import Frozen
 class MapInputs(Protocol):
     """What the log calls of a node."""
 
+    @property
+    def takes_commands(self) -> bool: ...
     def on_committed(self, command: bytes) -> None: ...
     def on_leader(self, leader: NodeId | None) -> None: ...
     def frozen_map(self) -> Frozen: ...
@@ -44,6 +46,11 @@ class MapMachine:
             # Every node refuses it alike.
             return True
         return True
+
+    @property
+    def takes_commands(self) -> bool:
+        """Whether the turn at hand has room for another command; a turn that begins has."""
+        return not self._turn.is_open or self._node.takes_commands
 
     def on_committed(self, command: bytes) -> None:
         """The next command of the log."""

@@ -15,6 +15,10 @@ class LogMachine(Protocol):
     def knows(self, command: bytes) -> bool:
         """Whether the machine understands a command that another voter wants in the log."""
 
+    @property
+    def takes_commands(self) -> bool:
+        """Whether it has room for another command now; if not, it has soon."""
+
     def on_committed(self, command: bytes) -> None:
         """The next command of the log; each once per process life, in log order."""
 
@@ -67,8 +71,8 @@ class VoterHooks(Protocol):
     def post(self, peer: NodeId, message: RaftMessage) -> None:
         """Sends a message at the end of the turn, after the sync."""
 
-    def apply(self, command: bytes) -> None:
-        """The next committed command."""
+    def apply(self, command: bytes) -> bool:
+        """The next committed command; false: the machine has room for it in a later turn only."""
 
     def encoded_snapshot(self) -> bytes:
         """A snapshot that ends with the first entry kept, or later."""

@@ -445,14 +445,14 @@ class _Voter(Learning, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         return sent
 
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802
-        """Hands committed commands to the machine; True tells followers of it at once."""
+        """Hands the machine what it has room for; True tells followers of it at once."""
         behind = self.committed - self.applied
         if behind <= 0:
             return False
         entries = self._log.since(self.applied + 1, min(behind, _applied_per_turn_max))
         for command, index, _ in entries:
-            if command[0] == ENTRY_COMMAND:
-                self._hooks.apply(command[1:])
+            if command[0] == ENTRY_COMMAND and not self._hooks.apply(command[1:]):
+                break
             self._SyncObj__raftLastApplied = index
         return True
 

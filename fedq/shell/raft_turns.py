@@ -112,10 +112,16 @@ class RaftTurns:
         """Takes a message of the voter; it leaves at the end of the turn."""
         self._outbox.append((peer, message))
 
-    def apply(self, command: bytes) -> None:
-        """Hands the next committed command to the machine."""
+    def apply(self, command: bytes) -> bool:
+        """Hands the next committed command to the machine, if that has room for it.
+
+        What it has no room for stays in the log: a snapshot contains all that is applied.
+        """
+        if not self._machine.takes_commands:
+            return False
         self._in_flight.pop(command, None)
         self._machine.on_committed(command)
+        return True
 
     def encoded_snapshot(self) -> bytes:
         """The newest snapshot on disk: entries were compacted only after it was there."""

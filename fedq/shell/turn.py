@@ -126,6 +126,11 @@ class Turn:
         self._cancel_timers()
 
     @property
+    def is_open(self) -> bool:
+        """Whether the next input is one of the turn at hand."""
+        return self._open
+
+    @property
     def is_stopped(self) -> bool:
         """Whether inputs are ignored from now on."""
         return self._stopped

@@ -40,6 +40,12 @@ class Machine:
         self.poison: bytes | None = None
         #: Called when a snapshot is made, in the thread that makes it.
         self.on_pieces: Callable[[], None] = lambda: None
+        #: How many commands it still takes in this turn of the event loop; None: all.
+        self.room: int | None = None
+
+    @property
+    def takes_commands(self) -> bool:
+        return self.room is None or self.room > 0
 
     def knows(self, command: bytes) -> bool:
         return not command.startswith(b"of a newer release")
@@ -50,6 +56,8 @@ class Machine:
         if command in self._seen:
             self.repeated.append(command)
             return
+        if self.room is not None:
+            self.room -= 1
         self._seen.add(command)
         self.commands.append(command)
 

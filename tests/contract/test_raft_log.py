@@ -4,6 +4,7 @@ import asyncio
 import random
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,35 @@ def test_impossible_voters_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="1 to 5 different voters"):
             build(*voters)
     assert not build("a").propose(b"before the start")
+
+
+def test_a_machine_takes_as_many_commands_at_once_as_it_has_room_for(tmp_path: Path) -> None:
+    commands = numbered(200)
+    room = 7
+
+    async def fill(cluster: Cluster) -> None:
+        await cluster.propose(await cluster.leader(), commands)
+
+    async def catch_up(cluster: Cluster) -> None:
+        member = cluster.members[NodeId("n1")]
+        taken: list[int] = []
+
+        def look() -> None:
+            # Between two turns of the event loop.
+            taken.append(len(member.machine.commands))
+            member.machine.room = room
+            asyncio.get_running_loop().call_soon(look)
+
+        look()
+        await cluster.agreed(commands)
+        assert member.machine.commands == commands
+        assert max(after - before for before, after in pairwise(taken)) <= room
+        assert member.machine.snapshots_taken, "the log was to be compacted on the way"
+
+    async def restart(cluster: Cluster) -> None:
+        # A snapshot that was made on the way lacks nothing that the log has forgotten for it.
+        await cluster.agreed(commands)
+
+    run(tmp_path, fill, size=1)
+    run(tmp_path, catch_up, size=1, timing=compacting(50))
+    run(tmp_path, restart, size=1)

@@ -172,13 +172,15 @@ class Rig:
         inbox, host.inbox = host.inbox, []
         frames, host.frames = host.frames, []
         commands = self.log[host.applied :]
-        host.applied = len(self.log)
         if not inbox and not frames and not commands and not host.again:
             return False
         host.again = False
         run = self.meter.run if name == self.watched else _unmetered.run
         run(node.begin_turn, self.now_ms)
         for command in commands:
+            if not node.takes_commands:
+                break
+            host.applied += 1
             run(node.on_committed, command)
         for action in inbox:
             run(*action)

@@ -10,6 +10,7 @@ It promises what Raft promises and nothing more:
   reaches that leader; otherwise it is lost in silence; it may be lost or repeated anyway;
 * when the leader is gone, or cut off, half a second to a second passes before another is elected
   among those who reach a majority; the old one may believe in itself for longer;
+* a node takes in as many commands in a turn as it has room for, and the rest in the next ones;
 * a node that cannot reach the leader learns nothing until it can again;
 * a restarted node starts from its own stored snapshot and hears every command after it once.
 
@@ -28,6 +29,8 @@ from tests.sim.world import MS, World, between
 class LogMachine(Protocol):
     """What the log tells a node."""
 
+    @property
+    def takes_commands(self) -> bool: ...
     def on_committed(self, command: bytes) -> None: ...
     def on_leader(self, leader: NodeId | None) -> None: ...
     def snapshot(self) -> bytes: ...
@@ -290,6 +293,9 @@ class Raft:
         life, command = voter.life, self.log[index]
 
         def apply(machine: LogMachine) -> None:
+            if not machine.takes_commands:
+                voter.submit(apply)
+                return
             assert follower.applied == index, f"{name} skips from {follower.applied} to {index}"
             follower.applied = index + 1
             machine.on_committed(command)
@@ -305,6 +311,10 @@ class Raft:
         life = voter.life
 
         def apply(machine: LogMachine) -> None:
+            if not machine.takes_commands:
+                # Commands before it may be waiting, too.
+                voter.submit(apply)
+                return
             follower.applied = index
             machine.on_snapshot(data)
 

@@ -33,13 +33,14 @@ class Echo:
         self.committed: list[bytes] = []
         self.leaders: list[NodeId | None] = []
         self.sent = 0
-        self.in_turn = False
+        self.in_turn = self.has_applied = False
         self.clock_ms = -1
 
     def begin_turn(self, now_ms: int) -> None:
         assert not self.in_turn
         assert now_ms >= self.clock_ms
         self.in_turn = True
+        self.has_applied = False
         self.clock_ms = now_ms
 
     def end_turn(self) -> None:
@@ -70,7 +71,14 @@ class Echo:
     def on_peer(self, frame: PeerFrame) -> None:
         self.heard.setdefault(frame.sender, []).append(frame.first)
 
+    @property
+    def takes_commands(self) -> bool:
+        """A command a turn, no more."""
+        return not self.has_applied
+
     def on_committed(self, command: bytes) -> None:
+        assert not self.has_applied
+        self.has_applied = True
         self.committed.append(command)
 
     def on_leader(self, leader: NodeId | None) -> None:

@@ -41,7 +41,7 @@ from fedq.shell.last_act import farewell
 from fedq.shell.peer_codec import decode_frame, encode_frame
 from fedq.wiring.passwords import COST_MIN, verify
 from tests.unit.amqp.wire import Content, publish, start_ok
-from tests.unit.node.inputs import committed, disconnected, hears, leads, link_up, synced, verified
+from tests.unit.node.inputs import disconnected, hears, leads, link_up, synced, verified
 
 TICK_MS = 50
 PERSISTENT = b"\x10\x00\x02"
@@ -233,18 +233,20 @@ class Cluster:
         if node is None:
             host.inbox = []
             return False
-        if host.name not in self.cuts:
-            for command in self.log[host.applied :]:
-                host.inbox.append(partial(committed, command=command))
-            host.applied = len(self.log)
         inbox, host.inbox = host.inbox, []
-        if not inbox:
+        commands = [] if host.name in self.cuts else self.log[host.applied :]
+        if not inbox and not commands:
             return False
         self.turning = host.name
         try:
             node.begin_turn(self.now_ms)
             for action in inbox:
                 action(node)
+            for command in commands:
+                if not node.takes_commands:
+                    break
+                node.on_committed(command)
+                host.applied += 1
             node.end_turn()
         except self.survived as error:
             self._fail(host, node, error)

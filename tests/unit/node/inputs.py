@@ -15,11 +15,6 @@ def leads(node: Node, leader: NodeId | None) -> None:
     node.on_leader(leader)
 
 
-def committed(node: Node, command: bytes) -> None:
-    """The node's input of that name."""
-    node.on_committed(command)
-
-
 def synced(node: Node, number: int) -> None:
     """The node's input of that name."""
     node.on_synced(number)

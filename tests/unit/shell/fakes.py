@@ -47,6 +47,8 @@ class FakeNode:
         self.out = NodeOut()
         self.inputs: list[tuple[object, ...]] = []
         self.stopped = False
+        #: Whether its turn has room for another command of the log.
+        self.has_room = True
         #: The connections of clients that have logged in.
         self.opened: set[ConnectionId] = set()
         #: What to do at an input, by its name.
@@ -112,6 +114,10 @@ class FakeNode:
 
     def on_peer(self, frame: PeerFrame) -> None:
         self._take("on_peer", frame)
+
+    @property
+    def takes_commands(self) -> bool:
+        return self.has_room
 
     def on_committed(self, command: bytes) -> None:
         self._take("on_committed", command)

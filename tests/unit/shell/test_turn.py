@@ -381,6 +381,21 @@ def test_the_raft_log_drives_the_node_and_stops_with_it() -> None:
     run(scenario())
 
 
+def test_a_turn_that_is_full_takes_no_command_of_the_log_and_the_next_one_does() -> None:
+    async def scenario() -> None:
+        driven = Driven()
+        machine = MapMachine(driven.node, driven.turn)
+        machine.on_committed(b"one")
+        driven.node.has_room = False
+        assert not machine.takes_commands
+        await asyncio.sleep(0)
+        # That turn is over, and what it had done says nothing about the next one.
+        assert driven.node.inputs[-1] == ("end_turn",)
+        assert machine.takes_commands
+
+    run(scenario())
+
+
 class Clock:
     """A clock that a test moves."""
 

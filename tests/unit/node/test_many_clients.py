@@ -1,0 +1,113 @@
+"""What all clients are told, they are told some in each turn; blocked and unblocked are paired."""
+
+from fedq.amqp.methods import (
+    BasicAck,
+    ConfirmSelect,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    QueueDeclare,
+)
+from fedq.core.ids import NodeId
+from tests.unit.node.harness import TICK_MS, Client, Cluster
+
+COUNT = 120
+WORK = 100
+#: Hearing that it is blocked costs ten units; so much may be overdrawn.
+TOLD_MAX = WORK // 10 + 2
+
+
+class Crowd:
+    """Very many clients of one node, which says so when its disk is full."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(1, disk_free_bytes_min=100, work_per_turn=WORK)
+        self.clients = [self.cluster.client() for _ in range(COUNT)]
+        self.cluster.pass_ms(1_000)
+        self.forget()
+
+    def forget(self) -> None:
+        for client in self.clients:
+            client.said.clear()
+
+    def report(self, disk_free: int) -> None:
+        """The disk has so much room; the node looks within half a second."""
+        host = self.cluster.hosts[NodeId("n1")]
+        host.inbox.append(lambda node: node.on_resources(0, 0, disk_free))
+        self.cluster.now_ms += 500
+        host.inbox.append(lambda node: node.on_tick())
+
+    def turn(self) -> int:
+        """One turn; how many hear something in it."""
+        before = [len(client.said) for client in self.clients]
+        self.cluster.turn()
+        return sum(len(c.said) != n for c, n in zip(self.clients, before, strict=True))
+
+    def turns(self) -> list[int]:
+        """Turns until the node is at rest: how many clients hear something in each."""
+        host = self.cluster.hosts[NodeId("n1")]
+        heard = []
+        while host.inbox:
+            heard.append(self.turn())
+        return heard
+
+
+def words(client: Client) -> list[str]:
+    return [type(said).__name__ for said in client.said]
+
+
+def test_an_alarm_is_told_to_some_clients_in_each_turn() -> None:
+    crowd = Crowd()
+    for free, word in ((1, ConnectionBlocked), (1_000, ConnectionUnblocked)):
+        crowd.forget()
+        crowd.report(disk_free=free)
+        heard = crowd.turns()
+        assert sum(heard) == COUNT
+        assert max(heard) <= TOLD_MAX, heard
+        assert all([type(s) for s in client.said] == [word] for client in crowd.clients)
+
+
+def test_who_was_not_told_yet_hears_nothing_of_an_alarm_that_is_over() -> None:
+    crowd = Crowd()
+    crowd.report(disk_free=1)
+    assert 0 < crowd.turn() <= TOLD_MAX
+    told = [client for client in crowd.clients if client.said]
+    crowd.report(disk_free=1_000)
+    crowd.turns()
+    assert 0 < len(told) < COUNT
+    for client in crowd.clients:
+        assert words(client) in ([], ["ConnectionBlocked", "ConnectionUnblocked"])
+    assert any(not client.said for client in crowd.clients)
+
+
+def test_who_publishes_waits_wherever_the_round_is() -> None:
+    crowd = Crowd()
+    last = crowd.clients[-1]
+    last.send(QueueDeclare("q"), ConfirmSelect())
+    crowd.forget()
+    crowd.report(disk_free=1)
+    crowd.turn()
+    assert not last.said
+    last.publish("q", "x")
+    host = crowd.cluster.hosts[NodeId("n1")]
+    assert host.reading[last.connection] is False
+    crowd.report(disk_free=1_000)
+    crowd.turns()
+    assert host.reading[last.connection] is True
+    assert last.has(BasicAck)
+
+
+def test_a_node_that_stops_says_goodbye_to_some_clients_in_each_turn() -> None:
+    crowd = Crowd()
+    host = crowd.cluster.hosts[NodeId("n1")]
+    host.inbox.append(lambda node: node.stop())
+    # The end of a client costs 50 units.
+    heard = []
+    while not crowd.cluster.node("n1").stopped:
+        heard.append(crowd.turn())
+        if not host.inbox:
+            host.inbox.append(lambda node: node.on_tick())
+            crowd.cluster.now_ms += TICK_MS
+    assert sum(heard) == COUNT
+    assert max(heard) <= WORK // 50 + 1, heard
+    assert all(words(client) == [ConnectionClose.__name__] for client in crowd.clients)
