@@ -35,7 +35,7 @@ class Window:
     """Of one node. See the module's docstring."""
 
     __slots__ = (
-        "_base_ms", "_begun_ms", "_full", "_left", "_out", "_rest", "_rests", "_size", "_widened",
+        "_base_ms", "_begun_ms", "_filled", "_left", "_out", "_rest", "_rests", "_size", "_widened",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -46,8 +46,9 @@ class Window:
         self._out = 0
         self._left = 0
         self._begun_ms = 0
-        #: The round began with a full window: its time says something.
-        self._full = False
+        #: How large the window was that the round began with, if it was full: then its time says
+        #: something, of that many messages. 0: it was not.
+        self._filled = 0
         #: The shortest round; that of the least window is the measure whenever there is one.
         self._base_ms = -1
         self._rest = 0
@@ -66,18 +67,21 @@ class Window:
         self._out = held + count
         if self._left > 0:
             return -1
-        elapsed = now_ms - self._begun_ms if self._full else -1
+        elapsed = now_ms - self._begun_ms if self._filled else -1
         if elapsed >= 0:
-            self._measure(elapsed, consumers)
+            self._measure(elapsed, self._filled, consumers)
         self._left = self._out
         self._begun_ms = now_ms
-        self._full = self._out >= self.size(consumers)
+        size = self.size(consumers)
+        self._filled = size if self._out >= size else 0
         return elapsed
 
-    def _measure(self, elapsed: int, consumers: int) -> None:
-        """A full window came back within this time."""
-        size = self.size(consumers)
-        if size == consumers or not 0 <= self._base_ms <= elapsed:
+    def _measure(self, elapsed: int, size: int, consumers: int) -> None:
+        """A full window of that size came back within this time.
+
+        By now it may be larger: what it may have because it acknowledged nothing was not tried.
+        """
+        if size <= consumers or not 0 <= self._base_ms <= elapsed:
             self._base_ms = elapsed
         patience = self._base_ms + max(1, self._base_ms // 4)
         if size >= FAST_PER_MS * max(1, elapsed):
@@ -89,7 +93,7 @@ class Window:
         elif self._rest:
             self._rest -= 1
         else:
-            self._size = min(2 * size, keep_up_window_max)
+            self._size = max(self._size, min(2 * size, keep_up_window_max))
             self._rests //= 2
 
     def widen(self, size: int) -> None:

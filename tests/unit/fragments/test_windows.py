@@ -174,6 +174,18 @@ def test_who_acknowledges_many_at_once_has_as_many() -> None:
     assert windows.room(A, 1, 1) >= 100
 
 
+def test_a_round_measures_the_window_it_began_with() -> None:
+    """While one message is worked on for long, others wait, and the window may grow for that: that
+    one message came back in time says nothing of so many."""
+    windows = Windows({})
+    windows.took(A, 1, 1, 0)
+    windows.came_back(A, 1)
+    windows.widen(A, 16)
+    windows.took(A, 1, 1, 60)
+    windows.came_back(A, 1)
+    assert windows.room(A, 1, 10) <= 2
+
+
 def test_a_node_never_holds_more_than_all_do() -> None:
     """What a failover left behind in the count does not close a window for good."""
     windows = Windows({A: 500})
