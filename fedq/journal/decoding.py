@@ -3,8 +3,9 @@
 Inputs: bytes from a disk or a peer, of which nothing is believed. Outputs: records, or
 `CorruptRecord` with the place where there is none. Invariants: no bytes raise anything else, and a
 lying length or count costs no memory; damage is told apart from a record that is whole but not
-understood (`ForeignRecord`), which no reader may cut away; an `Outline` has been checked like the
-record whose messages it spares to take out.
+understood (`ForeignRecord`), which no reader may take for a torn write, and of these one that a
+newer release has written (`NewerRecord`), which no reader may cut away; an `Outline` has been
+checked like the record whose messages it spares to take out.
 """
 
 import struct
@@ -64,6 +65,14 @@ class CorruptRecord(Exception):
 
 class ForeignRecord(CorruptRecord):
     """The checksum holds, yet this version of fedq cannot read the record. Never a torn write."""
+
+
+class NewerRecord(ForeignRecord):
+    """A record, or something in it, that only a newer release knows."""
+
+
+class _NewerContent(ValueError):
+    """Likewise, of the content: its reader does not know where the record begins."""
 
 
 class Outline(NamedTuple):
@@ -151,6 +160,17 @@ def decode_at(data: bytes, offset: int) -> tuple[Record, int]:
     return _record(data, offset, opened), opened.end
 
 
+def end_of(data: bytes, offset: int) -> int | None:
+    """Where the record at `offset` ends, whatever is in it; None: it is torn, or damaged."""
+    start = offset + FRAME.size
+    if start + HEAD.size > len(data):
+        return None
+    length, checksum = FRAME.unpack_from(data, offset)
+    if not HEAD.size <= length <= limits.record_bytes_max or start + length > len(data):
+        return None
+    return start + length if crc32(memoryview(data)[start : start + length]) == checksum else None
+
+
 def _record(data: bytes, offset: int, opened: "_Opened") -> Record:
     if opened.kind != KIND_GROUP:
         return _single(data, offset, opened)
@@ -163,6 +183,8 @@ def _record(data: bytes, offset: int, opened: "_Opened") -> Record:
             if inner.kind == KIND_GROUP or inner.fragment != opened.fragment:
                 raise ForeignRecord(at, "a group in a group, or a record of another fragment")
             records.append(_single(data, at, inner))
+        except NewerRecord as newer:
+            raise NewerRecord(offset, newer.reason) from newer
         except CorruptRecord as error:
             # The group is whole, so what it holds was never torn.
             raise ForeignRecord(offset, f"its content contradicts itself: {error}") from error
@@ -205,7 +227,7 @@ def _open(data: bytes, offset: int, stop: int) -> _Opened:
         raise CorruptRecord(offset, "its checksum does not match")
     version, kind, fragment, reign = HEAD.unpack_from(data, body_at)
     if version != VERSION:
-        raise ForeignRecord(
+        raise NewerRecord(
             offset, f"record version {version} is unknown here; run a newer version of fedq"
         )
     return _Opened(kind, FragmentId(fragment), reign, body_at + HEAD.size, end)
@@ -214,7 +236,7 @@ def _open(data: bytes, offset: int, stop: int) -> _Opened:
 def _single(data: bytes, offset: int, opened: _Opened) -> Single:
     decoder = _DECODERS.get(opened.kind)
     if decoder is None:
-        raise ForeignRecord(
+        raise NewerRecord(
             offset, f"record kind {opened.kind} is unknown here; run a newer version of fedq"
         )
     return _checked(decoder, data, offset, opened)
@@ -228,6 +250,8 @@ def _checked(
 ) -> R:
     try:
         return decoder(data, opened.at, opened.end, opened.fragment, opened.reign)
+    except _NewerContent as newer:
+        raise NewerRecord(offset, str(newer)) from newer
     except (ValueError, struct.error) as error:
         raise ForeignRecord(offset, f"its content contradicts itself: {error}") from error
 
@@ -297,7 +321,7 @@ def _decode_drop(data: bytes, at: int, end: int, fragment: FragmentId, reign: in
 def _decode_note(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
     event, what, count = NOTE_HEAD.unpack_from(data, at)
     if what not in NOTES:
-        raise ValueError(f"note {what} is unknown here; run a newer version of fedq")
+        raise _NewerContent(f"note {what} is unknown here; run a newer version of fedq")
     at += NOTE_HEAD.size
     positions = _table(data, at, end, count, "Q")
     values = _table(data, at + 8 * count, end, count, "Q")

@@ -107,6 +107,9 @@ class Proposals:
         sent = self._sent.pop(request, None)
         if sent is None:
             return
+        if len(results) != len(sent.answers):
+            # The command was refused as a whole.
+            results = results[:1] * len(sent.answers)
         for answer, result in zip(sent.answers, results, strict=True):
             if answer is not None:
                 answer(result)

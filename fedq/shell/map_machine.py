@@ -5,6 +5,7 @@ about them, through `Turn.input`. Invariant: the log never goes on without the n
 would then compact to a snapshot that lacks what the node did not hear.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from fedq.shell.raft_compaction import Pieces
 from fedq.shell.turn import Turn
 from fedq.wiring.operations import CommandError, UnknownCommand, decode_command
 from fedq.wiring.snapshot import Frozen
+
+logger = logging.getLogger("fedq.node")
 
 
 class MapInputs(Protocol):
@@ -45,6 +48,10 @@ class MapMachine:
         except CommandError:
             # Every node refuses it alike.
             return True
+        except Exception as failure:
+            # A bug: it is kept out of the log as long as that is in anybody's hands.
+            logger.error("a command for the cluster map cannot be read", exc_info=failure)
+            return False
         return True
 
     @property

@@ -395,7 +395,14 @@ def _read(path: Path, data: bytes) -> _Contents:
     contents = _Contents()
     at = _HEADER.size
     while (body := _body_at(data, at)) is not None:
-        if not contents.take(body):
+        try:
+            is_possible = contents.take(body)
+        except Exception as error:
+            raise RaftStorageError(
+                f"{path}: this release fails at a whole record at byte {at} "
+                f"({type(error).__name__}: {error}). {_WHAT_TO_DO}"
+            ) from error
+        if not is_possible:
             raise RaftStorageError(f"{path}: a record at byte {at} is impossible. {_WHAT_TO_DO}")
         at += _RECORD.size + len(body)
     if _is_damage(data, at) or not contents.entries:

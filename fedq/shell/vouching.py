@@ -11,6 +11,7 @@ whose in-sync copies this journal holds whole, and a journal that is fit to go o
 import logging
 import os
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -101,7 +102,10 @@ def _missing(known: Vouch | None, recovered: Recovered, has_past: bool) -> Damag
 
 
 def _mend(directory: Path, recovered: Recovered) -> None:
-    """Segments without what cannot be read of them; those as they were are kept beside them."""
+    """Segments without what cannot be read of them; those as they were are kept beside them.
+
+    A segment may be damaged more than once: each time it is kept as it was then.
+    """
     by_segment: dict[int, list[Damage]] = {}
     for damage in recovered.damages:
         by_segment.setdefault(damage.segment, []).append(damage)
@@ -119,9 +123,14 @@ def _mend(directory: Path, recovered: Recovered) -> None:
 
 
 def _keep(path: Path) -> None:
-    kept = path.with_name(path.name + _KEPT_SUFFIX)
-    if not kept.exists():
-        os.link(path, kept)
+    """Under the first name that is free; a start that was cut off here has done it already."""
+    for again in count(1):
+        kept = path.with_name(path.name + _KEPT_SUFFIX + (f".{again}" if again > 1 else ""))
+        if not kept.exists():
+            os.link(path, kept)
+            return
+        if kept.samefile(path):
+            return
 
 
 def log_findings(recovered: Recovered, directory: Path) -> None:
@@ -129,7 +138,7 @@ def log_findings(recovered: Recovered, directory: Path) -> None:
     if recovered.damages:
         logger.critical(
             "the journal is damaged (%s); what was in sync here is compared with the other "
-            "copies. The files as they were are kept in %s",
+            "copies. The files as they were are kept in %s, under names that end with .damaged",
             _describe(recovered.damages),
             directory,
         )
@@ -140,6 +149,7 @@ def log_findings(recovered: Recovered, directory: Path) -> None:
 def _describe(damages: Iterable[Damage]) -> str:
     """Where and why, for the log."""
     return "; ".join(
-        f"segment {damage.segment} from byte {damage.first} on: {damage.reason}"
+        f"{segment_name(damage.segment)} from byte {damage.first} up to {damage.stop}: "
+        f"{damage.reason}"
         for damage in damages
     )

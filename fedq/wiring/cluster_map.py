@@ -56,6 +56,8 @@ from fedq.wiring.state import (
 
 Result: TypeAlias = Ok | Refused
 
+_UNREADABLE = "no node can read this command, for a reason that is in their logs"
+
 
 class Applied(NamedTuple):
     """What became of one command."""
@@ -114,6 +116,13 @@ class ClusterMap(MapState):
             self.version = MapVersion(self.version + 1)
             refusal = Refused(COMMAND_INVALID, f"the cluster map was not changed: {error}")
             return Applied(error.request, (refusal,), [], False)
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as failure:
+            # A bug that every node has: all refuse it. Whose command it was nobody knows.
+            self.version = MapVersion(self.version + 1)
+            self.failures.append(failure)
+            return Applied("", (Refused(INTERNAL_ERROR, _UNREADABLE),), [], False)
         self.version = MapVersion(self.version + 1)
         request = decoded.request
         if request in self._remembered:

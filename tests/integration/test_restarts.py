@@ -15,6 +15,7 @@ from tests.integration.stock import PERSISTENT, BlockingChannel, pika
 from tests.integration.test_plain_consuming import pump
 from tests.integration.test_plain_queues import depth
 from tests.integration.waiting import until
+from tests.unit.journal.test_failing_records import ODD
 
 pytestmark = pytest.mark.slow
 
@@ -123,6 +124,29 @@ def test_a_flipped_bit_on_one_disk_loses_nothing(open_connection: Connect, tmp_p
             cluster.wait_served(node)
         check(cluster, "a", open_connection)
         assert list(journal.glob("*.damaged")), "the damaged file is kept"
+
+
+@pytest.mark.patience(120)
+def test_a_record_that_a_release_fails_at_stops_no_start(
+    open_connection: Connect, tmp_path: Path
+) -> None:
+    """Whoever finds it in its journal, and nobody else, comes up behind."""
+    with Cluster(tmp_path) as cluster:
+        fill(cluster, "a", open_connection)
+        cluster.wait_whole("kept")
+        journal = cluster.nodes["a"].directory / "data" / "journal"
+        for node in cluster.nodes:
+            assert cluster.terminate(node) == 0
+        newest = max(journal.glob("*.journal"))
+        newest.write_bytes(newest.read_bytes() + ODD)
+        for node in "abc":
+            cluster.nodes[node].start()
+        for node in "abc":
+            cluster.wait_served(node)
+        check(cluster, "a", open_connection)
+        (kept,) = journal.glob("*.damaged")
+        assert kept.read_bytes().endswith(ODD)
+        assert "fragment 1, position 77" in cluster.nodes["a"].log()
 
 
 def _says_what_it_has(journal: Path) -> bool:

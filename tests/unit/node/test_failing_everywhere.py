@@ -7,11 +7,14 @@ import pytest
 
 from fedq.amqp.methods import (
     BasicAck,
+    BasicConsume,
+    BasicDeliver,
     BasicGet,
     BasicGetOk,
     ChannelClose,
     ConfirmSelect,
     ConfirmSelectOk,
+    ConnectionClose,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -19,8 +22,10 @@ from fedq.amqp.methods import (
 )
 from fedq.core.errors import INTERNAL_ERROR
 from fedq.fragments.unread import Unread
+from fedq.journal import recovery
 from fedq.journal.decoding import Outline
-from fedq.wiring import declarations
+from fedq.journal.records import Enqueue
+from fedq.wiring import cluster_map, declarations, operations
 from fedq.wiring.operations import DeclareQueue
 from fedq.wiring.routes import Router
 from fedq.wiring.state import FragmentInfo
@@ -110,6 +115,27 @@ def test_an_operation_that_fails_is_refused_by_all_alike(monkeypatch: pytest.Mon
     cluster.client("n1").ask(QueueDeclare("good"), QueueDeclareOk)
 
 
+def test_a_command_that_nobody_can_read_changes_no_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has proposed it gives up; it is in the log for good, and every start reads it again."""
+    cluster = _cluster()
+    decode = operations.decode_command
+
+    def fail(command: bytes) -> Any:
+        if b"poison" in command:
+            raise Bug
+        return decode(command)
+
+    monkeypatch.setattr(cluster_map, "decode_command", fail)
+    client, other = cluster.client("n2"), cluster.client("n2")
+    client.send(QueueDeclare("poison"))
+    other.ask(QueueDeclare("good"), QueueDeclareOk)
+    cluster.wait_for(lambda: client.has(ChannelClose) or client.has(ConnectionClose), 60_000)
+    _restart_all(cluster)
+    assert _are_alike(cluster)
+    assert all(host.stops == 0 for host in cluster.hosts.values())
+    cluster.client("n1").ask(QueueDeclare("better"), QueueDeclareOk)
+
+
 def test_a_binding_that_cannot_be_routed_leaves_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -132,3 +158,41 @@ def test_a_binding_that_cannot_be_routed_leaves_all_others(
     client.publish("before", "1", exchange="amq.direct")
     client.publish("behind", "2", exchange="amq.direct")
     assert client.ask(BasicGet("jobs", no_ack=True), BasicGetOk).message_count == 1
+
+
+@pytest.mark.parametrize("failing", ["one", "all"])
+def test_a_record_that_no_start_can_replay_stops_none(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the copies is made whole by another; where none can be, only that record is gone."""
+    cluster = _cluster()
+    client = cluster.client("n1")
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    for body in ("one", "poison", "three"):
+        client.publish("jobs", body)
+        cluster.wait_for(lambda: client.has(BasicAck))
+        client.take(BasicAck)
+    apply = recovery._apply
+
+    def fail(recovered: Any, highest: Any, record: Any) -> None:
+        if isinstance(record, Enqueue) and record.messages[0].endswith(b"poison"):
+            raise IndexError("a bug")
+        apply(recovered, highest, record)
+
+    names = list(cluster.hosts)
+    holders = list(_info(cluster).copies)
+    for name in names:
+        cluster.kill(name)
+    for name in [*holders, *(each for each in names if each not in holders)]:
+        with monkeypatch.context() as patch:
+            if failing == "all" or name == holders[0]:
+                patch.setattr(recovery, "_apply", fail)
+            cluster.start(name)
+    cluster.pass_ms(10_000)
+    client = cluster.client("n3")
+    client.send(BasicConsume("jobs", "tag", no_ack=True))
+    cluster.wait_for(lambda: client.has(BasicDeliver))
+    cluster.pass_ms(1_000)
+    found = [body.removeprefix("again: ") for body in client.deliveries()]
+    assert found == (["one", "three"] if failing == "all" else ["one", "poison", "three"])
+    assert all(host.node for host in cluster.hosts.values())

@@ -8,7 +8,8 @@ from fedq.journal.marks import Mark, encode_mark
 from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, salvage
 from fedq.shell.durable_files import segment_name
 from fedq.shell.journal_files import read_segments
-from fedq.shell.vouching import Vouch, read_vouch, vouch_for, write_vouch
+from fedq.shell.vouching import Vouch, log_findings, read_vouch, vouch_for, write_vouch
+from tests.unit.journal.test_failing_records import ODD
 from tests.unit.journal.test_recovery import enqueued, flipped
 
 
@@ -39,6 +40,31 @@ def test_damage_moves_what_it_vouches_for_and_is_kept(tmp_path: Path) -> None:
     assert path.with_name(path.name + ".damaged").read_bytes() == rotten()
     assert judge(tmp_path, 7) == (Vouch(6, 1), 0), "it is mended, and still not what it was"
     assert list(salvage(read_segments(tmp_path)).fragments) == [1]
+
+
+def test_a_segment_that_is_damaged_twice_is_kept_twice(tmp_path: Path) -> None:
+    path = tmp_path / segment_name(1)
+    path.write_bytes(enqueued(1) + ODD + enqueued(2))
+    assert judge(tmp_path, 6) == (Vouch(6, 1), 1)
+    assert path.read_bytes() == enqueued(1) + enqueued(2), "the one record is out of it"
+    second = enqueued(1) + ODD
+    path.write_bytes(second)
+    assert judge(tmp_path, 7) == (Vouch(7, 1), 1)
+    kept = sorted(each.read_bytes() for each in tmp_path.glob("*.damaged*"))
+    assert kept == sorted([enqueued(1) + ODD + enqueued(2), second])
+    assert judge(tmp_path, 8) == (Vouch(7, 1), 0)
+
+
+def test_the_log_says_which_record_is_out_of_the_way(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / segment_name(4)).write_bytes(ODD)
+    recovered = salvage(read_segments(tmp_path))
+    vouch_for(tmp_path, recovered, 6, has_past=True, is_alone=False)
+    log_findings(recovered, tmp_path)
+    (line,) = caplog.messages
+    for part in ("000000000004.journal from byte 0", "fragment 1, position 77", ".damaged"):
+        assert part in line
 
 
 @pytest.mark.parametrize("with_note", [False, True])
