@@ -23,7 +23,7 @@ from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
 from fedq.wiring.failover import FailoverMemory, decide
 from fedq.wiring.lease import Lease
-from fedq.wiring.operations import SetCopies
+from fedq.wiring.operations import JoinEra, SetCopies
 from fedq.wiring.state import FragmentInfo, Member
 
 
@@ -296,9 +296,21 @@ class ClusterFlow:
             member = state.map.members.get(node)
             if member is not None and member.up:
                 primary.replication.propose_joining(node)
+                self._let_in(node, member.incarnation)
                 self._propose(primary, info, {**info.in_sync, node: member.incarnation})
                 return True
         return expires or not primary.replication.settled
+
+    def _let_in(self, node: NodeId, incarnation: Incarnation) -> None:
+        """Who is in sync is of the era, from the same commit on, whoever leads the log by then.
+
+        It has all that was confirmed: if everybody else goes, what is not durable goes on with it.
+        This node's era is the present one, since this process lives.
+        """
+        state = self.state
+        knows = state.map.era.get(state.me) == state.settings.incarnation
+        if knows and state.map.era.get(node) != incarnation:
+            self.proposals.ask(JoinEra(node, incarnation))
 
     def _propose(
         self, primary: Primary, info: FragmentInfo, in_sync: dict[NodeId, Incarnation]

@@ -11,7 +11,8 @@ copies leave the in-sync sets in the same commit (docs/adr/0031-who-a-process-is
 
 An *era* lasts as long as at least one process lives that knew it: non-durable exchanges and queues
 last as long as their era. The leader lets a process that came up join the era (`JoinEra`) once it
-has heard a process of the era: after a stop of all nodes the map still takes them for up.
+has heard a process of the era: after a stop of all nodes the map still takes them for up. So does a
+primary of the era, with the copy that it takes into an in-sync set.
 """
 
 from dataclasses import replace

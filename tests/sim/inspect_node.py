@@ -25,8 +25,9 @@ def state_of(host: Host) -> NodeState:
 def why_not_whole(hosts: Sequence[Host]) -> str:
     """Why not everything runs, serves and is in sync; "" when it does.
 
-    Whole means: every node up in every map and serving, all maps at the same version, every
-    fragment with as many copies in sync as it can have.
+    Whole means: every node up in every map, of its era, and serving, all maps at the same version,
+    every fragment with as many copies in sync as it can have. Who is not of the era yet does not
+    keep what is not durable when all others go (ADR 0010).
     """
     for host in hosts:
         if not host.alive:
@@ -45,6 +46,8 @@ def why_not_whole(hosts: Sequence[Host]) -> str:
         member = cluster_map.members.get(host.name)
         if member is None or not member.up or member.incarnation != host.incarnation:
             return f"{host.name} is not up in the map"
+        if cluster_map.era.get(host.name) != host.incarnation:
+            return f"{host.name} is not of the era yet"
     for info in cluster_map.fragments.values():
         wanted = min(cluster_map.queues[info.queue].replicas, len(hosts))
         if len(info.in_sync) < wanted or set(info.in_sync) != set(info.copies):

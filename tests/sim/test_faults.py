@@ -6,9 +6,10 @@ from tests.sim import inspect_node
 from tests.sim.checkers import Ledger
 from tests.sim.faults import Faults
 from tests.sim.node_host import Host
-from tests.sim.swarm import FaultPlan
+from tests.sim.run import Run
+from tests.sim.swarm import FaultPlan, draw
 from tests.sim.test_world import Small
-from tests.sim.world import MS, SECOND
+from tests.sim.world import MS, SECOND, Trace
 
 
 def none_elsewhere(_: Host) -> int:
@@ -43,3 +44,16 @@ def test_a_kill_is_judged_anew_when_it_strikes(
     # Spared or started again: all run, and the fault is over.
     small.live(5 * SECOND)
     assert all(host.alive for host in hosts)
+
+
+def test_a_cluster_is_not_whole_before_all_are_of_the_era() -> None:
+    """What is not durable ends with the last process of its era, however many are up."""
+    run = Run(draw(1, lite=True), Trace())
+    for host in run.cluster.hosts:
+        host.start()
+    run.world.run(10 * SECOND, run.is_whole)
+    assert not inspect_node.why_not_whole(run.cluster.hosts)
+    last = run.cluster.hosts[-1]
+    for host in run.cluster.hosts:
+        del inspect_node.state_of(host).map.era[last.name]
+    assert inspect_node.why_not_whole(run.cluster.hosts) == f"{last.name} is not of the era yet"

@@ -28,8 +28,10 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.core.ids import NodeId
+from fedq.node.node import Node
+from fedq.wiring.operations import JoinEra, MemberDown, MemberUp, decode_command
 from tests.unit.amqp.wire import publish
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.harness import Client, Cluster, Host
 
 CUT_OFF = "this node is cut off from the cluster's majority; it confirms and delivers nothing"
 
@@ -267,6 +269,43 @@ def test_a_node_that_returns_gets_its_copy_back(scene: Scene) -> None:
     client.ask(BasicConsume("orders", "c"), BasicConsumeOk)
     cluster.pass_ms(100)
     assert client.deliveries() == ["again: a", "again: b", "again: c", "d"]
+
+
+class _Forgetful(Cluster):
+    """Its log loses what the leader wants of members: that they are down, or of the era."""
+
+    def _drain(self, host: Host, node: Node) -> None:
+        node.out.proposals[:] = [each for each in node.out.proposals if not self._loses(each)]
+        super()._drain(host, node)
+
+    def _loses(self, command: bytes) -> bool:
+        kinds = [type(operation) for operation in decode_command(command).operations]
+        return self.hosts[NodeId("n2")].life > 1 and (
+            kinds == [JoinEra] or (MemberDown in kinds and MemberUp not in kinds)
+        )
+
+
+def test_a_copy_in_sync_keeps_what_is_not_durable_when_all_others_go() -> None:
+    """However long the leader takes to let its process into the era."""
+    cluster = _Forgetful(2)
+    client = cluster.client("n1")
+    client.ask(QueueDeclare("brief", durable=False), QueueDeclareOk)
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    client.publish("brief", "a")
+    cluster.wait_for(lambda: client.has(BasicAck))
+    cluster.kill("n2")
+    # Its directory is an older one: it is let in to be brought up to date, and leads nothing.
+    cluster.hosts[NodeId("n2")].vouched_since = 2
+    cluster.start("n2")
+    (info,) = cluster.node("n1").state.map.fragments.values()
+    cluster.wait_for(
+        lambda: cluster.node("n1").state.map.fragments[info.id].in_sync == {"n1": 1, "n2": 2}
+    )
+    cluster.kill("n1")
+    cluster.start("n1")
+    cluster.wait_for(lambda: cluster.primary_of("brief") == "n2")
+    cluster.pass_ms(500)
+    assert cluster.client("n2").ask(BasicGet("brief"), BasicGetOk).redelivered
 
 
 def test_everything_stops_and_what_is_on_disk_returns(cluster: Cluster) -> None:
