@@ -12,6 +12,8 @@ queues_per_page_default: Final = 100
 queues_per_page_max: Final = 500
 connections_default: Final = 100
 connections_max: Final = 1_000
+#: What an operator may have clients hear, beside the reply code's name.
+close_reason_bytes_max: Final = 200
 name_pattern_characters_max: Final = 255
 page_token_characters_max: Final = 2_048
 #: Names of silent members, members and the like that one sentence spells out.

@@ -1,13 +1,14 @@
 """How a call of the admin service is answered: its time, and its refusal as a status."""
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 import grpc
 import grpc.aio
 
 from fedq.admin.bounds import member_answer_ms, merge_ms
-from fedq.admin.refusal import AdminError
+from fedq.admin.refusal import AdminError, unavailable
 
 #: Goes with every refusal, so that a caller can tell it from a broken connection's UNAVAILABLE.
 REFUSAL_METADATA = (("fedq-refusal", "1"),)
@@ -25,6 +26,23 @@ async def reply(
         return await answer
     except AdminError as refusal:
         await context.abort(refusal.code, refusal.text, REFUSAL_METADATA)
+
+
+async def heard(ask: Callable[[Callable[[Answer], None]], None], timeout_s: float) -> Answer:
+    """What the node answers within one of its turns; `ask` puts the question to it."""
+    answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def on_answer(value: Answer) -> None:
+        # Nobody may wait any more.
+        if not answer.done():
+            answer.set_result(value)
+
+    ask(on_answer)
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await answer
+    except TimeoutError as error:
+        raise unavailable("the node has stopped: ask another one") from error
 
 
 def timeout_s(

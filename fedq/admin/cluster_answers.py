@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from fedq.admin import messages
 from fedq.admin.local_answers import connection_limit, local_connections, local_fragments
-from fedq.admin.members import Connect, OtherMembers
+from fedq.admin.members import OtherMembers
 from fedq.admin.merge import LocalAnswer, QueueMerger, read_answer
-from fedq.admin.paging import select
+from fedq.admin.paging import select, vhost_of
 from fedq.admin.problems import find_problems, names, stale_sentence
 from fedq.admin.refusal import invalid, not_found, unavailable
 from fedq.core.ids import NodeId, QueueKey
@@ -25,13 +25,9 @@ class ClusterAnswers:
 
     __slots__ = ("_others", "_overview")
 
-    def __init__(self, overview: Overview, connect: Connect) -> None:
+    def __init__(self, overview: Overview, others: OtherMembers) -> None:
         self._overview = overview
-        self._others = OtherMembers(connect)
-
-    async def close(self) -> None:
-        """Closes the channels to other members."""
-        await self._others.close()
+        self._others = others
 
     # --- the cluster ------------------------------------------------------------------------------
 
@@ -80,7 +76,7 @@ class ClusterAnswers:
         """One page of shared queues."""
         page = select(
             self._overview.queue_keys(),
-            request.vhost if request.HasField("vhost") else None,
+            vhost_of(request),
             request.name_pattern,
             request.page_size,
             request.page_token,

@@ -38,11 +38,11 @@ def local_connections(
     overview: Overview, request: pb.LocalConnectionsRequest
 ) -> pb.LocalConnectionsReply:
     """The first of this node's client connections, and how many there are."""
-    node = overview.node()
+    process = overview.process()
     found = overview.connections(connection_limit(request.limit))
     return pb.LocalConnectionsReply(
-        connections=[messages.connection(node.node, connection) for connection in found],
-        total=node.connections,
+        connections=[messages.connection(process, connection) for connection in found],
+        total=overview.node().connections,
     )
 
 

@@ -7,9 +7,12 @@ with backslash escapes, because a message cannot carry it otherwise.
 from collections.abc import Sequence
 
 from fedq import __version__
-from fedq.core.ids import NodeId, QueueKey
+from fedq.admin.refusal import invalid
+from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
 from fedq.node.overview_types import (
+    ChannelOverview,
     ConnectionOverview,
+    ConsumerOverview,
     LocalFragment,
     MemberOverview,
     MemberState,
@@ -73,10 +76,25 @@ def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
     )
 
 
-def connection(node: NodeId, overview: ConnectionOverview) -> pb.Connection:
-    """A client connection of `node`."""
+def connection_name(process: tuple[NodeId, Incarnation], number: ConnectionId) -> str:
+    """What a connection is called in the cluster: it is never another one's name."""
+    return f"{process[0]}.{process[1]}.{number}"
+
+
+def read_connection_name(name: str) -> tuple[NodeId, Incarnation, ConnectionId]:
+    """The parts of such a name; raises AdminError."""
+    node, _, numbers = name.rpartition(".")
+    node, _, process = node.rpartition(".")
+    if not node or not process.isdecimal() or not numbers.isdecimal():
+        raise invalid(f"{text(name)!r} names no connection; `fedq connection list` shows the names")
+    return NodeId(node), Incarnation(int(process)), ConnectionId(int(numbers))
+
+
+def connection(process: tuple[NodeId, Incarnation], overview: ConnectionOverview) -> pb.Connection:
+    """A client connection of a node."""
     return pb.Connection(
-        node=node,
+        node=process[0],
+        name=connection_name(process, overview.connection),
         connection=overview.connection,
         client_address=overview.client_address,
         user=text(overview.user),
@@ -86,6 +104,42 @@ def connection(node: NodeId, overview: ConnectionOverview) -> pb.Connection:
         consumers=overview.consumers,
         unacknowledged=overview.unacknowledged,
         blocked=overview.blocked,
+    )
+
+
+def channel(process: tuple[NodeId, Incarnation], overview: ChannelOverview) -> pb.Channel:
+    """A channel of a node's client."""
+    return pb.Channel(
+        node=process[0],
+        connection=connection_name(process, overview.connection),
+        number=overview.number,
+        user=text(overview.user),
+        vhost=text(overview.vhost),
+        consumers=overview.consumers,
+        unacknowledged=overview.unacknowledged,
+        uncommitted=overview.uncommitted,
+        acks_uncommitted=overview.acks_uncommitted,
+        unconfirmed=overview.unconfirmed,
+        prefetch_count=overview.prefetch,
+        global_prefetch_count=overview.prefetch_global,
+        confirm=overview.confirms,
+        transactional=overview.transacts,
+        flow=overview.flow,
+    )
+
+
+def consumer(process: tuple[NodeId, Incarnation], overview: ConsumerOverview) -> pb.Consumer:
+    """A consumer of a node's client."""
+    return pb.Consumer(
+        node=process[0],
+        queue=pb.QueueName(vhost=text(overview.queue.vhost), name=text(overview.queue.name)),
+        connection=connection_name(process, overview.connection),
+        channel=overview.channel,
+        tag=text(overview.tag),
+        ack_required=not overview.no_ack,
+        prefetch_count=overview.prefetch,
+        active=overview.active,
+        priority=overview.priority,
     )
 
 
@@ -103,4 +157,5 @@ def local_fragment(overview: LocalFragment) -> pb.LocalFragment:
         ready=overview.ready,
         unacknowledged=overview.unacknowledged,
         bytes=overview.bytes_held,
+        active_node=overview.active or "",
     )

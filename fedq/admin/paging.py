@@ -10,7 +10,7 @@ import bisect
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -20,11 +20,19 @@ from fedq.admin.bounds import (
     queues_per_page_default,
     queues_per_page_max,
 )
-from fedq.admin.refusal import invalid
+from fedq.admin.refusal import AdminError, invalid
 from fedq.core.ids import QueueKey
 
 #: A tuple of names.
 Key = TypeVar("Key", bound=tuple[str, ...])
+
+
+class OfVhost(Protocol):
+    """A request for what is in one virtual host, or, if it names none, in all."""
+
+    vhost: str
+
+    def HasField(self, field_name: Literal["vhost"], /) -> bool: ...  # noqa: N802
 
 
 class Page(NamedTuple, Generic[Key]):
@@ -66,6 +74,11 @@ def page_of(keys: Sequence[Key], size: int, token: str) -> Page[Key]:
     return Page(found, encode_token(QueueKey(first, "".join(rest))))
 
 
+def vhost_of(request: OfVhost) -> str | None:
+    """The virtual host that the request names; None: all."""
+    return request.vhost if request.HasField("vhost") else None
+
+
 def page_size(size: int) -> int:
     """The number of entries on a page; 0 asks for the default."""
     if size > queues_per_page_max:
@@ -99,8 +112,13 @@ def decode_token(token: str) -> QueueKey:
         if not isinstance(vhost, str) or not isinstance(name, str):
             raise ValueError("not two strings")
     except (ValueError, TypeError, binascii.Error) as error:
-        raise invalid(
-            "page_token is not one that a node gave out; use next_page_token of the previous "
-            "reply, or leave it empty for the first page"
-        ) from error
+        raise bad_token() from error
     return QueueKey(vhost, name)
+
+
+def bad_token() -> AdminError:
+    """The refusal of a token that no node has made."""
+    return invalid(
+        "page_token is not one that a node gave out; use next_page_token of the previous reply, or "
+        "leave it empty for the first page"
+    )

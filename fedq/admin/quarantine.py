@@ -4,12 +4,13 @@ Inputs: a request, this node's part of the answer, the other members. Outputs: r
 AdminError. What a member that is silent serves stays as it is, and the reply names it.
 """
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
 
-from fedq.admin.members import Connect, OtherMembers
-from fedq.admin.refusal import invalid, not_found, unavailable
+from fedq.admin.calls import heard
+from fedq.admin.members import OtherMembers
+from fedq.admin.refusal import invalid, not_found
 from fedq.core.ids import QueueKey
 from fedq.core.limits import asides_per_answer_max
 from fedq.node.overview_types import MemberState, Overview
@@ -32,14 +33,10 @@ class QuarantineAnswers:
 
     __slots__ = ("_ask", "_others", "_overview")
 
-    def __init__(self, overview: Overview, connect: Connect, ask: AskQuarantine) -> None:
+    def __init__(self, overview: Overview, others: OtherMembers, ask: AskQuarantine) -> None:
         self._overview = overview
-        self._others = OtherMembers(connect)
+        self._others = others
         self._ask = ask
-
-    async def close(self) -> None:
-        """Closes the channels to other members."""
-        await self._others.close()
 
     async def local(self, request: pb.QuarantineRequest, timeout_s: float) -> pb.QuarantineReply:
         """Of the fragments that this node serves."""
@@ -49,13 +46,8 @@ class QuarantineAnswers:
         if len(request.positions) > asides_per_answer_max:
             raise invalid(f"name at most {asides_per_answer_max} positions")
         key = QueueKey(request.queue.vhost, request.queue.name)
-        heard: asyncio.Future[list[Aside]] = asyncio.get_running_loop().create_future()
-        self._ask(key, act, dict.fromkeys(request.positions), heard.set_result)
-        try:
-            async with asyncio.timeout(timeout_s):
-                found = await heard
-        except TimeoutError as error:
-            raise unavailable("the node has stopped: ask another one") from error
+        positions = dict.fromkeys(request.positions)
+        found = await heard(partial(self._ask, key, act, positions), timeout_s)
         node = self._overview.node().node
         return pb.QuarantineReply(
             messages=[

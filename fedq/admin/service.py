@@ -18,9 +18,10 @@ import grpc.aio
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.access_service import AccessService
 from fedq.admin.calls import Reply, Request, reply, timeout_s
+from fedq.admin.client_answers import AskClose, ClientAnswers
 from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
-from fedq.admin.members import Connect
+from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
 from fedq.node.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
@@ -28,7 +29,10 @@ from fedq.shell.pb import admin_pb2_grpc
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["Admin"].full_name
 #: What members ask each other, each about itself.
-MEMBER_METHODS: Final = ("LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine")
+MEMBER_METHODS: Final = (
+    "LocalNode", "LocalFragments", "LocalConnections", "LocalQuarantine", "BrowseConnections",
+    "BrowseChannels", "BrowseConsumers", "CloseConnections",
+)  # fmt: skip
 
 
 class AdminService(AccessService):
@@ -37,13 +41,16 @@ class AdminService(AccessService):
     member_methods = frozenset(f"/{SERVICE_NAME}/{name}" for name in MEMBER_METHODS)
 
     def __init__(
-        self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine
-    ) -> None:
-        """`ask`: has the node do something with what is in quarantine."""
+        self, overview: Overview, connect: Connect, access: AccessAnswers, ask: AskQuarantine,
+        ask_close: AskClose,
+    ) -> None:  # fmt: skip
+        """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
         super().__init__(access)
-        self._quarantine = QuarantineAnswers(overview, connect, ask)
         self._overview = overview
-        self._cluster = ClusterAnswers(overview, connect)
+        self._others = OtherMembers(connect)
+        self._quarantine = QuarantineAnswers(overview, self._others, ask)
+        self._cluster = ClusterAnswers(overview, self._others)
+        self._clients = ClientAnswers(overview, self._others, ask_close)
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers with `server`, which must not have been started yet."""
@@ -51,8 +58,7 @@ class AdminService(AccessService):
 
     async def close(self) -> None:
         """Closes the channels to other members."""
-        await self._cluster.close()
-        await self._quarantine.close()
+        await self._others.close()
 
     # The generated base class gives the methods their names.
     # ruff: noqa: N802
@@ -98,6 +104,38 @@ class AdminService(AccessService):
     ) -> pb.ListConnectionsReply:
         """Client connections of all members, or of one."""
         return await reply(context, self._cluster.list_connections(request, timeout_s(context)))
+
+    async def BrowseConnections(
+        self,
+        request: pb.BrowseRequest,
+        context: grpc.aio.ServicerContext[pb.BrowseRequest, pb.BrowseConnectionsReply],
+    ) -> pb.BrowseConnectionsReply:
+        """A page of client connections."""
+        return await reply(context, self._clients.connections(request, timeout_s(context)))
+
+    async def BrowseChannels(
+        self,
+        request: pb.BrowseRequest,
+        context: grpc.aio.ServicerContext[pb.BrowseRequest, pb.BrowseChannelsReply],
+    ) -> pb.BrowseChannelsReply:
+        """A page of their channels."""
+        return await reply(context, self._clients.channels(request, timeout_s(context)))
+
+    async def BrowseConsumers(
+        self,
+        request: pb.BrowseRequest,
+        context: grpc.aio.ServicerContext[pb.BrowseRequest, pb.BrowseConsumersReply],
+    ) -> pb.BrowseConsumersReply:
+        """A page of those channels' consumers."""
+        return await reply(context, self._clients.consumers(request, timeout_s(context)))
+
+    async def CloseConnections(
+        self,
+        request: pb.CloseConnectionsRequest,
+        context: grpc.aio.ServicerContext[pb.CloseConnectionsRequest, pb.CloseConnectionsReply],
+    ) -> pb.CloseConnectionsReply:
+        """Ends client connections."""
+        return await reply(context, self._clients.close_connections(request, timeout_s(context)))
 
     async def Quarantine(
         self,

@@ -9,64 +9,72 @@ exchange, as bindings to the node.
 import asyncio
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import TypeVar
 
-from fedq.admin.paging import Page, page_of
+from fedq.admin.paging import page_of, vhost_of
 from fedq.core.ids import QueueKey
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.wiring.state import Binding, Exchange
+
+Thing = TypeVar("Thing")
 
 
 async def list_exchanges(
     exchanges: Sequence[tuple[QueueKey, Exchange]], request: pb.ListExchangesRequest
 ) -> pb.ListExchangesReply:
     """A page of exchanges."""
-    vhost = request.vhost if request.HasField("vhost") else None
-    known = {key: each for key, each in exchanges if vhost in (None, key.vhost)}
-    page = await asyncio.to_thread(_ordered, known, request.page_size, request.page_token)
-    reply = pb.ListExchangesReply(next_page_token=page.next_token)
-    for key in page.keys:
-        each = known[key]
-        reply.exchanges.add(
-            vhost=key.vhost,
-            name=key.name,
-            type=each.type,
-            durable=each.durable,
-            auto_delete=each.auto_delete,
-            internal=each.internal,
-            arguments_json=each.arguments,
-        )
-    return reply
+    found, token = await asyncio.to_thread(_page, iter(exchanges), request)
+    return pb.ListExchangesReply(exchanges=map(_exchange, found), next_page_token=token)
 
 
 async def list_bindings(
     bindings: Sequence[Binding], request: pb.ListBindingsRequest
 ) -> pb.ListBindingsReply:
     """A page of bindings."""
-    vhost = request.vhost if request.HasField("vhost") else None
-    known = await asyncio.to_thread(_by_key, bindings, vhost)
-    page = await asyncio.to_thread(_ordered, known, request.page_size, request.page_token)
-    reply = pb.ListBindingsReply(next_page_token=page.next_token)
-    for key in page.keys:
-        each = known[key]
-        reply.bindings.add(
-            vhost=each.vhost,
-            source_name=each.source,
-            source_kind="exchange",
-            destination_name=each.destination,
-            destination_kind=each.destination_kind,
-            routing_key=each.routing_key,
-            arguments_json=each.arguments,
-        )
-    return reply
+    found, token = await asyncio.to_thread(_page, map(_keyed, bindings), request)
+    return pb.ListBindingsReply(bindings=map(_binding, found), next_page_token=token)
 
 
-def _by_key(bindings: Sequence[Binding], vhost: str | None) -> dict[QueueKey, Binding]:
+def _page(
+    things: Iterable[tuple[QueueKey, Thing]],
+    request: pb.ListExchangesRequest | pb.ListBindingsRequest,
+) -> tuple[list[tuple[QueueKey, Thing]], str]:
+    """Those of one page, in order of their keys, and the token of the next one."""
+    vhost = vhost_of(request)
+    known = {key: thing for key, thing in things if vhost in (None, key.vhost)}
+    page = page_of(sorted(known), request.page_size, request.page_token)
+    return [(key, known[key]) for key in page.keys], page.next_token
+
+
+def _exchange(found: tuple[QueueKey, Exchange]) -> pb.Exchange:
+    key, exchange = found
+    return pb.Exchange(
+        vhost=key.vhost,
+        name=key.name,
+        type=exchange.type,
+        durable=exchange.durable,
+        auto_delete=exchange.auto_delete,
+        internal=exchange.internal,
+        arguments_json=exchange.arguments,
+    )
+
+
+def _binding(found: tuple[QueueKey, Binding]) -> pb.Binding:
+    _, binding = found
+    return pb.Binding(
+        vhost=binding.vhost,
+        source_name=binding.source,
+        source_kind="exchange",
+        destination_name=binding.destination,
+        destination_kind=binding.destination_kind,
+        routing_key=binding.routing_key,
+        arguments_json=binding.arguments,
+    )
+
+
+def _keyed(binding: Binding) -> tuple[QueueKey, Binding]:
     """By a key that puts those of one exchange together, and is short enough for a page token."""
-    return {
-        QueueKey(each.vhost, f"{each.source} {_digest(each)}"): each
-        for each in bindings
-        if vhost in (None, each.vhost)
-    }
+    return QueueKey(binding.vhost, f"{binding.source} {_digest(binding)}"), binding
 
 
 def _digest(binding: Binding) -> str:
@@ -76,7 +84,3 @@ def _digest(binding: Binding) -> str:
         made.update(len(data).to_bytes(4))
         made.update(data)
     return made.hexdigest()
-
-
-def _ordered(known: Iterable[QueueKey], size: int, token: str) -> Page[QueueKey]:
-    return page_of(sorted(known), size, token)

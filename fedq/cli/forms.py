@@ -134,6 +134,92 @@ def connection_form(connection: pb.Connection) -> Form:
     }
 
 
+def listed_connection_form(connection: pb.Connection) -> Form:
+    """A client connection, in RabbitMQ's words."""
+    host, _, port = connection.client_address.rpartition(":")
+    return {
+        "name": connection.name,
+        "node": connection.node,
+        "user": connection.user,
+        "vhost": connection.vhost,
+        "peer_host": host.strip("[]"),
+        "peer_port": int(port) if port.isdecimal() else None,
+        "user_provided_name": connection.client_name,
+        "channels": connection.channels,
+        "consumers": connection.consumers,
+        "messages_unacknowledged": connection.unacknowledged,
+        "state": "blocked" if connection.blocked else "running",
+    }
+
+
+def channel_form(channel: pb.Channel) -> Form:
+    """A channel, in RabbitMQ's words."""
+    return {
+        "name": channel_name(channel.connection, channel.number),
+        "node": channel.node,
+        "connection": channel.connection,
+        "number": channel.number,
+        "user": channel.user,
+        "vhost": channel.vhost,
+        "consumer_count": channel.consumers,
+        "messages_unacknowledged": channel.unacknowledged,
+        "messages_uncommitted": channel.uncommitted,
+        "acks_uncommitted": channel.acks_uncommitted,
+        "messages_unconfirmed": channel.unconfirmed,
+        "prefetch_count": channel.prefetch_count,
+        "global_prefetch_count": channel.global_prefetch_count,
+        "confirm": channel.confirm,
+        "transactional": channel.transactional,
+        "client_flow_blocked": not channel.flow,
+    }
+
+
+def consumer_form(consumer: pb.Consumer) -> Form:
+    """A consumer, in RabbitMQ's words; `active` is null when nobody said whether it is."""
+    return {
+        "vhost": consumer.queue.vhost,
+        "queue_name": consumer.queue.name,
+        "channel": channel_name(consumer.connection, consumer.channel),
+        "node": consumer.node,
+        "consumer_tag": consumer.tag,
+        "ack_required": consumer.ack_required,
+        "prefetch_count": consumer.prefetch_count,
+        "active": consumer.active if consumer.HasField("active") else None,
+        "arguments": {"x-priority": consumer.priority} if consumer.priority else {},
+    }
+
+
+def channel_name(connection: str, number: int) -> str:
+    """What a channel is called: its connection's name, and its number there."""
+    return f"{connection} ({number})"
+
+
+def exchange_form(exchange: pb.Exchange) -> Form:
+    """An exchange, in RabbitMQ's words."""
+    return {
+        "vhost": exchange.vhost,
+        "name": exchange.name,
+        "type": exchange.type,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": orjson.loads(exchange.arguments_json or "{}"),
+    }
+
+
+def binding_form(binding: pb.Binding) -> Form:
+    """A binding, in RabbitMQ's words."""
+    return {
+        "vhost": binding.vhost,
+        "source_name": binding.source_name,
+        "source_kind": binding.source_kind,
+        "destination_name": binding.destination_name,
+        "destination_kind": binding.destination_kind,
+        "routing_key": binding.routing_key,
+        "arguments": orjson.loads(binding.arguments_json or "{}"),
+    }
+
+
 def vhost_form(vhost: pb.Vhost) -> Form:
     """A virtual host."""
     return {

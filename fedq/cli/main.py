@@ -13,6 +13,7 @@ from fedq import __version__
 from fedq.cli import (
     bench,
     certs,
+    clients,
     cluster,
     config,
     node,
@@ -43,6 +44,9 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(queue.app, name="queue")
 app.add_typer(topology.exchanges, name="exchange")
 app.add_typer(topology.bindings, name="binding")
+app.add_typer(clients.connections, name="connection")
+app.add_typer(clients.channels, name="channel")
+app.add_typer(clients.consumers, name="consumer")
 app.add_typer(user.app, name="user")
 app.add_typer(vhost.app, name="vhost")
 app.add_typer(permission.app, name="permission")

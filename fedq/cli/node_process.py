@@ -19,7 +19,7 @@ from fedq.admin.members import Connect
 from fedq.admin.service import SERVICE_NAME, AdminService
 from fedq.cli.failure import USAGE, CommandError
 from fedq.core.errors import NodeFailure
-from fedq.core.ids import QueueKey
+from fedq.core.ids import ConnectionId, QueueKey
 from fedq.node.access_overview import AccessView
 from fedq.node.node import Node
 from fedq.node.overview import overview
@@ -93,8 +93,14 @@ def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminSer
     ) -> None:  # fmt: skip
         runner.input(node.cluster.aside.on_asked, queue, act, positions, answer)
 
+    def ask_close(
+        number: ConnectionId | None, user: str | None, vhost: str | None, text: str,
+        answer: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        runner.input(node.evictions.on_asked, number, user, vhost, text, answer)
+
     answers = AccessAnswers(AccessView(node), ask)
-    return AdminService(overview(node), connect, answers, ask_quarantine)
+    return AdminService(overview(node), connect, answers, ask_quarantine, ask_close)
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, runner: NodeRunner) -> None:

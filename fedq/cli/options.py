@@ -78,4 +78,13 @@ TimeoutOption = Annotated[
         help="How long to wait for the answer.",
     ),
 ]
+VhostOption = Annotated[
+    str | None,
+    typer.Option("--vhost", metavar="NAME", help="Only this virtual host.", show_default=False),
+]
+LimitOption = Annotated[int, typer.Option(min=1, max=100_000, help="List at most so many.")]
+QueueArgument = Annotated[str, typer.Argument(help="The queue's name.", show_default=False)]
+QueueVhostOption = Annotated[
+    str, typer.Option("--vhost", metavar="NAME", help="The queue's virtual host.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]

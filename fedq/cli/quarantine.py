@@ -7,7 +7,7 @@ import typer
 from fedq.cli.asking import asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import USAGE, CommandError, reporting
-from fedq.cli.options import JsonOption
+from fedq.cli.options import JsonOption, QueueArgument, QueueVhostOption
 from fedq.cli.screen import console, print_json, size, table
 from fedq.shell.pb import admin_pb2 as pb
 
@@ -16,10 +16,8 @@ from fedq.shell.pb import admin_pb2 as pb
 @asking_a_node
 def show_quarantine(
     endpoint: Endpoint,
-    name: Annotated[str, typer.Argument(help="The queue's name.", show_default=False)],
-    vhost: Annotated[
-        str, typer.Option("--vhost", metavar="NAME", help="The queue's virtual host.")
-    ] = "/",
+    name: QueueArgument,
+    vhost: QueueVhostOption = "/",
     requeue: Annotated[
         bool, typer.Option("--requeue", help="Put them back: they are delivered again.")
     ] = False,

@@ -12,7 +12,7 @@ from fedq.cli.asking import Asker, asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
 from fedq.cli.forms import Form, queue_form
-from fedq.cli.options import JsonOption
+from fedq.cli.options import JsonOption, LimitOption, QueueArgument, QueueVhostOption, VhostOption
 from fedq.cli.screen import Cell, console, print_json, size, table, word
 from fedq.shell.pb import admin_pb2 as pb
 
@@ -23,11 +23,6 @@ app.command("peek")(queue_messages.peek_queue)
 app.command("publish")(queue_messages.publish_message)
 app.command("move")(queue_messages.move_messages)
 app.command("quarantine")(quarantine.show_quarantine)
-
-VhostOption = Annotated[
-    str | None,
-    typer.Option("--vhost", metavar="NAME", help="Only this virtual host.", show_default=False),
-]
 
 
 @app.command("list")
@@ -40,7 +35,7 @@ def list_queues(
         typer.Argument(help="Only names that match, such as 'orders.*'.", show_default=False),
     ] = "",
     vhost: VhostOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="List at most so many.")] = 1_000,
+    limit: LimitOption = 1_000,
     json: JsonOption = False,
 ) -> None:
     """List shared queues; ? is what a member that should know did not tell."""
@@ -110,10 +105,8 @@ def _worst(states: list[str]) -> str:
 @asking_a_node
 def show_queue(
     endpoint: Endpoint,
-    name: Annotated[str, typer.Argument(help="The queue's name.", show_default=False)],
-    vhost: Annotated[
-        str, typer.Option("--vhost", metavar="NAME", help="The queue's virtual host.")
-    ] = "/",
+    name: QueueArgument,
+    vhost: QueueVhostOption = "/",
     json: JsonOption = False,
 ) -> None:
     """Show one shared queue with its fragments, their copies and what they hold."""

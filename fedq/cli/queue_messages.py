@@ -17,7 +17,7 @@ from fedq.amqp.values import TableValue
 from fedq.bench.plan import DEFAULT_URL
 from fedq.cli.amqp_client import AmqpClient, Message
 from fedq.cli.failure import FAILED, USAGE, CommandError, reporting
-from fedq.cli.options import JsonOption
+from fedq.cli.options import JsonOption, QueueArgument
 from fedq.cli.screen import Cell, console, print_json, table
 from fedq.core.limits import body_bytes_max
 
@@ -51,7 +51,6 @@ WaitOption = Annotated[
     float,
     typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for an answer."),
 ]
-QueueArgument = Annotated[str, typer.Argument(help="The queue's name.", show_default=False)]
 
 
 @contextmanager

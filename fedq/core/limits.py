@@ -125,6 +125,8 @@ starts_remembered_max: Final = 256
 #: Dead letters of one fragment that are on their way at once, and those that a node sends in a
 #: turn: a turn must not take longer than a lease, whatever falls due in it.
 dead_letters_max: Final = 1_000
+#: Connections, channels and consumers that one page of a list looks at.
+listed_per_page_max: Final = 5_000
 #: Messages of one fragment that expire, or become due, in one look at it.
 due_per_look_max: Final = 5_000
 #: What one transaction may publish, in bytes of messages and in messages with settlements.

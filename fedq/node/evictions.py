@@ -1,16 +1,18 @@
-"""Who has to leave when a virtual host or a user goes.
+"""Who has to leave: when a virtual host or a user goes, or an operator wants it.
 
-Inputs: changes of the map; snapshots, after which all is compared. Outputs: connection.close 320
-with RabbitMQ's words, and the end of the private queues that belonged to nobody.
+Inputs: changes of the map; snapshots, after which all is compared; what an operator asks for.
+Outputs: connection.close 320 with RabbitMQ's words, or the operator's, and the end of the private
+queues that belonged to nobody.
 
 Begun at the end of the turn, not in the middle of the map's change; then, as chores, piece by
 piece.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from fedq.core.ids import ConnectionId
 from fedq.node.chores import Each
 from fedq.node.client_flow import ClientFlow
 from fedq.node.client_state import Client
@@ -30,7 +32,7 @@ def end_all(flow: ClientFlow, owner: object, clients: Iterable[Client], text: st
 class Evictions:
     """See the module's docstring."""
 
-    __slots__ = ("_users", "_vhosts", "clients", "queues", "state")
+    __slots__ = ("_asked", "_users", "_vhosts", "clients", "queues", "state")
 
     def __init__(self, state: NodeState, clients: ClientFlow, queues: QueueRequests) -> None:
         self.state = state
@@ -38,6 +40,8 @@ class Evictions:
         self.queues = queues
         self._vhosts: dict[str, None] = {}
         self._users: dict[str, None] = {}
+        #: Clients that an operator wants to leave, and what they hear.
+        self._asked: list[tuple[list[Client], str]] = []
 
     def on_vhost_removed(self, vhost: str) -> None:
         """The virtual host is gone; should it come back at once, it is another one."""
@@ -60,13 +64,39 @@ class Evictions:
             if key.vhost not in known.vhosts:
                 self._vhosts[key.vhost] = None
 
+    def on_asked(
+        self, number: ConnectionId | None, user: str | None, vhost: str | None, text: str,
+        answer: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        """An operator ends the connection with this number, those of a user, or in a virtual host.
+
+        How many that are is answered at once; they end from the end of this turn on.
+        """
+        clients = self.state.clients
+        if number is not None:
+            found = [clients[number]] if number in clients else []
+        else:
+            found = [
+                client for client in clients.values()
+                if (user is None or client.user == user)
+                and (vhost is None or client.vhost == vhost)
+            ]  # fmt: skip
+        # Some may be leaving already.
+        found = [client for client in found if not client.gone]
+        if found:
+            self._asked.append((found, text))
+        answer(len(found))
+
     def work_off(self) -> None:
         """At the end of a turn: closes what has to be closed."""
-        if not self._vhosts and not self._users:
+        if not self._vhosts and not self._users and not self._asked:
             return
         vhosts, self._vhosts = self._vhosts, {}
         users, self._users = self._users, {}
+        asked, self._asked = self._asked, []
         state = self.state
+        for leaving, text in asked:
+            end_all(self.clients, self, leaving, text)
         for vhost in vhosts:
             clients = [client for client in state.clients.values() if client.vhost == vhost]
             private = [queue for queue in state.private.values() if queue.key.vhost == vhost]

@@ -4,12 +4,17 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
-from fedq.node.client_state import Client
+from fedq.node import client_lists
+from fedq.node.client_lists import connection_overview, consumers_of
 from fedq.node.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.overview_types import (
+    ChannelOverview,
+    ClientPage,
+    ClientPlace,
     ClusterOverview,
     ConnectionOverview,
+    ConsumerOverview,
     FragmentOverview,
     LocalFragment,
     MemberOverview,
@@ -49,7 +54,7 @@ class NodeView:
             uptime_ms=self._node.uptime_ms,
             connections=len(state.clients),
             channels=sum(len(client.channels) for client in clients),
-            consumers=sum(map(_consumers_of, clients)),
+            consumers=sum(map(consumers_of, clients)),
             private_queues=len(state.private),
             memory_bytes=held_bytes(state),
             journal_bytes=state.plan.bytes_held,
@@ -58,12 +63,16 @@ class NodeView:
             failed_logins=self._node.access.failed_logins,
         )
 
+    def process(self) -> tuple[NodeId, Incarnation]:
+        """The node, and which of its processes this is."""
+        return self._state.me, self._state.settings.incarnation
+
     def cluster(self) -> ClusterOverview:
         """Members and totals."""
         state = self._state
         unavailable = short = 0
         alone: dict[NodeId, int] = {}
-        members = self._members()
+        members = self.members()
         for info in state.map.fragments.values():
             hot = state.map.hot_copies(info)
             wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
@@ -85,7 +94,8 @@ class NodeView:
             alone=tuple(sorted(alone.items())),
         )
 
-    def _members(self) -> tuple[MemberOverview, ...]:
+    def members(self) -> tuple[MemberOverview, ...]:
+        """Members alone, ordered by node."""
         state = self._state
         members = []
         for node in sorted({**state.settings.peers, **state.map.members}):
@@ -140,6 +150,7 @@ class NodeView:
                 ready=primary.fragment.ready_count,
                 unacknowledged=primary.fragment.unacked_count,
                 bytes_held=primary.fragment.bytes_held,
+                active=primary.takers.active,
             )
             for fragment in fragments
             if (primary := state.primaries.get(fragment)) is not None
@@ -153,8 +164,26 @@ class NodeView:
     def connections(self, limit: int) -> Sequence[ConnectionOverview]:
         """The first `limit` client connections, oldest first."""
         return [
-            _connection_overview(client) for client in islice(self._state.clients.values(), limit)
+            connection_overview(client) for client in islice(self._state.clients.values(), limit)
         ]
+
+    def connection_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConnectionOverview]:
+        """At most so many connections from there on; `vhost` None: of all."""
+        return client_lists.connection_page(self._state, vhost, begin, most)
+
+    def channel_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ChannelOverview]:
+        """At most so many channels from there on."""
+        return client_lists.channel_page(self._state, vhost, begin, most)
+
+    def consumer_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConsumerOverview]:
+        """At most so many consumers from there on."""
+        return client_lists.consumer_page(self._state, vhost, begin, most)
 
 
 def overview(node: Node) -> NodeView:
@@ -165,25 +194,4 @@ def overview(node: Node) -> NodeView:
 def _fragment_overview(info: FragmentInfo) -> FragmentOverview:
     return FragmentOverview(
         info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign
-    )
-
-
-def _consumers_of(client: Client) -> int:
-    return sum(len(channel.consumers) for channel in client.channels.values())
-
-
-def _connection_overview(client: Client) -> ConnectionOverview:
-    properties = client.machine.client_properties
-    name = properties.get("connection_name") or properties.get("product") or ""
-    channels = client.channels.values()
-    return ConnectionOverview(
-        connection=client.connection,
-        client_address=client.address,
-        user=client.user,
-        vhost=client.vhost,
-        client_name=name if isinstance(name, str) else "",
-        channels=len(client.channels),
-        consumers=_consumers_of(client),
-        unacknowledged=sum(len(channel.unacked) for channel in channels),
-        blocked=bool(client.held),
     )

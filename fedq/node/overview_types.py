@@ -13,7 +13,7 @@ Invariants:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from fedq.core.ids import (
     ConnectionId,
@@ -24,6 +24,8 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
+
+Item = TypeVar("Item")
 
 
 class MemberState(Enum):
@@ -137,6 +139,8 @@ class LocalFragment:
     unacknowledged: int
     #: Of its messages, in memory.
     bytes_held: int
+    #: Of a queue with a single active consumer: the node that has it.
+    active: NodeId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +162,73 @@ class ConnectionOverview:
     blocked: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ChannelOverview:
+    """A channel of a client of this node."""
+
+    connection: ConnectionId
+    number: int
+    user: str
+    vhost: str
+    consumers: int
+    unacknowledged: int
+    #: Publishes, and settlements, that wait for tx.commit.
+    uncommitted: int
+    acks_uncommitted: int
+    unconfirmed: int
+    #: Of each new consumer, and of all together; 0: none.
+    prefetch: int
+    prefetch_global: int
+    confirms: bool
+    transacts: bool
+    flow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOverview:
+    """A consumer of a client of this node."""
+
+    queue: QueueKey
+    connection: ConnectionId
+    channel: int
+    tag: str
+    no_ack: bool
+    #: 0: none.
+    prefetch: int
+    priority: int
+    #: None: it is the only one here that may be, and only the queue's primary knows.
+    active: bool | None
+
+
+class ClientPlace(NamedTuple):
+    """Where a page of a list begins: at this connection, this channel, behind this consumer tag."""
+
+    connection: int = 0
+    channel: int = 0
+    tag: str = ""
+
+
+class ClientPage(NamedTuple, Generic[Item]):
+    """A part of a list, and where the next one begins; None: there is none."""
+
+    items: list[Item]
+    next_place: ClientPlace | None
+
+
 class Overview(Protocol):
     """A cheap view on a living node: each method reads the present state."""
 
     def node(self) -> NodeOverview:
         """The node itself."""
 
+    def process(self) -> tuple[NodeId, Incarnation]:
+        """The node, and which of its processes this is."""
+
     def cluster(self) -> ClusterOverview:
         """Members and totals."""
+
+    def members(self) -> Sequence[MemberOverview]:
+        """Members alone, ordered by node."""
 
     def queue_keys(self) -> list[QueueKey]:
         """All shared queues, in order."""
@@ -181,3 +244,18 @@ class Overview(Protocol):
 
     def connections(self, limit: int) -> Sequence[ConnectionOverview]:
         """The first `limit` client connections, oldest first (`node().connections`: the total)."""
+
+    def connection_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConnectionOverview]:
+        """At most so many connections from there on; `vhost` None: of all."""
+
+    def channel_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ChannelOverview]:
+        """At most so many channels from there on."""
+
+    def consumer_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConsumerOverview]:
+        """At most so many consumers from there on."""

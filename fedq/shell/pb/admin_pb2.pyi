@@ -236,7 +236,7 @@ class ShowQueueReply(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
 
 class Connection(_message.Message):
-    __slots__ = ("node", "connection", "client_address", "user", "vhost", "client_name", "channels", "consumers", "unacknowledged", "blocked")
+    __slots__ = ("node", "connection", "client_address", "user", "vhost", "client_name", "channels", "consumers", "unacknowledged", "blocked", "name")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CONNECTION_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +247,7 @@ class Connection(_message.Message):
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     node: str
     connection: int
     client_address: str
@@ -257,7 +258,8 @@ class Connection(_message.Message):
     consumers: int
     unacknowledged: int
     blocked: bool
-    def __init__(self, node: _Optional[str] = ..., connection: _Optional[int] = ..., client_address: _Optional[str] = ..., user: _Optional[str] = ..., vhost: _Optional[str] = ..., client_name: _Optional[str] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., blocked: _Optional[bool] = ...) -> None: ...
+    name: str
+    def __init__(self, node: _Optional[str] = ..., connection: _Optional[int] = ..., client_address: _Optional[str] = ..., user: _Optional[str] = ..., vhost: _Optional[str] = ..., client_name: _Optional[str] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., blocked: _Optional[bool] = ..., name: _Optional[str] = ...) -> None: ...
 
 class ListConnectionsRequest(_message.Message):
     __slots__ = ("node", "limit")
@@ -276,6 +278,126 @@ class ListConnectionsReply(_message.Message):
     total: int
     silent_members: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ..., total: _Optional[int] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Channel(_message.Message):
+    __slots__ = ("node", "connection", "number", "user", "vhost", "consumers", "unacknowledged", "uncommitted", "acks_uncommitted", "unconfirmed", "prefetch_count", "global_prefetch_count", "confirm", "transactional", "flow")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    UNCOMMITTED_FIELD_NUMBER: _ClassVar[int]
+    ACKS_UNCOMMITTED_FIELD_NUMBER: _ClassVar[int]
+    UNCONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_COUNT_FIELD_NUMBER: _ClassVar[int]
+    GLOBAL_PREFETCH_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONFIRM_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_FIELD_NUMBER: _ClassVar[int]
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    connection: str
+    number: int
+    user: str
+    vhost: str
+    consumers: int
+    unacknowledged: int
+    uncommitted: int
+    acks_uncommitted: int
+    unconfirmed: int
+    prefetch_count: int
+    global_prefetch_count: int
+    confirm: bool
+    transactional: bool
+    flow: bool
+    def __init__(self, node: _Optional[str] = ..., connection: _Optional[str] = ..., number: _Optional[int] = ..., user: _Optional[str] = ..., vhost: _Optional[str] = ..., consumers: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., uncommitted: _Optional[int] = ..., acks_uncommitted: _Optional[int] = ..., unconfirmed: _Optional[int] = ..., prefetch_count: _Optional[int] = ..., global_prefetch_count: _Optional[int] = ..., confirm: _Optional[bool] = ..., transactional: _Optional[bool] = ..., flow: _Optional[bool] = ...) -> None: ...
+
+class Consumer(_message.Message):
+    __slots__ = ("node", "queue", "connection", "channel", "tag", "ack_required", "prefetch_count", "active", "priority")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    ACK_REQUIRED_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    queue: QueueName
+    connection: str
+    channel: int
+    tag: str
+    ack_required: bool
+    prefetch_count: int
+    active: bool
+    priority: int
+    def __init__(self, node: _Optional[str] = ..., queue: _Optional[_Union[QueueName, _Mapping]] = ..., connection: _Optional[str] = ..., channel: _Optional[int] = ..., tag: _Optional[str] = ..., ack_required: _Optional[bool] = ..., prefetch_count: _Optional[int] = ..., active: _Optional[bool] = ..., priority: _Optional[int] = ...) -> None: ...
+
+class BrowseRequest(_message.Message):
+    __slots__ = ("vhost", "page_size", "page_token", "local")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    page_size: int
+    page_token: str
+    local: bool
+    def __init__(self, vhost: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., local: _Optional[bool] = ...) -> None: ...
+
+class BrowseConnectionsReply(_message.Message):
+    __slots__ = ("connections", "next_page_token", "silent_members")
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    connections: _containers.RepeatedCompositeFieldContainer[Connection]
+    next_page_token: str
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BrowseChannelsReply(_message.Message):
+    __slots__ = ("channels", "next_page_token", "silent_members")
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
+    next_page_token: str
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BrowseConsumersReply(_message.Message):
+    __slots__ = ("consumers", "next_page_token", "silent_members")
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    consumers: _containers.RepeatedCompositeFieldContainer[Consumer]
+    next_page_token: str
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, consumers: _Optional[_Iterable[_Union[Consumer, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CloseConnectionsRequest(_message.Message):
+    __slots__ = ("name", "user", "vhost", "reason", "local")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    user: str
+    vhost: str
+    reason: str
+    local: bool
+    def __init__(self, name: _Optional[str] = ..., user: _Optional[str] = ..., vhost: _Optional[str] = ..., reason: _Optional[str] = ..., local: _Optional[bool] = ...) -> None: ...
+
+class CloseConnectionsReply(_message.Message):
+    __slots__ = ("closed", "silent_members")
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    SILENT_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    closed: int
+    silent_members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, closed: _Optional[int] = ..., silent_members: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LocalNodeRequest(_message.Message):
     __slots__ = ()
@@ -332,20 +454,22 @@ class LocalFragmentsRequest(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[QueueName, _Mapping]]] = ...) -> None: ...
 
 class LocalFragment(_message.Message):
-    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes")
+    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes", "active_node")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_NODE_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     serving: bool
     ready: int
     unacknowledged: int
     bytes: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    active_node: str
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., active_node: _Optional[str] = ...) -> None: ...
 
 class LocalConsumers(_message.Message):
     __slots__ = ("queue", "consumers")

@@ -59,6 +59,26 @@ class AdminStub:
                 request_serializer=admin__pb2.ListConnectionsRequest.SerializeToString,
                 response_deserializer=admin__pb2.ListConnectionsReply.FromString,
                 _registered_method=True)
+        self.BrowseConnections = channel.unary_unary(
+                '/fedq.admin.v1.Admin/BrowseConnections',
+                request_serializer=admin__pb2.BrowseRequest.SerializeToString,
+                response_deserializer=admin__pb2.BrowseConnectionsReply.FromString,
+                _registered_method=True)
+        self.BrowseChannels = channel.unary_unary(
+                '/fedq.admin.v1.Admin/BrowseChannels',
+                request_serializer=admin__pb2.BrowseRequest.SerializeToString,
+                response_deserializer=admin__pb2.BrowseChannelsReply.FromString,
+                _registered_method=True)
+        self.BrowseConsumers = channel.unary_unary(
+                '/fedq.admin.v1.Admin/BrowseConsumers',
+                request_serializer=admin__pb2.BrowseRequest.SerializeToString,
+                response_deserializer=admin__pb2.BrowseConsumersReply.FromString,
+                _registered_method=True)
+        self.CloseConnections = channel.unary_unary(
+                '/fedq.admin.v1.Admin/CloseConnections',
+                request_serializer=admin__pb2.CloseConnectionsRequest.SerializeToString,
+                response_deserializer=admin__pb2.CloseConnectionsReply.FromString,
+                _registered_method=True)
         self.LocalNode = channel.unary_unary(
                 '/fedq.admin.v1.Admin/LocalNode',
                 request_serializer=admin__pb2.LocalNodeRequest.SerializeToString,
@@ -199,6 +219,34 @@ class AdminServicer:
 
     def ListConnections(self, request, context):
         """Client connections of all members, or of one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BrowseConnections(self, request, context):
+        """Client connections, their channels, and those channels' consumers: of one member after the
+        other, in order of connection, channel and consumer tag. A page is of one member, and may be
+        shorter than asked for, or empty, without being the last.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BrowseChannels(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BrowseConsumers(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CloseConnections(self, request, context):
+        """Ends client connections: they hear connection.close 320.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -379,6 +427,26 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListConnections,
                     request_deserializer=admin__pb2.ListConnectionsRequest.FromString,
                     response_serializer=admin__pb2.ListConnectionsReply.SerializeToString,
+            ),
+            'BrowseConnections': grpc.unary_unary_rpc_method_handler(
+                    servicer.BrowseConnections,
+                    request_deserializer=admin__pb2.BrowseRequest.FromString,
+                    response_serializer=admin__pb2.BrowseConnectionsReply.SerializeToString,
+            ),
+            'BrowseChannels': grpc.unary_unary_rpc_method_handler(
+                    servicer.BrowseChannels,
+                    request_deserializer=admin__pb2.BrowseRequest.FromString,
+                    response_serializer=admin__pb2.BrowseChannelsReply.SerializeToString,
+            ),
+            'BrowseConsumers': grpc.unary_unary_rpc_method_handler(
+                    servicer.BrowseConsumers,
+                    request_deserializer=admin__pb2.BrowseRequest.FromString,
+                    response_serializer=admin__pb2.BrowseConsumersReply.SerializeToString,
+            ),
+            'CloseConnections': grpc.unary_unary_rpc_method_handler(
+                    servicer.CloseConnections,
+                    request_deserializer=admin__pb2.CloseConnectionsRequest.FromString,
+                    response_serializer=admin__pb2.CloseConnectionsReply.SerializeToString,
             ),
             'LocalNode': grpc.unary_unary_rpc_method_handler(
                     servicer.LocalNode,
@@ -621,6 +689,114 @@ class Admin:
             '/fedq.admin.v1.Admin/ListConnections',
             admin__pb2.ListConnectionsRequest.SerializeToString,
             admin__pb2.ListConnectionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BrowseConnections(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/BrowseConnections',
+            admin__pb2.BrowseRequest.SerializeToString,
+            admin__pb2.BrowseConnectionsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BrowseChannels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/BrowseChannels',
+            admin__pb2.BrowseRequest.SerializeToString,
+            admin__pb2.BrowseChannelsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BrowseConsumers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/BrowseConsumers',
+            admin__pb2.BrowseRequest.SerializeToString,
+            admin__pb2.BrowseConsumersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CloseConnections(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fedq.admin.v1.Admin/CloseConnections',
+            admin__pb2.CloseConnectionsRequest.SerializeToString,
+            admin__pb2.CloseConnectionsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -31,8 +31,12 @@ from fedq.core.ids import (
 )
 from fedq.node.access_overview import LimitsOverview, UserOverview, VhostOverview, limits_of
 from fedq.node.overview_types import (
+    ChannelOverview,
+    ClientPage,
+    ClientPlace,
     ClusterOverview,
     ConnectionOverview,
+    ConsumerOverview,
     FragmentOverview,
     LocalFragment,
     MemberOverview,
@@ -59,12 +63,22 @@ class HandFilled:
     fragments: dict[QueueKey, list[LocalFragment]] = field(default_factory=dict)
     consumers: dict[QueueKey, int] = field(default_factory=dict)
     clients: list[ConnectionOverview] = field(default_factory=list)
+    channels: list[ChannelOverview] = field(default_factory=list)
+    consuming: list[ConsumerOverview] = field(default_factory=list)
+    #: What clients were to be told, and which ones.
+    closed: list[tuple[int | None, str | None, str | None, str]] = field(default_factory=list)
 
     def node(self) -> NodeOverview:
         return self.node_overview
 
+    def process(self) -> tuple[NodeId, Incarnation]:
+        return self.node_overview.node, self.node_overview.incarnation
+
     def cluster(self) -> ClusterOverview:
         return self.cluster_overview
+
+    def members(self) -> Sequence[MemberOverview]:
+        return self.cluster_overview.members
 
     def queue_keys(self) -> list[QueueKey]:
         return sorted(self.queues)
@@ -80,6 +94,53 @@ class HandFilled:
 
     def connections(self, limit: int) -> Sequence[ConnectionOverview]:
         return self.clients[:limit]
+
+    def connection_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConnectionOverview]:
+        places = {ClientPlace(each.connection): each for each in self.clients}
+        return _page({p: e for p, e in places.items() if p >= begin}, vhost, most)
+
+    def channel_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ChannelOverview]:
+        places = {ClientPlace(each.connection, each.number): each for each in self.channels}
+        return _page({p: e for p, e in places.items() if p >= begin}, vhost, most)
+
+    def consumer_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConsumerOverview]:
+        places = {
+            ClientPlace(each.connection, each.channel, each.tag): each
+            for each in self.consuming
+            if vhost in (None, each.queue.vhost)
+        }
+        later = sorted(place for place in places if place > begin)
+        found = [places[place] for place in later[:most]]
+        return ClientPage(found, later[most - 1] if len(later) > most else None)
+
+    def close(
+        self, number: int | None, user: str | None, vhost: str | None, text: str,
+        answer: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        self.closed.append((number, user, vhost, text))
+        answer(
+            sum(
+                number in (None, each.connection)
+                and user in (None, each.user)
+                and vhost in (None, each.vhost)
+                for each in self.clients
+            )
+        )
+
+
+Thing = TypeVar("Thing", ConnectionOverview, ChannelOverview)
+
+
+def _page(later: dict[ClientPlace, Thing], vhost: str | None, most: int) -> ClientPage[Thing]:
+    matching = sorted(place for place in later if vhost in (None, later[place].vhost))
+    found = [later[place] for place in matching[:most]]
+    return ClientPage(found, matching[most] if len(matching) > most else None)
 
 
 def a_node(name: str, leader: str | None = "n1") -> NodeOverview:
@@ -151,6 +212,21 @@ def a_connection(number: int, client: str = "orders-worker") -> ConnectionOvervi
     return ConnectionOverview(
         ConnectionId(number), f"127.0.0.1:{50_000 + number}", "guest", "/", client, 2, 1, 3, False
     )
+
+
+def a_channel(connection: int, number: int, vhost: str = "/") -> ChannelOverview:
+    """A channel in confirm mode with two consumers."""
+    return ChannelOverview(
+        ConnectionId(connection), number, "guest", vhost, 2, 7, 0, 0, 4, 10, 0, True, False, True
+    )
+
+
+def a_consumer(
+    connection: int, tag: str, queue: str = "jobs", vhost: str = "/", active: bool | None = True
+) -> ConsumerOverview:
+    """A consumer on channel 1 with a prefetch count."""
+    key = QueueKey(vhost, queue)
+    return ConsumerOverview(key, ConnectionId(connection), 1, tag, False, 5, 0, active)
 
 
 def set_member(cluster: dict[str, HandFilled], name: str, **changes: Any) -> None:
@@ -240,8 +316,9 @@ class Served:
             server = grpc.aio.server()
             access = AccessAnswers(self.shared, self.shared.ask)
             service = AdminService(
-                overview, lambda _, address: _channel(address), access, lambda *_: None
-            )
+                overview, lambda _, address: _channel(address), access, lambda *_: None,
+                overview.close,
+            )  # fmt: skip
             service.add_to(server)
             self.ports[name] = server.add_insecure_port("127.0.0.1:0")
             self._servers[name], self._services[name] = server, service

@@ -84,8 +84,9 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         shared = SharedMap()
         access = AccessAnswers(shared, shared.ask)
         service = AdminService(
-            overview, lambda _, address: open_channel(address, files), access, lambda *_: None
-        )
+            overview, lambda _, address: open_channel(address, files), access, lambda *_: None,
+            overview.close,
+        )  # fmt: skip
         server = grpc.aio.server()
         service.add_to(server)
         port = server.add_secure_port("127.0.0.1:0", server_credentials(files))

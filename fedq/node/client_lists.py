@@ -1,0 +1,174 @@
+"""Connections, channels and consumers of a node's clients, a page at a time.
+
+Inputs: the node's state, and where a page begins. Outputs: copies, and where the next page begins.
+In order of connection, channel and consumer tag, so what comes and goes between two pages neither
+repeats nor hides others.
+
+Invariant: beside the connections' numbers a page looks at `listed_per_page_max` things at most. So
+it may be shorter than what was asked for, or empty, without being the last one.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Generic
+
+from fedq.core.limits import listed_per_page_max
+from fedq.node.client_state import Channel, Client, Consumer
+from fedq.node.overview_types import (
+    ChannelOverview,
+    ClientPage,
+    ClientPlace,
+    ConnectionOverview,
+    ConsumerOverview,
+    Item,
+)
+from fedq.node.state import NodeState
+
+
+class _Page(Generic[Item]):
+    """What a page has found so far, and how much it may look at yet."""
+
+    __slots__ = ("_looks", "_most", "found")
+
+    def __init__(self, most: int) -> None:
+        self.found: list[Item] = []
+        self._most = most
+        self._looks = listed_per_page_max
+
+    def may_look(self) -> bool:
+        """Whether there is room for one thing more."""
+        if len(self.found) == self._most or self._looks == 0:
+            return False
+        self._looks -= 1
+        return True
+
+    def until(self, place: ClientPlace | None) -> ClientPage[Item]:
+        """The page; the next one begins there."""
+        return ClientPage(self.found, place)
+
+
+def connection_page(
+    state: NodeState, vhost: str | None, begin: ClientPlace, most: int
+) -> ClientPage[ConnectionOverview]:
+    """At most so many connections; not those that are only waited for to hang up."""
+    page: _Page[ConnectionOverview] = _Page(most)
+    for client in _clients_from(state, begin):
+        if not page.may_look():
+            return page.until(ClientPlace(client.connection))
+        if not client.gone and vhost in (None, client.vhost):
+            page.found.append(connection_overview(client))
+    return page.until(None)
+
+
+def channel_page(
+    state: NodeState, vhost: str | None, begin: ClientPlace, most: int
+) -> ClientPage[ChannelOverview]:
+    """At most so many channels."""
+    page: _Page[ChannelOverview] = _Page(most)
+    for client in _clients_from(state, begin):
+        if not page.may_look():
+            return page.until(ClientPlace(client.connection))
+        for channel in _channels_from(client, vhost, begin):
+            if not page.may_look():
+                return page.until(ClientPlace(client.connection, channel.number))
+            page.found.append(_channel_overview(channel))
+    return page.until(None)
+
+
+def consumer_page(
+    state: NodeState, vhost: str | None, begin: ClientPlace, most: int
+) -> ClientPage[ConsumerOverview]:
+    """At most so many consumers."""
+    page: _Page[ConsumerOverview] = _Page(most)
+    for client in _clients_from(state, begin):
+        if not page.may_look():
+            return page.until(ClientPlace(client.connection))
+        for channel in _channels_from(client, vhost, begin):
+            if not page.may_look():
+                return page.until(ClientPlace(client.connection, channel.number))
+            is_first = client.connection == begin.connection and channel.number == begin.channel
+            last = begin.tag if is_first else ""
+            for tag in sorted(channel.consumers):
+                if tag <= last:
+                    continue
+                if not page.may_look():
+                    return page.until(ClientPlace(client.connection, channel.number, last))
+                last = tag
+                page.found.append(_consumer_overview(state, channel.consumers[tag]))
+    return page.until(None)
+
+
+def _clients_from(state: NodeState, begin: ClientPlace) -> Iterator[Client]:
+    """In order of their numbers, which is the one in which they came."""
+    numbers = list(state.clients)
+    for at in range(bisect_left(numbers, begin.connection), len(numbers)):
+        yield state.clients[numbers[at]]
+
+
+def _channels_from(client: Client, vhost: str | None, begin: ClientPlace) -> list[Channel]:
+    if vhost is not None and client.vhost != vhost:
+        return []
+    first = begin.channel if client.connection == begin.connection else 0
+    return [client.channels[number] for number in sorted(client.channels) if number >= first]
+
+
+def connection_overview(client: Client) -> ConnectionOverview:
+    """A connection."""
+    properties = client.machine.client_properties
+    name = properties.get("connection_name") or properties.get("product") or ""
+    channels = client.channels.values()
+    return ConnectionOverview(
+        connection=client.connection,
+        client_address=client.address,
+        user=client.user,
+        vhost=client.vhost,
+        client_name=name if isinstance(name, str) else "",
+        channels=len(client.channels),
+        consumers=consumers_of(client),
+        unacknowledged=sum(len(channel.unacked) for channel in channels),
+        blocked=bool(client.held),
+    )
+
+
+def consumers_of(client: Client) -> int:
+    """How many consumers a connection has."""
+    return sum(len(channel.consumers) for channel in client.channels.values())
+
+
+def _channel_overview(channel: Channel) -> ChannelOverview:
+    client, confirms, transaction = channel.client, channel.confirms, channel.transaction
+    return ChannelOverview(
+        connection=client.connection,
+        number=channel.number,
+        user=client.user,
+        vhost=client.vhost,
+        consumers=len(channel.consumers),
+        unacknowledged=len(channel.unacked),
+        uncommitted=len(transaction.publishes) if transaction is not None else 0,
+        acks_uncommitted=transaction.settled if transaction is not None else 0,
+        unconfirmed=confirms.last_tag - confirms.confirmed if confirms is not None else 0,
+        prefetch=channel.prefetch,
+        prefetch_global=channel.prefetch_global,
+        confirms=confirms is not None,
+        transacts=transaction is not None,
+        flow=channel.flow,
+    )
+
+
+def _consumer_overview(state: NodeState, consumer: Consumer) -> ConsumerOverview:
+    channel, hub = consumer.channel, consumer.hub
+    active: bool | None = hub is not None
+    if hub is not None and hub.single:
+        active = consumer.ticket == hub.ticket
+        if active and consumer.queue not in state.private:
+            active = None
+    return ConsumerOverview(
+        queue=consumer.queue,
+        connection=channel.client.connection,
+        channel=channel.number,
+        tag=consumer.tag,
+        no_ack=consumer.no_ack,
+        prefetch=consumer.limit,
+        priority=consumer.priority,
+        active=active,
+    )
