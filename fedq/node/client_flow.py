@@ -313,6 +313,8 @@ class ClientFlow:
             if self.state.risk.is_open:
                 raise
             self._contain(channel.client, command, error)
+        # It is freed before more is read: what comes next then takes the same, warm memory.
+        self.state.at = self.state.at_what = None
 
     def _look_ahead(self, client: Client, begun: Begun) -> None:
         """A publish that will be refused is, before its body comes: if nothing may change that."""

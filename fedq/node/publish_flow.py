@@ -90,20 +90,27 @@ class PublishFlow:
         all piles.
         """
         piles, place, ahead = self.piles, 0, None
-        work = self.state.work
+        work, router = self.state.work, self.state.router
+        room = work.room
         while place < len(batch):
-            if place and not self._may_go_on():
+            if router.walked:
+                room = self._charge_walks()
+            if room <= 0 and place:
                 return batch[place:]
             route, bits, messages = batch[place]
             if not bits & ~MANDATORY:
                 targets = self._route(channel, messages[0], route, ahead)
                 if self._may_pile(channel, targets, route, bits, messages):
                     count, queues = len(messages), len(targets.queues)
-                    most = max(1, (work.room << _PILED_SHIFT) // (queues or 1))
-                    work.spend(1 + ((1 + min(count, most)) * queues >> _PILED_SHIFT))
-                    if count > most:
-                        piles.add(messages[:most], targets.queues)
-                        return [(route, bits, messages[most:]), *batch[place + 1 :]]
+                    cost = 1 + ((1 + count) * queues >> _PILED_SHIFT)
+                    if cost > room and count > 1:
+                        most = max(1, (room << _PILED_SHIFT) // queues)
+                        if most < count:
+                            work.spend(1 + ((1 + most) * queues >> _PILED_SHIFT))
+                            piles.add(messages[:most], targets.queues)
+                            return [(route, bits, messages[most:]), *batch[place + 1 :]]
+                    work.spend(cost)
+                    room -= cost
                     piles.add(messages, targets.queues)
                     place, ahead = place + 1, None
                     continue
@@ -113,21 +120,22 @@ class PublishFlow:
                 place, ahead = place + 1, None
                 if left:
                     return [(route, bits, left), *batch[place:]]
+                room = work.room
                 continue
             run, ahead = [messages[0]], None
             if not targets.private:
                 ahead = self._add_neighbours(channel.client, batch, place, targets, run)
             place += len(run)
             self._publish_run(channel, run, targets, bits & MANDATORY != 0)
+            room = work.room
         return []
 
-    def _may_go_on(self) -> bool:
-        """Whether this turn does more; what routing has cost is charged first."""
+    def _charge_walks(self) -> int:
+        """What routing has cost is charged; returns what this turn may still do."""
         work, router = self.state.work, self.state.router
-        if router.walked:
-            work.spend(router.walked)
-            router.walked = 0
-        return not work.is_spent
+        work.spend(router.walked)
+        router.walked = 0
+        return work.room
 
     def _may_pile(
         self, channel: Channel, targets: Route, route: bytes, bits: int, messages: list[bytes]
@@ -176,7 +184,7 @@ class PublishFlow:
         is_mandatory = bits & MANDATORY != 0
         start, end = 0, len(messages)
         while start < end:
-            if start and not self._may_go_on():
+            if start and self._charge_walks() <= 0:
                 return messages[start:]
             message = messages[start]
             if bits & ~MANDATORY:
