@@ -157,7 +157,7 @@ class ClusterFlow:
         for _ in range(decisions_per_tick_max):
             operations = decide(
                 state.map, detector.suspects(state.now_ms), state.now_ms, self._memory,
-                detector.unproven(state.now_ms), detector.unheard,
+                detector.unproven(state.now_ms), detector.unheard, detector.gone,
             )  # fmt: skip
             if operations:
                 self.proposals.ask_together(operations)

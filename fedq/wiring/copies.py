@@ -64,7 +64,9 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
     if queue is None:
         return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
     for number in queue.fragments:
-        if state.fragments[number].primary == operation.node:
+        info = state.fragments[number]
+        # One that waits for a process elsewhere serves nobody.
+        if info.primary == operation.node and info.primary in state.hot_copies(info):
             return Ok(number)
     member = state.members.get(operation.node)
     if member is None or not member.up:

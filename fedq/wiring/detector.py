@@ -103,6 +103,11 @@ class Detector:
         )
 
     @property
+    def gone(self) -> list[NodeId]:
+        """The nodes whose processes are known to be gone, by name: suspects may live unheard."""
+        return sorted(self._refused)
+
+    @property
     def unheard(self) -> list[NodeId]:
         """The nodes of whose processes nothing but their names in the map is known, by name."""
         return sorted(self._unheard)

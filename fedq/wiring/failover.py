@@ -18,9 +18,10 @@ copy remains, one of them leads. If none does, a cold one restarts the fragment 
 that holds most (`fedq.wiring.worth`). For a durable queue this may wait as long as it must for a
 copy in sync: no confirmed persistent message is given up. The messages of a queue that is not
 durable were only ever in the memory of processes that are gone: it begins again, empty, on a cold
-copy. If none of its nodes returns in time the queue gets another fragment and serves from that; the
-lost one waits, for a partition may hide it. (If every process of its era is gone, the queue itself
-is: that is the new era.)
+copy. If none of its nodes returns in time, or one that is not heard may have all of it in memory,
+the queue gets another fragment and serves from that; the lost one waits, for a partition may hide
+it. Only who refuses connections, or has a successor, is known to hide nothing. (If every process
+of its era is gone, the queue itself is: that is the new era.)
 
 A copy is given up, and a primary chosen, only with a *proven* hot copy at hand (its node was heard
 lately). After a stop of the whole cluster the map still takes for up whoever has not returned yet;
@@ -125,19 +126,21 @@ def decide(
     memory: FailoverMemory,
     unproven: Collection[NodeId] = (),
     unheard: Collection[NodeId] = (),
+    gone: Collection[NodeId] = (),
 ) -> list[Operation]:
     """The operations of one command, or none; see the module's docstring.
 
     Only for the leader. Cheap when nothing happened, so it may be asked at every tick; best also
     when the last answer was applied, because a big loss takes several commands.
     """
-    seen = (cluster.members_version, tuple(suspects), tuple(unproven), tuple(unheard))
+    people = tuple(suspects), tuple(unproven), tuple(unheard), tuple(gone)
+    seen = (cluster.members_version, *people)
     fragments_version = cluster.fragments_version
-    if not memory.goes_on(seen[1:]):
+    if not memory.goes_on(people):
         if memory.may_rest(seen, fragments_version, now_ms):
             return []
         memory.plan, wake_ms = _plan(
-            cluster, now_ms, memory, View(cluster, suspects, unproven, unheard)
+            cluster, now_ms, memory, View(cluster, suspects, unproven, unheard, gone)
         )
         memory.note_scan(seen, fragments_version, now_ms, wake_ms)
     count = fitting(encode_operation(operation) for operation in memory.plan)

@@ -130,7 +130,7 @@ class Repairs:
     def _revive(self, info: FragmentInfo, queue: Queue) -> list[Operation]:
         view = self._view
         cold = [node for node in info.in_sync if node in view.up]
-        if cold:
+        if cold and (queue.durable or not view.may_be_hidden(info)):
             proven = view.proven(cold)
             if not proven:
                 return []

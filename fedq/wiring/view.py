@@ -16,8 +16,8 @@ class View:
     """One look at the cluster; see the module's docstring."""
 
     __slots__ = (
-        "copies", "era_ends", "era_joins", "fragments", "leads", "some_absent", "unproven", "up",
-        "zones",
+        "_gone", "_named", "copies", "era_ends", "era_joins", "fragments", "leads", "some_absent",
+        "unproven", "up", "zones",
     )  # fmt: skip
 
     def __init__(
@@ -26,9 +26,16 @@ class View:
         suspects: Collection[NodeId],
         unproven: Collection[NodeId],
         unheard: Collection[NodeId] = (),
+        gone: Collection[NodeId] = (),
     ) -> None:
-        """`unheard`: of their processes nothing is known but that the map names them."""
-        gone = dict.fromkeys(suspects)
+        """`unheard`: of their processes nothing is known but that the map names them; `gone`: there
+        is proof that they have ended, where suspects are silent."""
+        suspected = dict.fromkeys(suspects)
+        self._gone = dict.fromkeys(gone)
+        #: The newest process of each member, up or not.
+        self._named: dict[NodeId, Incarnation] = {
+            node: member.incarnation for node, member in cluster.members.items()
+        }
         self.fragments = cluster.fragments
         #: Nodes of whom it is not known whether they live: they are relied on for nothing new. A
         #: name in the map alone is no sign of life: after a stop of all it is read from the log.
@@ -37,7 +44,7 @@ class View:
         self.up: dict[NodeId, Incarnation] = {
             node: member.incarnation
             for node, member in cluster.members.items()
-            if member.up and node not in gone
+            if member.up and node not in suspected
         }
         self.zones = {node: member.zone for node, member in cluster.members.items()}
         #: Whether a member is missing that may come back.
@@ -72,6 +79,14 @@ class View:
             for node, incarnation in info.in_sync.items()
             if up.get(node) == incarnation
         }
+
+    def may_be_hidden(self, info: FragmentInfo) -> bool:
+        """Whether a process that is not heard may live, and have the fragment in its memory."""
+        return any(
+            self._named.get(node) == incarnation and node not in self._gone
+            for node, incarnation in info.in_sync.items()
+            if node not in self.up
+        )
 
     def proven(self, nodes: Collection[NodeId]) -> list[NodeId]:
         """Those of the nodes that are known to live."""

@@ -64,6 +64,7 @@ class World:
         for change in applied.changes:
             if isinstance(change, FragmentChanged):
                 assert change.after.primary in change.before.in_sync
+                self.check_memories(change.before, change.after)
                 self.check_disks(change.after)
         return [isinstance(result, Ok) for result in applied.results]
 
@@ -72,6 +73,15 @@ class World:
         self.send(MemberUp(node, number, "p", "c", ZONES[node]))
         if number == 1:
             self.send(JoinEra(node, number))
+
+    def check_memories(self, before: FragmentInfo, after: FragmentInfo) -> None:
+        """A queue that is not durable begins anew only where no process has it in memory."""
+        restarts = after.in_sync[after.primary] != before.in_sync[after.primary]
+        if restarts and not self.map.queues[after.queue].durable:
+            lives = [
+                node for node, start in before.in_sync.items() if self.incarnations[node] == start
+            ]
+            assert not lives, "a memory behind a partition is given up"
 
     def check_disks(self, info: FragmentInfo) -> None:
         for node, incarnation in info.in_sync.items():
@@ -97,7 +107,14 @@ class World:
         """One look of the leader; whether it did anything."""
         silent = [node for node in NODES if not self.alive[node]]
         suspects = [node for node in silent if self.now_ms >= self.silent_since[node] + SUSPECT_MS]
-        operations = decide(self.map, suspects, self.now_ms, self.memory, silent)
+        # Some hosts refuse connections when their process is gone, others went with it.
+        gone = [
+            node
+            for node in silent
+            if node in "ace" and self.incarnations[node] != self.map.members[node].incarnation
+        ]
+        suspects += [node for node in gone if node not in suspects]
+        operations = decide(self.map, suspects, self.now_ms, self.memory, silent, gone=gone)
         self.answer()
         if not operations:
             return False
@@ -193,7 +210,11 @@ def test_after_any_losses_each_fragment_is_served_that_can_be(
         queue = cluster.queues[info.queue]
         hot = cluster.hot_copies(info)
         someone_returned = any(cluster.members[node].up for node in info.in_sync)
-        if not someone_returned:
+        hidden = not queue.durable and not hot
+        if hidden and someone_returned:
+            unheard = [node for node in info.in_sync if not cluster.members[node].up]
+            assert unheard, "nobody can have it in memory"
+        if hidden or not someone_returned:
             serves = [f for f in queue.fragments if cluster.hot_copies(cluster.fragments[f])]
             assert queue.durable or not up or serves, "a queue that has to wait for nobody"
             continue

@@ -33,6 +33,7 @@ class Leader:
         suspects: tuple[str, ...] = (),
         unproven: tuple[str, ...] = (),
         unheard: tuple[str, ...] = (),
+        gone: tuple[str, ...] = (),
     ) -> list[Operation]:
         operations = decide(
             self.wired.map,
@@ -41,6 +42,7 @@ class Leader:
             self.memory,
             [NodeId(node) for node in unproven],
             [NodeId(node) for node in unheard],
+            [NodeId(node) for node in gone],
         )
         revivals = self.memory.revivals
         questions, revivals.questions = revivals.questions, []
@@ -51,20 +53,23 @@ class Leader:
         return operations
 
     def act(
-        self, suspects: tuple[str, ...] = (), unproven: tuple[str, ...] = ()
+        self,
+        suspects: tuple[str, ...] = (),
+        unproven: tuple[str, ...] = (),
+        gone: tuple[str, ...] = (),
     ) -> list[Operation]:
-        operations = self.look(suspects, unproven)
+        operations = self.look(suspects, unproven, gone=gone)
         if operations:
             results = self.wired.send(*operations).results
             assert all(isinstance(result, Ok) for result in results), results
         return operations
 
-    def settle(self, suspects: tuple[str, ...] = ()) -> None:
+    def settle(self, suspects: tuple[str, ...] = (), gone: tuple[str, ...] = ()) -> None:
         """Acts and lets copies join until nothing was left to do for a scan's pause."""
         quiet_since_ms = self.now_ms
         for _ in range(500):
             joined = self.join()
-            if self.act(suspects) or joined:
+            if self.act(suspects, gone=gone) or joined:
                 quiet_since_ms = self.now_ms
             elif self.now_ms > quiet_since_ms + REVIVE_WAIT_MS + SCAN_PAUSE_MS:
                 return
@@ -221,6 +226,43 @@ def test_a_queue_without_durability_gets_a_fragment_that_serves_and_keeps_the_hi
     # b was behind a partition: what it had in memory is still there.
     assert wired.fragment(1).in_sync == {"b": 1}
     assert list(wired.map.fragments) == [1, 2]
+
+
+def a_copy_unheard_and_one_restarted() -> tuple[Leader, str]:
+    """A queue that is not durable, on b, which has restarted, and on another node, which is named:
+    that one has all that was confirmed in its memory, and is not heard."""
+    wired = Wired("a", "b", "c")
+    wired.ok(queue("work", "b", durable=False))
+    (unheard,) = wired.fragment().backups
+    wired.ok(up("b", 2))
+    return Leader(wired), unheard
+
+
+def test_a_memory_that_may_live_unheard_is_not_given_up_for_an_empty_start() -> None:
+    leader, unheard = a_copy_unheard_and_one_restarted()
+    leader.settle((unheard,))
+    assert leader.wired.fragment(1).in_sync == {"b": 1, unheard: 1}
+    leader.now_ms += PATIENCE_MS
+    leader.settle((unheard,))
+    assert leader.wired.map.hot_copies(leader.wired.fragment(2)), "it serves meanwhile"
+    # It was behind a partition.
+    leader.wired.ok(up(unheard))
+    leader.settle()
+    assert leader.wired.fragment(1).primary == unheard
+    assert leader.wired.fragment(1).in_sync == {unheard: 1, "b": 2}
+
+
+def test_a_memory_that_is_known_to_be_gone_is_not_waited_for() -> None:
+    leader, unheard = a_copy_unheard_and_one_restarted()
+    leader.settle((unheard,), gone=(unheard,))
+    assert leader.wired.fragment(1).primary == "b"
+    assert list(leader.wired.map.fragments) == [1]
+    # Or its next process is here.
+    leader, unheard = a_copy_unheard_and_one_restarted()
+    leader.settle((unheard,))
+    leader.wired.ok(up(unheard, 2))
+    leader.settle()
+    assert leader.wired.map.hot_copies(leader.wired.fragment(1))
 
 
 def all_stopped(*names: str) -> Leader:

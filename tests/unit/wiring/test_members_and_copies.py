@@ -94,11 +94,15 @@ def test_a_queue_gets_further_fragments_and_keeps_one() -> None:
     assert wired.ok(AddFragment("/", "work", B)) == 2
     assert wired.ok(AddFragment("/", "work", B)) == 2
     assert wired.last.changes == []
+    # Its fragment waits for another process that has it in memory: it serves nobody.
+    wired.ok(up("b", 2))
+    assert wired.ok(AddFragment("/", "work", B)) == 3
     assert wired.refused(AddFragment("/", "none", B))[0] == 404
     assert wired.refused(AddFragment("/", "work", NodeId("z")))[0] == 406
     assert wired.refused(RetireFragment(FragmentId(1), Epoch(2)))[1].endswith("epoch 1, not 2")
     assert wired.refused(RetireFragment(FragmentId(9), Epoch(1)))[0] == 404
     wired.ok(RetireFragment(FragmentId(1), Epoch(1)))
+    wired.ok(RetireFragment(FragmentId(3), Epoch(1)))
     assert "only one" in wired.refused(RetireFragment(FragmentId(2), Epoch(1)))[1]
 
 
