@@ -84,6 +84,18 @@ class Machine:
         self.leaders.append(leader)
 
 
+class _Ticking(RaftLog):
+    """Says when its time goes on."""
+
+    def __init__(self, ticked: asyncio.Event, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._ticked = ticked
+
+    def _on_timer(self) -> None:
+        self._ticked.set()
+        super()._on_timer()
+
+
 class Member:
     """One voter: its log, its machine, its directory."""
 
@@ -91,7 +103,8 @@ class Member:
         self.name = name
         self.machine = Machine()
         self.failures: list[str] = []
-        self.log = RaftLog(
+        self.log = _Ticking(
+            cluster.ticked,
             name,
             cluster.names,
             cluster.directory / name,
@@ -135,6 +148,8 @@ class Cluster:
         #: What is known of a voter's files from elsewhere.
         self.memory: dict[NodeId, Memory] = {}
         self.connected: set[tuple[NodeId, NodeId]] = set()
+        #: Some member's time has gone on.
+        self.ticked = asyncio.Event()
         #: Counts the connections, so that frames of an old one get lost.
         self.generation = 0
         #: What a frame looks like when it arrives; None drops it.
@@ -213,6 +228,11 @@ class Cluster:
         self.connected.clear()
 
     # --- waiting ---
+
+    async def tick(self) -> None:
+        """Until the next tick of any member."""
+        self.ticked.clear()
+        await self.ticked.wait()
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         loop = asyncio.get_running_loop()

@@ -1,12 +1,14 @@
-"""A node that can be made to hang: by a file `raft-hangs` or `loop-hangs` in its directory.
+"""A node that can be made to hang: by a FIFO `raft-hangs` or `loop-hangs` in its directory.
 
 `python hanging.py python -m fedq node …`: while the first one is there no sync of the Raft log
-ends; SIGHUP stops the event loop while the second one is.
+ends; SIGHUP stops the event loop while the second one is. `hang` makes one, `let_go` removes it:
+who waits there reads its end then.
 """
 
+import os
 import runpy
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 from fedq.cli import node_process
@@ -19,14 +21,31 @@ _sync = RaftStorage.sync
 def _slow_sync(
     self: RaftStorage, has_written: bool, compact_to: int | None
 ) -> RaftStorageError | None:
-    while Path("raft-hangs").exists():
-        time.sleep(0.02)
+    _wait_at("raft-hangs")
     return _sync(self, has_written, compact_to)
 
 
 def _hang() -> None:
-    while Path("loop-hangs").exists():
-        time.sleep(0.02)
+    _wait_at("loop-hangs")
+
+
+def _wait_at(name: str) -> None:
+    """Returns when somebody has written to the FIFO, or it is not there."""
+    with suppress(FileNotFoundError), Path(name).open("rb") as fifo:
+        fifo.read()
+
+
+def hang(place: Path) -> None:
+    """Who comes to this place in a node's directory waits from now on."""
+    os.mkfifo(place)
+
+
+def let_go(place: Path) -> None:
+    """All that wait there go on; nobody waits there any more."""
+    # Open at both ends, it opens at once, and for all who open it meanwhile.
+    writer = os.open(place, os.O_RDWR)
+    place.unlink()
+    os.close(writer)
 
 
 if __name__ == "__main__":

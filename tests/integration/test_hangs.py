@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pika  # type: ignore[import-untyped]
 
+from tests.integration.hanging import hang, let_go
 from tests.integration.harness import Cluster, eventually
 
 PREFIX = (sys.executable, str(Path(__file__).with_name("hanging.py")))
@@ -32,10 +33,10 @@ def test_a_hung_raft_disk_stops_its_node_and_not_the_cluster(tmp_path: Path) -> 
         other = next(name for name in cluster.nodes if name != leader)
         assert declared(cluster, other, "before")
         hangs = cluster.nodes[leader].directory / "raft-hangs"
-        hangs.touch()
+        hang(hangs)
         eventually("queues are declared again", lambda: declared(cluster, other, "meanwhile"), 20.0)
         assert "log hangs" in cluster.nodes[leader].log()
-        hangs.unlink()
+        let_go(hangs)
         cluster.wait_served(leader)
         eventually("it takes part again", lambda: declared(cluster, leader, "after"), 20.0)
 
@@ -44,6 +45,6 @@ def test_a_loop_that_hangs_ends_its_process_with_a_code_of_its_own(tmp_path: Pat
     more = {"timing": {"loop_hang_ms": 3_000}}
     with Cluster(tmp_path, ["a"], prefix=PREFIX, more=more) as cluster:
         node = cluster.nodes["a"]
-        (node.directory / "loop-hangs").touch()
+        hang(node.directory / "loop-hangs")
         assert node.end(signal.SIGHUP) == 5
         assert "in _hang" in node.log(), "where it stood"

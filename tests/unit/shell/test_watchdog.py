@@ -8,6 +8,8 @@ import pytest
 
 from fedq.shell.watchdog import Watchdog
 
+BEATS = 8
+
 
 def hang(ends_after_ms: int, seconds: float) -> bool:
     """Whether the process would have ended while its loop stood still for so long."""
@@ -38,11 +40,22 @@ def test_nothing_ends_where_that_is_turned_off() -> None:
 
 
 def test_a_loop_that_turns_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """For twice as many beats as would end one that stands still."""
     ended = threading.Event()
 
+    class Counted(Watchdog):
+        """Tells when its loop has turned long enough."""
+
+        def _beat(self) -> None:
+            super()._beat()
+            if self._beats == BEATS:
+                turned.set()
+
     async def main() -> None:
-        with Watchdog(1_000, ended.set):
-            await asyncio.sleep(2)
+        with Counted(1_000, ended.set):
+            await turned.wait()
+
+    turned = asyncio.Event()
 
     asyncio.run(main())
     assert not ended.is_set()
