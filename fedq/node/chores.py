@@ -77,6 +77,10 @@ class Chores:
         self._waiting.setdefault(owner, deque()).append(chore)
         return False
 
+    def add(self, owner: object, chore: Chore) -> None:
+        """The chore begins at the end of this turn's commands, or when it is its turn."""
+        self._waiting.setdefault(owner, deque()).append(chore)
+
     def work_off(self) -> None:
         """At the end of a turn's commands: one slice at least, others as long as work is left."""
         work = self._work

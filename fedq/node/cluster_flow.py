@@ -7,12 +7,15 @@ The leader alone declares members down and chooses primaries (`fedq.wiring.failo
 commit. The primary alone lets backups into the in-sync set and removes stalled ones.
 """
 
+from typing import Final
+
 from fedq.core.errors import Refused
-from fedq.core.ids import Incarnation, MapVersion, NodeId
-from fedq.core.limits import decisions_per_tick_max
-from fedq.core.peer_messages import CopyWorth, Heartbeat, PeerFrame, ReplicaWanted
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
+from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
 from fedq.node.abandoned import Abandoned
+from fedq.node.chores import Each
 from fedq.node.coming_up import ComingUp
+from fedq.node.deciding import Deciding
 from fedq.node.handing_over import HandingOver
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.punctuality import Punctuality
@@ -21,19 +24,21 @@ from fedq.node.setting_aside import SettingAside
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.detector import Detector
-from fedq.wiring.failover import FailoverMemory, decide
 from fedq.wiring.lease import Lease
 from fedq.wiring.operations import JoinEra, SetCopies
 from fedq.wiring.state import FragmentInfo, Member
+
+#: What it costs to look after a fragment, in units of work.
+_LOOK_WORK: Final = 3
 
 
 class ClusterFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_memory",
-        "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "detector",
-        "handing", "lease", "proposals", "punctuality", "reviving", "state",
+        "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
+        "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "deciding",
+        "detector", "handing", "lease", "proposals", "punctuality", "reviving", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
@@ -45,7 +50,6 @@ class ClusterFlow:
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
         self.aside = SettingAside(state)
         self.handing = HandingOver(state, proposals, self.detector)
-        self._memory = FailoverMemory(settings.replace_backup_ms, settings.revive_wait_ms)
         #: Whether this process is up in the map, as of this change of its members.
         self._is_up = False
         self._members_version = MapVersion(-1)
@@ -54,6 +58,7 @@ class ClusterFlow:
         self._beat_ms = -settings.heartbeat_ms
         self.coming_up = ComingUp(state, proposals)
         self.reviving = Reviving(state)
+        self.deciding = Deciding(state, proposals, self.detector, self.reviving)
         self.punctuality = Punctuality(state)
         #: The process that answered last at each peer's own address: only one can listen there, so
         #: any before it is gone. A call *from* somebody proves nothing: anyone may use a name.
@@ -126,8 +131,7 @@ class ClusterFlow:
         state.out.story.append(f"the leader is {leader}" if leader else "there is no leader")
         if leader == state.me:
             self.detector.start_watching(state.now_ms)
-            settings = state.settings
-            self._memory = FailoverMemory(settings.replace_backup_ms, settings.revive_wait_ms)
+            self.deciding.begin_reign()
         else:
             self.detector.stop_watching()
 
@@ -143,31 +147,11 @@ class ClusterFlow:
             self.beat_due = True
         self.coming_up.tick()
         self._judge_processes()
-        if state.leader == state.me and state.map.is_up(state.me, state.settings.incarnation):
-            self._decide()
-        looked_after, state.looked_after = state.looked_after, {}
-        for fragment in looked_after:
-            primary = state.primaries.get(fragment)
-            if primary is not None and self._look_after(primary):
-                state.looked_after[fragment] = None
-
-    def _decide(self) -> None:
-        """The leader's decisions: a loss of many fragments takes several commands, in order."""
-        state, detector = self.state, self.detector
-        for _ in range(decisions_per_tick_max):
-            operations = decide(
-                state.map, detector.suspects(state.now_ms), state.now_ms, self._memory,
-                detector.unproven(state.now_ms), detector.unheard, detector.gone,
-            )  # fmt: skip
-            if operations:
-                self.proposals.ask_together(operations)
-            if not self._memory.plan:
-                break
-        self.reviving.work_off(self._memory)
-
-    def on_copy_worth(self, sender: NodeId, message: CopyWorth) -> None:
-        """A node says what its copy holds, as this node, then the leader, has asked."""
-        self.reviving.on_worth(self._memory, sender, message)
+        self.deciding.tick()
+        if state.looked_after and not state.chores.are_under_way(self):
+            fragments, state.looked_after = state.looked_after, {}
+            looks = Each(state.work, fragments, self._look_after_one, _LOOK_WORK)
+            state.chores.add(self, looks)
 
     def _judge_processes(self) -> None:
         """What is known of a process says nothing about the one that came up after it."""
@@ -269,6 +253,11 @@ class ClusterFlow:
         return served != serving
 
     # --- the copies of a fragment this node leads --------------------------------------------
+
+    def _look_after_one(self, fragment: FragmentId) -> None:
+        primary = self.state.primaries.get(fragment)
+        if primary is not None and self._look_after(primary):
+            self.state.looked_after[fragment] = None
 
     def _look_after(self, primary: Primary) -> bool:
         """Whether the fragment has to be looked at again without anything having touched it."""

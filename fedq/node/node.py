@@ -143,7 +143,7 @@ class Node:
             p.Settle: self.fragments.on_settle, p.Attach: self.fragments.on_attach,
             p.ReplicaOffer: self.fragments.on_replica_offer,
             p.ReplicaWanted: self.replicas.on_wanted, p.CopyQuery: self.cluster.reviving.on_query,
-            p.CopyWorth: self.cluster.on_copy_worth, p.CopyStart: self.replicas.on_copy_start,
+            p.CopyWorth: self.cluster.deciding.on_worth, p.CopyStart: self.replicas.on_copy_start,
             p.CopyChunk: self.replicas.on_copy_chunk, p.Replicate: self.replicas.on_replicate,
             p.ReplicaAck: self.fragments.on_replica_ack, p.MapApplied: self.map.on_map_applied,
             p.Interest: self.private.on_interest, p.InterestDone: self.private.on_interest_done,

@@ -21,44 +21,45 @@ MOVES_IN_FLIGHT_MAX: Final = 4
 DIFFERENCE_MIN: Final = 2
 
 
-def balance(view: View, cluster: ClusterMap) -> list[Operation]:
-    """The moves to begin now."""
-    candidates = view.proven(view.up)
-    if len(candidates) < DIFFERENCE_MIN:
-        return []
-    in_flight = _count_in_flight(view, cluster)
-    moves: list[Operation] = []
-    for info in cluster.fragments.values():
-        if in_flight >= MOVES_IN_FLIGHT_MAX:
-            break
-        replicas = cluster.queues[info.queue].replicas
-        if not info.backups or not len(info.copies) == len(view.hot(info)) == replicas:
-            continue
-        target = _target(view, info, candidates)
-        if target is None:
-            continue
-        moves.append(
-            SetCopies(
-                info.id,
-                info.epoch,
-                info.primary,
-                (*info.backups, target),
-                tuple(info.in_sync.items()),
-                restart=False,
-            )
-        )
-        in_flight += 1
-    return moves
+class Balance:
+    """The moves to begin now: first all fragments are counted, then each may move."""
 
+    __slots__ = ("_candidates", "_cluster", "_in_flight", "_view")
 
-def _count_in_flight(view: View, cluster: ClusterMap) -> int:
-    """How many moves are under way; the copies they will drop are no longer counted."""
-    in_flight = 0
-    for info in cluster.fragments.values():
-        if len(info.copies) > cluster.queues[info.queue].replicas:
-            in_flight += 1
+    def __init__(self, view: View, cluster: ClusterMap) -> None:
+        self._view = view
+        self._cluster = cluster
+        self._candidates = view.proven(view.up)
+        self._in_flight = 0
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is anywhere to move to."""
+        return len(self._candidates) >= DIFFERENCE_MIN
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further move should begin."""
+        return self._in_flight >= MOVES_IN_FLIGHT_MAX
+
+    def count(self, info: FragmentInfo) -> None:
+        """Counts a move that is under way; the copy that it will drop is no longer counted."""
+        view = self._view
+        if len(info.copies) > self._cluster.queues[info.queue].replicas:
+            self._in_flight += 1
             view.copies[view.surplus(info.primary, info.backups)] -= 1
-    return in_flight
+
+    def move(self, info: FragmentInfo) -> list[Operation]:
+        """The move of a copy of this fragment, if one should begin."""
+        replicas = self._cluster.queues[info.queue].replicas
+        if not info.backups or not len(info.copies) == len(self._view.hot(info)) == replicas:
+            return []
+        target = _target(self._view, info, self._candidates)
+        if target is None:
+            return []
+        self._in_flight += 1
+        backups, in_sync = (*info.backups, target), tuple(info.in_sync.items())
+        return [SetCopies(info.id, info.epoch, info.primary, backups, in_sync, restart=False)]
 
 
 def _target(view: View, info: FragmentInfo, candidates: list[NodeId]) -> NodeId | None:

@@ -32,17 +32,11 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
-from fedq.wiring.balance import balance
+from fedq.core.work import Work
 from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import (
-    JoinEra,
-    MemberDown,
-    NewEra,
-    Operation,
-    encode_operation,
-    fitting,
-)
-from fedq.wiring.repairs import Repairs, Shortages
+from fedq.wiring.look import Look
+from fedq.wiring.operations import Operation, encode_operation, fitting
+from fedq.wiring.repairs import Shortages
 from fedq.wiring.view import View
 from fedq.wiring.worth import Revivals, Worth
 
@@ -56,7 +50,10 @@ class FailoverMemory:
     """What a leader remembers between decisions; a new leader begins with a new one."""
 
     __slots__ = (
+        "_is_awake",
         "_last_scan_ms",
+        "_look",
+        "_looking_at",
         "_proposed",
         "_seen",
         "_seen_fragments",
@@ -81,6 +78,11 @@ class FailoverMemory:
         self._last_scan_ms = 0
         self._wake_ms = 0
         self._proposed = False
+        #: The look under way, what it began with, and whether something is known since that it may
+        #: have needed.
+        self._look: Look | None = None
+        self._looking_at: tuple[tuple[object, ...], int, int] = ((), -1, 0)
+        self._is_awake = False
 
     def on_worth(
         self, node: NodeId, incarnation: Incarnation, fragment: FragmentId, epoch: int, worth: Worth
@@ -88,6 +90,7 @@ class FailoverMemory:
         """A node says what its copy holds: everything is looked at again."""
         if self.revivals.on_answer(node, incarnation, fragment, epoch, worth):
             self._wake_ms = 0
+            self._is_awake = True
 
     def goes_on(self, people: tuple[object, ...]) -> bool:
         """Whether there is still a plan, made for the same suspects and unproven nodes.
@@ -96,6 +99,40 @@ class FailoverMemory:
         """
         return bool(self.plan) and people == self._seen[1:]
 
+    @property
+    def is_looking(self) -> bool:
+        """Whether a look at all fragments is under way."""
+        return self._look is not None
+
+    def look_for(self, seen: tuple[object, ...]) -> Look | None:
+        """The look under way, if what it began with is still so; any other one is void."""
+        if self._looking_at[0] != seen:
+            self._look = None
+        return self._look
+
+    def begin_look(
+        self, seen: tuple[object, ...], fragments_version: int, now_ms: int, cluster: ClusterMap,
+        view: View,
+    ) -> Look:  # fmt: skip
+        """A look at all fragments as they are from now on."""
+        self.plan = []
+        self._looking_at = seen, fragments_version, now_ms
+        self._is_awake = False
+        self._look = Look(
+            cluster, view, self.shortages, self.replace_backup_ms, now_ms, self.revivals
+        )
+        return self._look
+
+    def end_look(self, look: Look) -> None:
+        """Remembers what was looked at, and when to look again whatever happens."""
+        self._look = None
+        self._seen, self._seen_fragments, self._last_scan_ms = self._looking_at
+        self.shortages, self.plan = look.shortages, look.operations
+        self._proposed = bool(self.plan)
+        self._wake_ms = self._last_scan_ms + PROPOSE_AGAIN_MS if self.plan else look.wake_ms
+        if self._is_awake:
+            self._wake_ms = 0
+
     def may_rest(self, seen: tuple[object, ...], fragments_version: int, now_ms: int) -> bool:
         """Whether a look at everything would find what the last one found, or can wait."""
         if seen != self._seen or now_ms >= self._wake_ms:
@@ -103,20 +140,6 @@ class FailoverMemory:
         if fragments_version == self._seen_fragments:
             return True
         return not self._proposed and now_ms - self._last_scan_ms < SCAN_PAUSE_MS
-
-    def note_scan(
-        self,
-        seen: tuple[object, ...],
-        fragments_version: int,
-        now_ms: int,
-        wake_ms: int,
-    ) -> None:
-        """Remembers what was looked at, and when to look again whatever happens."""
-        self._seen = seen
-        self._seen_fragments = fragments_version
-        self._last_scan_ms = now_ms
-        self._wake_ms = wake_ms
-        self._proposed = bool(self.plan)
 
 
 def decide(
@@ -127,8 +150,12 @@ def decide(
     unproven: Collection[NodeId] = (),
     unheard: Collection[NodeId] = (),
     gone: Collection[NodeId] = (),
+    work: Work | None = None,
 ) -> list[Operation]:
     """The operations of one command, or none; see the module's docstring.
+
+    `work`: the budget that a look at all fragments draws from; None: it has no end. If it ends
+    first (`memory.is_looking`) it should be asked again in the next turn.
 
     Only for the leader. Cheap when nothing happened, so it may be asked at every tick; best also
     when the last answer was applied, because a big loss takes several commands.
@@ -137,36 +164,15 @@ def decide(
     seen = (cluster.members_version, *people)
     fragments_version = cluster.fragments_version
     if not memory.goes_on(people):
-        if memory.may_rest(seen, fragments_version, now_ms):
+        look = memory.look_for(seen)
+        if look is None:
+            if memory.may_rest(seen, fragments_version, now_ms):
+                return []
+            view = View(cluster, suspects, unproven, unheard, gone)
+            look = memory.begin_look(seen, fragments_version, now_ms, cluster, view)
+        if not look.go_on(work):
             return []
-        memory.plan, wake_ms = _plan(
-            cluster, now_ms, memory, View(cluster, suspects, unproven, unheard, gone)
-        )
-        memory.note_scan(seen, fragments_version, now_ms, wake_ms)
+        memory.end_look(look)
     count = fitting(encode_operation(operation) for operation in memory.plan)
     operations, memory.plan = memory.plan[:count], memory.plan[count:]
     return operations
-
-
-def _plan(
-    cluster: ClusterMap, now_ms: int, memory: FailoverMemory, view: View
-) -> tuple[list[Operation], int]:
-    """All that is to be done, and when to look again even if nothing changes."""
-    operations: list[Operation] = [
-        MemberDown(node, member.incarnation)
-        for node, member in cluster.members.items()
-        if member.up and node not in view.up
-    ]
-    if view.era_ends:
-        operations.append(NewEra())
-    operations += [JoinEra(node, incarnation) for node, incarnation in view.era_joins]
-    memory.revivals.begin()
-    repairs = Repairs(view, memory.shortages, memory.replace_backup_ms, now_ms, memory.revivals)
-    for info in cluster.fragments.values():
-        queue = cluster.queues[info.queue]
-        if queue.durable or not view.era_ends:
-            operations += repairs.repair(info, queue)
-    memory.shortages = repairs.shortages
-    if not operations:
-        operations += balance(view, cluster)
-    return operations, now_ms + PROPOSE_AGAIN_MS if operations else repairs.wake_ms

@@ -63,13 +63,16 @@ class View:
             for node, incarnation in self.up.items()
             if lives and cluster.era.get(node) != incarnation
         ]
-        #: How many fragments each node leads, and how many copies it holds in all.
+        #: How many fragments each node leads, and how many copies it holds in all, of those that
+        #: were counted.
         self.leads = dict.fromkeys(cluster.members, 0)
         self.copies = dict.fromkeys(cluster.members, 0)
-        for info in cluster.fragments.values():
-            self.leads[info.primary] += 1
-            for node in info.copies:
-                self.copies[node] += 1
+
+    def count(self, info: FragmentInfo) -> None:
+        """Counts in a fragment as it is."""
+        self.leads[info.primary] += 1
+        for node in info.copies:
+            self.copies[node] += 1
 
     def hot(self, info: FragmentInfo) -> dict[NodeId, Incarnation]:
         """The in-sync copies that still have everything in memory."""

@@ -87,15 +87,23 @@ class Revivals:
         self.unlike: dict[NodeId, int] = {}
 
     def begin(self) -> None:
-        """A look at all fragments begins: what is not asked for in it is forgotten."""
-        self._earlier, self._waits = self._waits, {}
+        """A look at all fragments begins: what is not asked for in it is forgotten at its end.
+
+        It may take a while, and be given up for another one.
+        """
+        self._earlier |= self._waits
+        self._waits = {}
         self.awaited, self.without, self.unlike = {}, {}, {}
+
+    def end(self) -> None:
+        """The look is over."""
+        self._earlier = {}
 
     def on_answer(
         self, node: NodeId, incarnation: Incarnation, fragment: FragmentId, epoch: int, worth: Worth
     ) -> bool:
         """A node says what its copy holds; whether that was wanted."""
-        wait = self._waits.get(fragment)
+        wait = self._waits.get(fragment) or self._earlier.get(fragment)
         if wait is None or wait.epoch != epoch or node not in wait.asked_ms:
             return False
         wait.known[node] = (incarnation, worth)

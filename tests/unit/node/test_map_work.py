@@ -1,5 +1,7 @@
 """What the map or a peer makes a node do at once ends with the budget of a turn (ADR 0048)."""
 
+from itertools import pairwise
+
 from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
 from tests.unit.node.harness import Cluster
 
@@ -45,3 +47,23 @@ def test_a_command_of_the_map_is_taken_in_each_turn_however_busy_it_is() -> None
     assert [said.queue for said in client.said if isinstance(said, QueueDeclareOk)] == [
         f"q{number}" for number in range(10)
     ]
+
+
+def test_fragments_are_looked_after_as_turns_have_room() -> None:
+    cluster = Cluster(1, work_per_turn=WORK)
+    client = cluster.client()
+    for number in range(COUNT):
+        # Such queues are looked at in each tick, used or not.
+        client.send(QueueDeclare(f"q{number}", arguments={"x-expires": 3_600_000}))
+    state = cluster.node("n1").state
+    cluster.pass_ms(1_000)
+    assert len(state.looked_after) == COUNT
+    state.work.resize(60)
+    cluster.hosts[state.me].inbox.append(lambda node: node.on_tick())
+    cluster.now_ms += 50
+    looked = [0]
+    while looked[-1] < COUNT:
+        assert cluster.turn()
+        looked.append(len(state.looked_after))
+    longest = max(after - before for before, after in pairwise(looked))
+    assert 0 < longest <= 60 // 3 + 3, looked

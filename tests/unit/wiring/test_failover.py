@@ -1,6 +1,9 @@
 """What the leader decides, told as small histories."""
 
+from typing import Any
+
 from fedq.core.ids import Incarnation, NodeId
+from fedq.core.work import Work
 from fedq.wiring.failover import SCAN_PAUSE_MS, FailoverMemory, decide
 from fedq.wiring.operations import (
     AddFragment,
@@ -392,3 +395,83 @@ def test_a_lost_proposal_is_made_again_but_not_at_every_tick() -> None:
     assert leader.look(("a",)) == []
     leader.now_ms += 500
     assert leader.look(("a",)) == first
+
+
+class Counted(dict[Any, Any]):
+    """A table that counts how often one of its rows is looked up."""
+
+    looks = 0
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+
+#: So many queues, and units of work for a turn.
+QUEUES = 60
+WORK = 40
+
+
+def very_many() -> Leader:
+    """Three nodes with many queues, all well."""
+    wired = Wired("a", "b", "c")
+    for number in range(QUEUES):
+        wired.ok(queue(f"q{number}", "abc"[number % 3], replicas=2))
+    leader = Leader(wired)
+    while leader.act():
+        leader.now_ms += SCAN_PAUSE_MS
+    return leader
+
+
+def decide_in_turns(leader: Leader, suspects: list[NodeId]) -> tuple[list[Operation], int]:
+    """The leader's decision, in turns of `WORK` each; and how many it takes."""
+    work = Work(WORK)
+    turns = 0
+    while True:
+        work.begin_turn()
+        turns += 1
+        table = leader.wired.map.fragments = Counted(leader.wired.map.fragments)
+        operations = decide(leader.wired.map, suspects, leader.now_ms, leader.memory, work=work)
+        assert table.looks <= WORK, f"{table.looks} fragments in turn {turns}"
+        if operations or not leader.memory.is_looking:
+            return operations, turns
+
+
+def test_a_look_at_all_fragments_takes_as_many_turns_as_it_needs() -> None:
+    whole, pieces = very_many(), very_many()
+    suspects = [NodeId("c")]
+    at_once = decide(whole.wired.map, suspects, whole.now_ms, whole.memory)
+    operations, turns = decide_in_turns(pieces, suspects)
+    assert operations == at_once
+    assert len(operations) > QUEUES // 3
+    assert turns >= QUEUES * 4 // WORK
+
+
+def test_a_look_whose_members_have_changed_begins_again() -> None:
+    leader = very_many()
+    work = Work(WORK)
+    suspects = [NodeId("c")]
+    assert decide(leader.wired.map, suspects, leader.now_ms, leader.memory, work=work) == []
+    assert leader.memory.is_looking
+    leader.wired.ok(down("b"))
+    operations, _ = decide_in_turns(leader, suspects)
+    assert MemberDown(NodeId("c"), Incarnation(1)) in operations
+    led = [each.primary for each in operations if isinstance(each, SetCopies)]
+    assert led
+    assert set(led) == {NodeId("a")}, "decided for members that are down"
+
+
+def test_what_changes_behind_a_look_is_found_by_the_next_one() -> None:
+    leader = very_many()
+    work = Work(WORK)
+    leader.now_ms += SCAN_PAUSE_MS
+    leader.wired.ok(queue("one more", "a", replicas=2))
+    assert decide(leader.wired.map, [], leader.now_ms, leader.memory, work=work) == []
+    assert leader.memory.is_looking
+    first = leader.wired.fragment(1)
+    leader.wired.ok(copies(first, first.primary, [], {first.primary: 1}))
+    found, _ = decide_in_turns(leader, [])
+    if not found:
+        leader.now_ms += SCAN_PAUSE_MS
+        found, _ = decide_in_turns(leader, [])
+    assert [each.fragment for each in found if isinstance(each, SetCopies)] == [first.id]
