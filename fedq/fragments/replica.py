@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, to_ranges, within
+from fedq.core.ranges import Range, within
+from fedq.fragments.positions import Positions
 from fedq.fragments.singles import oldest_persistent
 from fedq.fragments.unread import Unread
 from fedq.journal.decoding import Outline, outlines
@@ -45,7 +46,7 @@ class Replica:
     """A backup's copy of one fragment."""
 
     __slots__ = ("_ahead", "_doubtful", "_read", "_read_bytes", "_top", "_unread", "durable",
-                 "fragment_id", "notes", "origins", "sorted")  # fmt: skip
+                 "edits", "fragment_id", "notes", "origins", "sorted")  # fmt: skip
 
     def __init__(
         self,
@@ -77,6 +78,8 @@ class Replica:
         self._ahead: dict[Origin, int] | None = None
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
+        #: Counts what may have changed which messages are here, or where.
+        self.edits = 0
 
     @property
     def messages(self) -> dict[int, bytes]:
@@ -107,6 +110,7 @@ class Replica:
         """
         journal = sync = False
         top = 0
+        self.edits += 1
         for record in outlines(records, self.fragment_id):
             whole = isinstance(record, Group)
             for single in record.records if isinstance(record, Group) else (record,):
@@ -154,6 +158,7 @@ class Replica:
         And nothing counts if messages are dropped: the primary may have taken them anew, elsewhere.
         Notes stay until they are replaced: some of them may be committed.
         """
+        self.edits += 1
         self._forget(dropped)
         self._doubtful = {
             what: dict(self.notes[what]) for what in NOTES_THAT_CHANGE if what in self.notes
@@ -187,10 +192,9 @@ class Replica:
         for known in (self.origins, self._ahead or {}):
             forget_origins(known, node, before)
 
-    def held(self) -> list[Range]:
-        """The positions of this copy."""
-        self._sort()
-        return to_ranges(self.messages)
+    def positions(self) -> Positions:
+        """The positions of this copy, to be found as long as `edits` stays as it is."""
+        return Positions(self._read, self._unread.ranges())
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""
@@ -260,11 +264,13 @@ class Replica:
 
     def _read_all(self) -> None:
         if self._unread:
+            self.edits += 1
             self._read_bytes += self._unread.bytes_held
             self._read |= self._unread.read()
 
     def _sort(self) -> None:
         if not self.sorted:
+            self.edits += 1
             self._read = dict(sorted(self._read.items()))
             self.sorted = True
 

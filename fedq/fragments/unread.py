@@ -11,6 +11,7 @@ a batch of which less is left is read.)
 """
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
@@ -68,6 +69,10 @@ class Unread:
         self.bytes_held += batch.size()
         self.count += len(outline.lengths)
         return batch.persistent
+
+    def ranges(self) -> Iterator[Range]:
+        """The positions of each batch, ascending."""
+        return ((batch.first, batch.outline.last_position) for batch in self._batches)
 
     def read(self) -> dict[int, bytes]:
         """All messages, which are here no more, by ascending position."""

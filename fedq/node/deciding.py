@@ -67,7 +67,9 @@ class Deciding:
                 return False
             if not memory.plan:
                 break
-        self.reviving.work_off(memory)
+        if not self.reviving.ask(memory):
+            return False
+        self.reviving.tell(memory)
         return True
 
     def on_worth(self, sender: NodeId, message: CopyWorth) -> None:

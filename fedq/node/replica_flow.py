@@ -28,13 +28,7 @@ class ReplicaFlow:
 
     def offer(self, backup: Backup) -> None:
         """Tells the primary what this copy holds, so that it makes it complete."""
-        replication = backup.replication
-        self.state.copies_asked += 1
-        replication.copy = self.state.copies_asked
-        offer = ReplicaOffer(
-            replication.fragment_id, replication.reign, replication.copy, backup.replica.held()
-        )
-        self.state.send(replication.primary, offer)
+        self.state.chores.begin(backup, _Offering(self.state, backup))
 
     def on_wanted(self, sender: NodeId, message: ReplicaWanted) -> None:
         """The primary has stopped sending: this copy fell too far behind."""
@@ -164,3 +158,41 @@ class ReplicaFlow:
         if backup is None or backup.replication.primary != sender:
             return None
         return backup
+
+
+class _Offering:
+    """A chore: what a copy holds is found out, and offered to the primary that it follows.
+
+    Until then nothing of that primary is taken in. If it follows another one meanwhile, or anew,
+    there is another offer for that.
+    """
+
+    __slots__ = ("_backup", "_edits", "_positions", "_replication", "_state")
+
+    def __init__(self, state: NodeState, backup: Backup) -> None:
+        self._state = state
+        self._backup = backup
+        self._replication = backup.replication
+        self._begin()
+
+    def _begin(self) -> None:
+        replica = self._backup.replica
+        self._edits = replica.edits
+        self._positions = replica.positions()
+
+    def go_on(self) -> bool:
+        """See `fedq.node.chores.Chore`."""
+        state, backup, replication = self._state, self._backup, self._replication
+        fragment = replication.fragment_id
+        if state.backups.get(fragment) is not backup or backup.replication is not replication:
+            return True
+        if backup.replica.edits != self._edits:
+            self._begin()
+        if not self._positions.go_on(state.work):
+            return False
+        state.copies_asked += 1
+        replication.copy = state.copies_asked
+        ranges = self._positions.ranges
+        offer = ReplicaOffer(fragment, replication.reign, replication.copy, ranges)
+        state.send(replication.primary, offer)
+        return True

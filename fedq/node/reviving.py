@@ -5,14 +5,19 @@ leader's memory, and what an operator should know: for whose copies the cluster 
 whose it went on. The choice itself is `fedq.wiring.worth`.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyQuery, CopyWorth
+from fedq.fragments.positions import Checksum, Positions
 from fedq.node.state import NodeState
 from fedq.wiring.failover import FailoverMemory
-from fedq.wiring.worth import Worth, digest_of
+from fedq.wiring.worth import Worth
 
+#: What it costs to ask, or to answer, in units of work.
+_QUESTION_WORK: Final = 3
 #: How long the status says that fragments went on without a copy, and that copies differed.
 _TOLD_MS: Final = 600_000
 
@@ -29,12 +34,11 @@ class Reviving:
 
     def on_query(self, sender: NodeId, message: CopyQuery) -> None:
         """The leader wants to know what this node's copy holds."""
-        worth = self.worth_of(message.fragment)
-        answer = CopyWorth(
-            message.fragment, message.epoch, worth.whole, worth.last, worth.live,
-            worth.digest,
-        )  # fmt: skip
-        self.state.send(sender, answer)
+
+        def answer(worth: Worth) -> None:
+            self.state.send(sender, CopyWorth(message.fragment, message.epoch, *worth))
+
+        self._find_out(message.fragment, answer)
 
     def on_worth(self, memory: FailoverMemory, sender: NodeId, message: CopyWorth) -> None:
         """A node has answered."""
@@ -43,37 +47,31 @@ class Reviving:
             worth = Worth(message.whole, message.last, message.live, message.digest)
             memory.on_worth(sender, member.incarnation, message.fragment, message.epoch, worth)
 
-    def worth_of(self, fragment: FragmentId) -> Worth:
+    def _find_out(self, fragment: FragmentId, tell: Callable[[Worth], None]) -> None:
         """What this node holds of a fragment that it does not serve."""
-        state = self.state
-        recovered = state.recovered.get(fragment)
-        if recovered is not None:
-            messages = recovered.messages
-            return Worth(
-                recovered.whole, recovered.last, len(messages),
-                digest_of(messages),
-            )  # fmt: skip
-        backup = state.backups.get(fragment)
-        if backup is not None:
-            held = backup.replica.in_order()
-            last = backup.last_held
-            return Worth(backup.whole, last, len(held), digest_of(held))
-        primary = state.primaries.get(fragment)
-        if primary is not None:
-            # Another process's reign that was meant for this one: as good as what it began with.
-            return Worth(last=primary.fragment.last)
-        return Worth()
+        self.state.chores.begin(self, _Weighing(self.state, fragment, tell))
 
-    def work_off(self, memory: FailoverMemory) -> None:
-        """What the leader's last look has left to be asked and told."""
-        state, revivals = self.state, memory.revivals
-        questions, revivals.questions = revivals.questions, []
-        for node, fragment, epoch in questions:
+    def ask(self, memory: FailoverMemory) -> bool:
+        """Asks what the leader's last look wants to know, as far as there is room; false: not all.
+
+        So it is told by a node that is the leader, too.
+        """
+        state, questions = self.state, memory.revivals.questions
+        while questions:
+            node, fragment, epoch = questions.popleft()
             if node == state.me:
-                mine = state.settings.incarnation
-                memory.on_worth(node, mine, fragment, epoch, self.worth_of(fragment))
+                process = state.settings.incarnation
+                self._find_out(fragment, partial(memory.on_worth, node, process, fragment, epoch))
             else:
                 state.send(node, CopyQuery(fragment, epoch))
+            state.work.spend(_QUESTION_WORK)
+            if state.work.is_spent:
+                break
+        return not questions
+
+    def tell(self, memory: FailoverMemory) -> None:
+        """Tells what an operator should know of the leader's last look."""
+        revivals = memory.revivals
         self._tell_awaited(revivals.awaited, revivals.wait_ms)
         without, revivals.without = revivals.without, {}
         for node, count in without.items():
@@ -119,3 +117,77 @@ class Reviving:
     def _is_here(self, node: NodeId) -> bool:
         member = self.state.map.members.get(node)
         return node == self.state.me or (member is not None and member.up)
+
+
+class _Weighing:
+    """A chore: what a copy holds is found out and told. One that changes meanwhile is led by
+    somebody, and nobody wants to know any more: nothing is told."""
+
+    __slots__ = (
+        "_checksum",
+        "_copy",
+        "_edits",
+        "_fragment",
+        "_positions",
+        "_state",
+        "_tell",
+        "_worth",
+    )
+
+    def __init__(
+        self, state: NodeState, fragment: FragmentId, tell: Callable[[Worth], None]
+    ) -> None:
+        self._state = state
+        self._fragment = fragment
+        self._tell = tell
+        self._copy: object = None
+        self._edits = -1
+        self._worth = Worth()
+        self._positions: Positions | None = None
+        self._checksum: Checksum | None = None
+
+    def go_on(self) -> bool:
+        """See `fedq.node.chores.Chore`."""
+        work = self._state.work
+        work.spend(_QUESTION_WORK)
+        copy, edits = self._copy_now()
+        if self._edits < 0:
+            self._copy, self._edits = copy, edits
+            self._begin()
+        elif self._copy is not copy or self._edits != edits:
+            return True
+        if self._positions is not None:
+            if not self._positions.go_on(work):
+                return False
+            self._checksum, self._positions = Checksum(self._positions.ranges), None
+        checksum, worth = self._checksum, self._worth
+        if checksum is not None:
+            if not checksum.go_on(work):
+                return False
+            worth = worth._replace(live=checksum.count, digest=checksum.value)
+        self._tell(worth)
+        return True
+
+    def _copy_now(self) -> tuple[object, int]:
+        """What this node has of the fragment, and how often that has changed."""
+        state, fragment = self._state, self._fragment
+        recovered, backup = state.recovered.get(fragment), state.backups.get(fragment)
+        if recovered is not None:
+            return recovered, 0
+        if backup is not None:
+            return backup.replica, backup.replica.edits
+        return None, 0
+
+    def _begin(self) -> None:
+        state, fragment = self._state, self._fragment
+        recovered, backup = state.recovered.get(fragment), state.backups.get(fragment)
+        primary = state.primaries.get(fragment)
+        if recovered is not None:
+            self._worth = Worth(recovered.whole, recovered.last)
+            self._positions = Positions(recovered.messages)
+        elif backup is not None:
+            self._worth = Worth(backup.whole, backup.last_held)
+            self._positions = backup.replica.positions()
+        elif primary is not None:
+            # Another process's reign that was meant for this one: as good as what it began with.
+            self._worth = Worth(last=primary.fragment.last)

@@ -12,10 +12,9 @@ time. Output: the best of them, or that one has to wait; questions to ask. Rules
   that the best one that is there leads, and whoever asks is told whose was not compared.
 """
 
-from array import array
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
 from fedq.wiring.state import FragmentInfo
@@ -31,7 +30,7 @@ class Worth(NamedTuple):
     whole: bool = True
     #: The last event in it.
     last: int = 0
-    #: How many messages, and a checksum of their positions.
+    #: How many messages, and a checksum of their positions (`fedq.fragments.positions`).
     live: int = 0
     digest: int = 0
 
@@ -39,11 +38,6 @@ class Worth(NamedTuple):
     def rank(self) -> tuple[bool, int, int]:
         """The copy with the highest one leads."""
         return self.whole, self.last, self.live
-
-
-def digest_of(positions: Iterable[int]) -> int:
-    """A checksum of the positions of all messages of a copy, in ascending order."""
-    return crc32(array("Q", positions))
 
 
 class Question(NamedTuple):
@@ -78,7 +72,7 @@ class Revivals:
         self._waits: dict[FragmentId, _Wait] = {}
         self._earlier: dict[FragmentId, _Wait] = {}
         #: To be asked now; whoever asks takes them.
-        self.questions: list[Question] = []
+        self.questions: deque[Question] = deque()
         #: In this look: who is waited for, and for how many fragments.
         self.awaited: dict[NodeId, int] = {}
         #: Likewise: whose copies fragments go on without.

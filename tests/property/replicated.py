@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, ReplicaOffer, Replicate
+from fedq.core.ranges import Range
+from fedq.core.work import Work
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.outbox import RecordOut
 from fedq.fragments.replica import Replica
@@ -24,6 +26,14 @@ FRAGMENT = FragmentId(1)
 
 ToPrimary = ReplicaOffer | ReplicaAck
 ToBackup = CopyStart | CopyChunk | Replicate
+
+
+def held(replica: Replica) -> list[Range]:
+    """The positions of a copy, found in the smallest pieces."""
+    positions, work = replica.positions(), Work(1)
+    while not positions.go_on(work):
+        pass
+    return positions.ranges
 
 
 class Copies(NamedTuple):
@@ -103,9 +113,7 @@ class Member:
         if not created:
             self.copies_asked += 1
             self.following.copy = self.copies_asked
-            self.outbox.append(
-                ReplicaOffer(FRAGMENT, reign, self.copies_asked, self.replica.held())
-            )
+            self.outbox.append(ReplicaOffer(FRAGMENT, reign, self.copies_asked, held(self.replica)))
 
     def receive(self, amount: int) -> None:
         """Takes messages of the primary, and acknowledges what is safe."""

@@ -21,6 +21,7 @@ from fedq.journal.records import (
     encode_settle,
     encode_with_notes,
 )
+from tests.property.replicated import held
 from tests.unit.journal.samples import NORTH, ONE, message
 
 
@@ -104,7 +105,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     @rule()
     def read(self) -> None:
         """This node becomes the primary, or says what it holds."""
-        assert self.copy.held() == to_ranges(sorted(self.model))
+        assert held(self.copy) == to_ranges(sorted(self.model))
         assert self.copy.in_order() == dict(sorted(self.model.items()))
         assert list(self.copy.messages) == sorted(self.model)
 

@@ -5,6 +5,8 @@ begins to suspect. Backups that are to join do so when the test lets them. It al
 a number is confirmed when every in-sync copy has it, and must never be missed by a primary.
 """
 
+from collections import deque
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,7 +126,7 @@ class World:
     def answer(self) -> None:
         """What the leader asks is answered by whoever lives."""
         revivals = self.memory.revivals
-        questions, revivals.questions = revivals.questions, []
+        questions, revivals.questions = revivals.questions, deque()
         for node, fragment, epoch in questions:
             if self.alive[node]:
                 worth = Worth(last=self.disks.get((fragment, node), 0))

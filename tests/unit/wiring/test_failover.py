@@ -1,5 +1,6 @@
 """What the leader decides, told as small histories."""
 
+from collections import deque
 from typing import Any
 
 from fedq.core.ids import Incarnation, NodeId
@@ -48,7 +49,7 @@ class Leader:
             [NodeId(node) for node in gone],
         )
         revivals = self.memory.revivals
-        questions, revivals.questions = revivals.questions, []
+        questions, revivals.questions = revivals.questions, deque()
         for node, fragment, epoch in questions:
             number = self.wired.map.members[node].incarnation
             worth = self.worths.get(node, Worth())
