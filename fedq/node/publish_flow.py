@@ -78,9 +78,14 @@ class PublishFlow:
         if state.publishers_wait:
             state.hold_reading(client, ALARM)
         try:
-            return self._take_batch(channel, batch)
-        finally:
-            self.outlets.deliver_piles(channel, self.piles)
+            try:
+                return self._take_batch(channel, batch)
+            finally:
+                self.outlets.deliver_piles(channel, self.piles)
+        except Exception:
+            # What has not set out goes with its connection, and not with the next one's publishes.
+            self.piles = Piles()
+            raise
 
     def _take_batch(self, channel: Channel, batch: Batch) -> Batch:
         """As `on_publishes`. In `piles` is what is still to be delivered.

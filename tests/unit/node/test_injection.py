@@ -27,6 +27,9 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from fedq.node import dead_letters
+from fedq.node.client_state import Channel
+from fedq.node.outlets import Outlets
+from fedq.node.piles import Piles
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.injection import Injected, Injector, calls_of
@@ -194,6 +197,23 @@ def test_what_fails_as_a_message_dies_loses_nothing() -> None:
     calls = calls_of(run)
     for at in range(1, calls + 1, max(1, calls // TRIES)):
         run(Injector(at))
+
+
+def test_what_did_not_set_out_goes_with_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not published, and confirmed, with what another one publishes next."""
+    world = World(1)
+
+    def fail(outlets: Outlets, channel: Channel, piles: Piles) -> None:
+        raise Injected("before anything is half changed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Outlets, "deliver_piles", fail)
+        world.wrong.publish("dead", "lost")
+    assert [said.reply_code for said in world.wrong.said if isinstance(said, ConnectionClose)]
+    world.wrong.hang_up()
+    world.other.publish("dead", "after")
+    assert [said for said in world.other.said if isinstance(said, BasicAck)] == [BasicAck(7, False)]
+    assert world.drained(world.cluster.client("n1"), "dead") == ["after"]
 
 
 def test_a_message_that_cannot_be_dead_lettered_is_tried_by_no_second_node(
