@@ -7,7 +7,9 @@ serve. And what its operator wants done with what was set aside.
 Changes primaries, and `suspects`.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, QueueKey
@@ -17,12 +19,16 @@ from fedq.core.suspects import LastWords
 from fedq.fragments.asides import readmit, set_aside
 from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
-from fedq.node.state import NodeState
+from fedq.node.state import NodeState, Primary
 
 #: What an operator may have done with what is in quarantine.
 LIST: Final = 1
 REQUEUE: Final = 2
 DISCARD: Final = 3
+
+#: Dead messages that are looked at before the budget is, and what that costs, in units of work.
+_PIECE: Final = 64
+_LOOK_WORK: Final = 4
 
 
 class Aside(NamedTuple):
@@ -63,29 +69,11 @@ class SettingAside:
     ) -> None:  # fmt: skip
         """What is in quarantine of the fragments served here; `positions`: only these, if any.
 
-        It is answered at once; what is done with it is replicated like all that changes.
+        It is answered when all of them have been looked through; what is done with it is replicated
+        like all that changes.
         """
-        state = self.state
-        found: list[Aside] = []
-        info = state.map.queues.get(queue)
-        for number in info.fragments if info is not None else ():
-            primary = state.primaries.get(number)
-            if primary is None or not state.serving or primary.handing_over:
-                continue
-            fragment = primary.fragment
-            reasons = fragment.notes.get(NOTE_DEAD, {})
-            here = [
-                position for position in sorted(reasons)
-                if reasons[position] == QUARANTINED and (not positions or position in positions)
-            ][: asides_per_answer_max - len(found)]  # fmt: skip
-            found += [Aside(number, p, len(fragment.messages[p])) for p in here]
-            if act == REQUEUE:
-                readmit(fragment, here)
-            elif act == DISCARD:
-                fragment.settle(DEAD, here)
-            if here and act != LIST:
-                state.mark_fragment(number)
-        answer(found)
+        looking = _Looking(self.state, queue, act, positions, answer)
+        self.state.chores.begin(self, looking)
 
     def tick(self) -> None:
         """Suspicions that were not proven end."""
@@ -93,3 +81,75 @@ class SettingAside:
         suspects = self.state.suspects
         if suspects.count:
             suspects.forget_old(self.state.now_ms)
+
+
+class _Looking:
+    """A chore: looks through what is dead in a queue's fragments for what is in quarantine."""
+
+    __slots__ = (
+        "_act", "_answer", "_found", "_here", "_left", "_numbers", "_positions", "_primary",
+        "_state",
+    )  # fmt: skip
+
+    def __init__(
+        self, state: NodeState, queue: QueueKey, act: int, positions: dict[int, None],
+        answer: Callable[[list[Aside]], None],
+    ) -> None:  # fmt: skip
+        self._state = state
+        self._act = act
+        self._positions = positions
+        self._answer = answer
+        self._found: list[Aside] = []
+        info = state.map.queues.get(queue)
+        #: Fragments to look through, and the one at hand: what may be in quarantine, and what is.
+        self._numbers = deque(info.fragments if info is not None else ())
+        self._primary: Primary | None = None
+        self._left: deque[int] = deque()
+        self._here: list[int] = []
+
+    def go_on(self) -> bool:
+        """See `fedq.node.chores.Chore`."""
+        work = self._state.work
+        while self._primary is not None or self._numbers:
+            if self._primary is None:
+                self._begin(self._numbers.popleft())
+            elif self._left:
+                self._look(self._primary.fragment.notes.get(NOTE_DEAD, {}))
+            else:
+                self._finish(self._primary)
+                self._primary = None
+            work.spend(_LOOK_WORK)
+            if work.is_spent:
+                return False
+        self._answer(self._found)
+        return True
+
+    def _begin(self, number: FragmentId) -> None:
+        primary = self._state.primaries.get(number)
+        if primary is None or not self._state.serving or primary.handing_over:
+            return
+        self._primary, self._here = primary, []
+        self._left = deque(self._positions or primary.fragment.notes.get(NOTE_DEAD, {}))
+
+    def _look(self, reasons: Mapping[int, int]) -> None:
+        left, here = self._left, self._here
+        for _ in range(min(len(left), _PIECE)):
+            position = left.popleft()
+            if reasons.get(position) == QUARANTINED:
+                here.append(position)
+
+    def _finish(self, primary: Primary) -> None:
+        state, fragment, act = self._state, primary.fragment, self._act
+        number = fragment.fragment_id
+        if state.primaries.get(number) is not primary or primary.handing_over:
+            return
+        reasons = fragment.notes.get(NOTE_DEAD, {})
+        first = nsmallest(asides_per_answer_max - len(self._found), self._here)
+        here = [position for position in first if reasons.get(position) == QUARANTINED]
+        self._found += [Aside(number, p, len(fragment.messages[p])) for p in here]
+        if act == REQUEUE:
+            readmit(fragment, here)
+        elif act == DISCARD:
+            fragment.settle(DEAD, here)
+        if here and act != LIST:
+            state.mark_fragment(number)

@@ -19,7 +19,7 @@ _UNSET = -1
 class Suspects:
     """See the module's docstring."""
 
-    __slots__ = ("_sizes", "count", "doubtful", "places")
+    __slots__ = ("_sizes", "count", "doubtful", "places", "places_count")
 
     def __init__(self) -> None:
         #: By length and digest: until when.
@@ -27,6 +27,8 @@ class Suspects:
         self.count = 0
         #: Positions in fragments that are not set aside yet.
         self.places: dict[FragmentId, dict[int, None]] = {}
+        #: How many, in all of them.
+        self.places_count = 0
         #: Fragments that somebody failed at, without a message to blame.
         self.doubtful: dict[FragmentId, None] = {}
 
@@ -52,9 +54,21 @@ class Suspects:
                 self._forget_oldest()
 
     def _add_place(self, fragment: FragmentId, position: int) -> None:
-        self.places.setdefault(fragment, {})[position] = None
-        if len(self.places) > suspects_known_max:
-            del self.places[next(iter(self.places))]
+        places = self.places.setdefault(fragment, {})
+        if position in places:
+            return
+        places[position] = None
+        self.places_count += 1
+        if self.places_count > suspects_known_max:
+            self._forget_oldest_place()
+
+    def _forget_oldest_place(self) -> None:
+        fragment = next(iter(self.places))
+        places = self.places[fragment]
+        del places[next(iter(places))]
+        self.places_count -= 1
+        if not places:
+            del self.places[fragment]
 
     def _forget_oldest(self) -> None:
         size = next(iter(self._sizes))
@@ -87,4 +101,6 @@ class Suspects:
 
     def take(self, fragment: FragmentId) -> list[int]:
         """The positions of a fragment, ascending: whoever asks sets them aside."""
-        return sorted(self.places.pop(fragment, {}))
+        places = self.places.pop(fragment, {})
+        self.places_count -= len(places)
+        return sorted(places)

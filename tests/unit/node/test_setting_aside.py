@@ -19,6 +19,8 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId, QueueKey
+from fedq.core.limits import asides_per_answer_max
+from fedq.fragments.asides import set_aside
 from fedq.fragments.fragment import Fragment
 from fedq.node import consume_flow, rehearsal
 from fedq.node.setting_aside import DISCARD, LIST, REQUEUE, Aside
@@ -267,3 +269,28 @@ def test_an_operator_puts_back_what_was_set_aside_or_removes_it(
     assert _asked(cluster, LIST) == []
     primary = cluster.node(cluster.primary_of("jobs"))
     assert [len(each.fragment.messages) for each in primary.state.primaries.values()][:1] == [0]
+
+
+def test_an_operator_s_question_is_answered_after_as_many_turns_as_it_takes() -> None:
+    cluster = Cluster(1)
+    client = cluster.client()
+    client.send(QueueDeclare("jobs"))
+    for _ in range(8):
+        client.publish("jobs", *["x"] * 500)
+    state = cluster.node("n1").state
+    (primary,) = state.primaries.values()
+    positions = list(primary.fragment.messages)
+    set_aside(primary.fragment, positions, None)
+    state.work.resize(60)
+    heard: list[list[Aside]] = []
+    queue = QueueKey("/", "jobs")
+    cluster.hosts[NodeId("n1")].inbox.append(
+        lambda node: node.cluster.aside.on_asked(queue, LIST, {}, heard.append)
+    )
+    turns = 0
+    while not heard:
+        assert cluster.turn()
+        turns += 1
+    # A unit is for sixteen messages.
+    assert turns >= len(positions) // (60 * 16)
+    assert [each.position for each in heard[0]] == positions[:asides_per_answer_max]

@@ -50,6 +50,17 @@ def test_places_are_taken_once() -> None:
     assert suspects.take(F) == []
 
 
+def test_whatever_is_named_in_one_fragment_there_is_a_bound() -> None:
+    suspects = Suspects()
+    for position in range(1, 2 * suspects_known_max):
+        suspects.add([_suspect(_message(b"%d" % position), True, position)] * 2, 0)
+    assert suspects.places_count == suspects_known_max
+    places = suspects.take(F)
+    assert places == list(range(suspects_known_max, 2 * suspects_known_max))
+    assert suspects.places_count == 0
+    assert not suspects.places
+
+
 def test_whatever_peers_name_there_is_a_bound() -> None:
     suspects = Suspects()
     for number in range(2 * suspects_known_max):
