@@ -36,7 +36,7 @@ from fedq.sessions.confirms import ConfirmGroup
 from fedq.wiring.routes import Route
 
 #: What a publish or a settlement of a commit costs, in units of work.
-_STEP_WORK: Final = 2
+_STEP_WORK: Final = 1
 
 
 class Committing:
@@ -114,11 +114,15 @@ class Transactions:
             raise _refusal(request, "channel is not transactional")
         return channel.transaction
 
-    def _reaches(self, channel: Channel, transaction: Transaction) -> list[Reach]:
-        return [
-            self.outlets.reach(self._left_of(targets), channel.sticky, channel.client.connection)
-            for _, targets, _ in transaction.publishes
-        ]
+    def _reaches(self, channel: Channel, transaction: Transaction) -> dict[Route, Reach]:
+        """Where each of its routes leads now: there are few of them, whatever goes there."""
+        sticky, connection = channel.sticky, channel.client.connection
+        reaches: dict[Route, Reach] = {}
+        for _, targets, _ in transaction.publishes:
+            if targets not in reaches:
+                left = self._left_of(targets)
+                reaches[targets] = self.outlets.reach(left, sticky, connection)
+        return reaches
 
     def _left_of(self, targets: Route) -> Route:
         """The targets of a publish without queues that were deleted since."""
@@ -129,16 +133,16 @@ class Transactions:
         )
 
     def _only_fragment(
-        self, transaction: Transaction, reaches: list[Reach], request: Method
+        self, transaction: Transaction, reaches: dict[Route, Reach], request: Method
     ) -> FragmentId | None:
         """The shared fragment that is concerned, if any; raises 406 where there are more."""
         fragments: dict[FragmentId, None] = {}
-        for reach in reaches:
+        for reach in reaches.values():
             fragments.update((publisher.fragment_id, None) for publisher in reach.publishers)
         for part, _ in transaction.settles:
             if part.fragment in self.state.map.fragments:
                 fragments[part.fragment] = None
-        elsewhere = any(reach.nodes for reach in reaches)
+        elsewhere = any(reach.nodes for reach in reaches.values())
         if len(fragments) > 1 or elsewhere:
             queues = {self.state.map.fragments[f].queue.name: None for f in fragments}
             names = ", ".join(sorted(queues)) + (" and queues of other nodes" if elsewhere else "")
@@ -166,18 +170,19 @@ class Transactions:
         )
 
     def _publish_private(
-        self, channel: Channel, transaction: Transaction, reaches: list[Reach]
+        self, channel: Channel, transaction: Transaction, reaches: dict[Route, Reach]
     ) -> list[bytes]:
         """Publishes to private queues go out; returns, in order, those for the shared fragment."""
         shared: list[bytes] = []
-        for (message, _, mandatory), reach in zip(transaction.publishes, reaches, strict=True):
+        vhost = channel.client.vhost
+        for message, targets, mandatory in transaction.publishes:
+            reach = reaches[targets]
             if reach.publishers:
                 shared.append(as_stored(message))
-            reached = self.outlets.deliver(
-                channel.client.vhost, [message], reach._replace(publishers=[]), None, channel,
-                mandatory and not reach.publishers,
-            )  # fmt: skip
-            if mandatory and not reached and not reach.publishers:
+            if reach.private or reach.absent:
+                private = reach._replace(publishers=[])
+                self.outlets.deliver(vhost, [message], private, None, channel)
+            if mandatory and not reach.publishers and not reach.private:
                 give_back(self.state, channel, message)
         return shared
 

@@ -24,6 +24,7 @@ from fedq.amqp.methods import (
     QueueBind,
     QueueDeclare,
     QueuePurge,
+    TxCommit,
     TxSelect,
     encode_method,
 )
@@ -250,6 +251,16 @@ def _transactions_on_many_channels() -> Scene:
     return _say(rig, client, b"".join(publishes))
 
 
+def _a_large_commit() -> Scene:
+    """Of as many publishes as five times a turn's units, some of which go nowhere."""
+    rig = _rig()
+    client = rig.client(QueueDeclare(QUEUE), TxSelect())
+    pair = publish(1, "", QUEUE, b"x") + publish(1, "", "none", b"x")
+    for _ in range(20):
+        rig.say(client, pair * 250)
+    return _say(rig, client, encode_method(1, TxCommit()))
+
+
 def _a_chain_of_exchanges() -> Scene:
     rig = _rig()
     names = [f"e{number}" for number in range(100)]
@@ -336,6 +347,8 @@ SCRIPTS: Final = (
     # What is read is not charged: 20 publishes with all these headers.
     Script("many deaths", _many_deaths, 8_000),
     Script("transactions on many channels", _transactions_on_many_channels, 1_000),
+    # It is one event: it cannot be cut.
+    Script("a large commit", _a_large_commit, 3_000),
     Script("a chain of exchanges", _a_chain_of_exchanges),
     Script("hundreds of shared queues", _hundreds_of_shared_queues),
     Script("draws among hundreds", _draws_among_hundreds),
