@@ -187,6 +187,11 @@ suspects_unproven_ms: Final = 60_000
 #: A copy that a node could not keep is begun anew after so long, each time four times as long.
 failed_copy_ms_min: Final = 2_000
 failed_copy_ms_max: Final = 300_000
+
+#: A step of the cluster map that failed on a node is tried again after so long, in milliseconds,
+#: and at last every so often.
+failed_step_ms_min: Final = 1_000
+failed_step_ms_max: Final = 60_000
 #: Messages in quarantine that a node shows, or does something with, at once.
 asides_per_answer_max: Final = 1_000
 #: How long a node that has to stop waits for its last words to leave.

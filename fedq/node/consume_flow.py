@@ -168,7 +168,10 @@ class ConsumeFlow:
         held = self._held().get(fragment, [])
         primary = state.primaries.get(fragment)
         if primary is not None:
-            primary.fragment.attach(state.me, (p for r in held for p in range(r[0], r[1] + 1)))
+            positions = [p for r in held for p in range(r[0], r[1] + 1)]
+            state.risk.begin()
+            primary.fragment.attach(state.me, positions)
+            state.risk.end()
             primary.takers.watch(state.me, count, alone, ticket)
             meet(primary, state.me)
             state.dirty_primaries[fragment] = None

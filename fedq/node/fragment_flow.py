@@ -235,19 +235,21 @@ class FragmentFlow:
             primary.promised.append((primary.fragment.last, asker, request, count))
             self.state.dirty_primaries[number] = None
 
-    def on_member_gone(self, node: NodeId) -> None:
+    def lose_taker(self, primary: Primary, node: NodeId) -> None:
         """A member went down: what its consumers had returns; it is waited for no more."""
-        for primary in self.state.primaries.values():
-            primary.takers.forget(node)
-            if primary.windows is not None:
-                primary.windows.attach(node, 0)
-            primary.gets = deque(get for get in primary.gets if get[0] != node)
-            # To admit its consumer now would be for ever: nobody takes it back.
-            primary.calls = deque(call for call in primary.calls if call[0] != node)
-            primary.attaching.pop(node, None)
-            primary.fragment.release(node)
-            primary.replication.reset(node, self.state.now_ms)
-            self._touch(primary)
+        primary.gets = deque(get for get in primary.gets if get[0] != node)
+        # To admit its consumer now would be for ever: nobody takes it back.
+        primary.calls = deque(call for call in primary.calls if call[0] != node)
+        primary.attaching.pop(node, None)
+        primary.takers.forget(node)
+        if primary.windows is not None:
+            primary.windows.attach(node, 0)
+        primary.replication.reset(node, self.state.now_ms)
+        # Half of it, and nobody could tell who has what.
+        self.state.risk.begin()
+        primary.fragment.release(node)
+        self.state.risk.end()
+        self._touch(primary)
 
     def on_peer_applied(self, node: NodeId, version: int) -> None:
         """A peer has said everything about earlier reigns up to this map version."""

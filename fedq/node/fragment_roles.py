@@ -16,6 +16,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
+from fedq.journal.recovery import RecoveredFragment
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.rehearsal import failure_of
 from fedq.node.replica_flow import ReplicaFlow
@@ -52,6 +53,13 @@ class FragmentRoles:
 
     def reconcile(self, fragment: FragmentId) -> bool:
         """Takes up the part the map gives this node; true if a reign begins here."""
+        try:
+            return self._reconcile(fragment)
+        except Exception:
+            self._retire(fragment)
+            raise
+
+    def _reconcile(self, fragment: FragmentId) -> bool:
         state = self.state
         info = state.map.fragments.get(fragment)
         if not state.map.is_up(state.me, state.settings.incarnation):
@@ -66,6 +74,23 @@ class FragmentRoles:
         elif fragment not in state.recovered:
             self.leave(fragment)
         return False
+
+    def _retire(self, fragment: FragmentId) -> None:
+        """The next part cannot be taken up: an earlier reign of this node ends all the same.
+
+        What is there waits in memory for the next try, as if it had been read from the disk.
+        """
+        state = self.state
+        primary, info = state.primaries.get(fragment), state.map.fragments.get(fragment)
+        if primary is None or info is None:
+            return
+        ended = primary.fragment
+        if (info.primary, info.reign) != (state.me, ended.reign):
+            del state.primaries[fragment]
+            state.recovered[fragment] = RecoveredFragment(
+                dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
+                ended.notes,
+            )  # fmt: skip
 
     def forget_cold(self) -> None:
         """Copies from the disk that the map has found no use for.
@@ -92,7 +117,7 @@ class FragmentRoles:
                 continue
             if state.now_ms - failed_ms >= wait_ms:
                 durable = backup.replica.durable
-                state.plan.append(fragment, 0, encode_drop(fragment), False)
+                self._write(fragment, encode_drop(fragment))
                 backup.replica = Replica(fragment, durable=durable)
                 backup.last = backup.replication.received = first_position(info.reign)
                 backup.failed = False
@@ -100,16 +125,34 @@ class FragmentRoles:
 
     def leave(self, fragment: FragmentId) -> None:
         """This node holds no copy any more: memory and journal forget it."""
+        if self.forget(fragment):
+            self._write(fragment, encode_drop(fragment))
+
+    def forget(self, fragment: FragmentId) -> bool:
+        """In memory alone: the next start finds what the map does not know. Whether it was here."""
         state = self.state
-        held = [
-            table.pop(fragment, None) is not None
-            for table in (state.primaries, state.backups, state.recovered)
-        ]
+        held = fragment in state.primaries or fragment in state.backups
+        held = held or fragment in state.recovered
+        state.primaries.pop(fragment, None)
+        state.backups.pop(fragment, None)
+        state.recovered.pop(fragment, None)
         state.dirty_primaries.pop(fragment, None)
         state.dirty_backups.pop(fragment, None)
         state.failed_copies.pop(fragment, None)
-        if any(held):
-            state.plan.append(fragment, 0, encode_drop(fragment), False)
+        return held
+
+    def _drain(self, primary: Primary) -> None:
+        risk = self.state.risk
+        risk.begin()
+        self.fragments.drain_records(primary)
+        risk.end()
+
+    def _write(self, fragment: FragmentId, record: bytes) -> None:
+        """A record without messages for the journal."""
+        risk = self.state.risk
+        risk.begin()
+        self.state.plan.append(fragment, 0, record, False)
+        risk.end()
 
     def refollow(self, backup: Backup) -> None:
         """The link to the primary starts anew: the copy has to be compared again."""
@@ -143,6 +186,7 @@ class FragmentRoles:
     # --- primary -----------------------------------------------------------------------------
 
     def _lead(self, info: FragmentInfo) -> bool:
+        """Serves the fragment; what raises on the way leaves all as it was."""
         state = self.state
         primary = state.primaries.get(info.id)
         begins = primary is None or primary.fragment.reign != info.reign
@@ -150,13 +194,15 @@ class FragmentRoles:
         if primary is None or begins:
             primary = self._enthrone(info)
         others = [node for node in info.in_sync if node != state.me]
-        self.fragments.drain_records(primary)
+        self._drain(primary)
         recorder = primary.fragment.recorder
         recorder.active = recorder.durable or bool(info.backups)
         primary.replication.set_copies(
             info.backups, others, info.epoch, primary.fragment.last, begins and created,
             state.now_ms,
         )  # fmt: skip
+        if begins:
+            self._begin_reign(info, primary)
         state.dirty_primaries[info.id] = None
         state.dirty_queues[info.queue] = None
         return begins
@@ -186,37 +232,47 @@ class FragmentRoles:
         ]  # fmt: skip
 
     def _enthrone(self, info: FragmentInfo) -> Primary:
+        """A primary of the new reign, of what this node has; nobody knows of it yet."""
         state = self.state
         state.at, state.at_what = info.queue, None
-        copy = self._take_copy(info.id)
-        aside = [p for p in state.suspects.take(info.id) if p in copy.messages]
+        copy = self._copy_of(info.id)
+        aside = [p for p in state.suspects.of(info.id) if p in copy.messages]
         try:
             fragment = self._begin_fragment(info, copy, aside)
         except Exception as error:
             # Nothing has changed yet: those it fails at are set aside, and it is begun anew.
             aside = sorted([*aside, *self._failing(info, copy.messages, error)])
             fragment = self._begin_fragment(info, copy, aside)
-        if fragment.recorder.durable and info.reign != info.created:
-            # Whatever it was: from now on all that counts is here.
-            state.plan.append(info.id, 0, encode_whole(info.id, info.reign), False)
         if aside:
             note_asides(fragment, aside)
-            state.untold.update(dict.fromkeys([(info.id, position) for position in aside]))
         replication = PrimaryReplication(info.id, info.reign, fragment.last)
         primary = Primary(info.queue, fragment, replication, state.now_ms)
         if state.sync_asked > state.synced:
             # Some of the copy may be on its way to the disk yet: nothing counts before.
             primary.mark = DurableMark(fragment.last - 1)
             primary.mark.advance(fragment.last, state.sync_asked)
-            self.fragments.await_sync(primary, state.sync_asked)
             replication.local = primary.mark.safe
         if info.reign != info.created:
             primary.attaching = dict.fromkeys(state.live_peers(), state.map.version)
-            state.attaching[info.id] = None
             # Its consumers may all have died with the old primary: the queue goes with them.
             primary.takers.had_consumers = state.map.queues[info.queue].consumed
-        state.primaries[info.id] = primary
+        state.untold.update(dict.fromkeys([(info.id, position) for position in aside]))
         return primary
+
+    def _begin_reign(self, info: FragmentInfo, primary: Primary) -> None:
+        """It takes the place of what this node had of the fragment before."""
+        state = self.state
+        if primary.fragment.recorder.durable and info.reign != info.created:
+            # Whatever it was: from now on all that counts is here.
+            self._write(info.id, encode_whole(info.id, info.reign))
+        if state.sync_asked > state.synced:
+            self.fragments.await_sync(primary, state.sync_asked)
+        if info.reign != info.created:
+            state.attaching[info.id] = None
+        state.suspects.take(info.id)
+        state.backups.pop(info.id, None)
+        state.recovered.pop(info.id, None)
+        state.primaries[info.id] = primary
 
     def _part_of_policy(self, queue: QueueKey) -> QueuePolicy:
         """What the queue's policy asks of one of its fragments: its equal part of a length."""
@@ -229,21 +285,20 @@ class FragmentRoles:
             max_bytes=None if policy.max_bytes is None else -(-policy.max_bytes // count),
         )
 
-    def _take_copy(self, fragment: FragmentId) -> Copy:
+    def _copy_of(self, fragment: FragmentId) -> Copy:
         """What this node has of the fragment, from wherever it is."""
         state = self.state
         primary = state.primaries.get(fragment)
         if primary is not None:
             # Its last events must reach the disk like all others.
-            self.fragments.drain_records(primary)
-            del state.primaries[fragment]
+            self._drain(primary)
             old = primary.fragment
             return Copy(dict(old.messages.pairs()), old.origins, old.notes, old.last)
-        backup = state.backups.pop(fragment, None)
+        backup = state.backups.get(fragment)
         if backup is not None:
             replica, last = backup.replica, backup.last_held
             return Copy(replica.in_order(), replica.origins, replica.notes, last, backup.whole)
-        recovered = state.recovered.pop(fragment, None)
+        recovered = state.recovered.get(fragment)
         if recovered is not None:
             # Of the origins it knows nothing: transient publishes that it has seen are not on the
             # disk. One that is sent again is taken again, and marked redelivered.
@@ -261,10 +316,8 @@ class FragmentRoles:
             replication = backup.replication
             if (replication.reign, replication.primary) == (info.reign, info.primary):
                 return
-        # Who leads it now has heard what to set aside; an operator may have put it back since.
-        state.suspects.take(info.id)
         durable = state.map.queues[info.queue].durable
-        copy = self._take_copy(info.id)
+        copy = self._copy_of(info.id)
         created = (
             info.reign == info.created and info.in_sync.get(state.me) == state.settings.incarnation
         )
@@ -273,6 +326,10 @@ class FragmentRoles:
         )
         replication = self._backup_replication(info, created)
         backup = Backup(info.queue, replica, replication, copy.last, copy.whole)
+        # Who leads it now has heard what to set aside; an operator may have put it back since.
+        state.suspects.take(info.id)
+        state.primaries.pop(info.id, None)
+        state.recovered.pop(info.id, None)
         state.backups[info.id] = backup
         if not created:
             self.replicas.offer(backup)

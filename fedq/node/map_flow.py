@@ -7,8 +7,9 @@
 Inputs: committed commands and snapshots, in log order.
 """
 
-from collections.abc import Iterable
-from typing import Final, assert_never
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
 
 from fedq.core.ids import FragmentId, MapVersion, NodeId, QueueKey
 from fedq.core.peer_messages import MapApplied
@@ -22,6 +23,8 @@ from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.fragment_roles import FragmentRoles
 from fedq.node.getting import Getting
 from fedq.node.map_digests import MapDigests
+from fedq.node.map_faults import MapFaults
+from fedq.node.map_routes import MapRoutes
 from fedq.node.outlets import Outlets
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals
@@ -29,18 +32,9 @@ from fedq.node.relay_flow import RelayFlow
 from fedq.node.risk import Fault
 from fedq.node.state import NodeState
 from fedq.proxy.links import NO_SESSION
-from fedq.wiring.exchanges import ToExchange
-from fedq.wiring.operations import arguments_of
-from fedq.wiring.routes import Router
 from fedq.wiring.state import (
-    Binding,
-    BindingAdded,
-    BindingRemoved,
     Change,
-    ClaimReleased,
-    ClaimTaken,
     EraChanged,
-    ExchangeAdded,
     ExchangeRemoved,
     FragmentAdded,
     FragmentChanged,
@@ -51,7 +45,6 @@ from fedq.wiring.state import (
     MemberChanged,
     MemberSpeaks,
     PermissionsChanged,
-    QueueAdded,
     QueueRemoved,
     UserChanged,
     VhostAdded,
@@ -65,18 +58,13 @@ ABSENT_MS = 30_000
 _COMMAND_WORK: Final = 10
 _STEP_WORK: Final = 8
 
-NameChange = (
-    QueueAdded | QueueRemoved | ExchangeRemoved | ClaimTaken | ClaimReleased
-    | VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
-)  # fmt: skip
-
 
 class MapFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_told", "asking", "consuming", "digests", "evictions", "fragments", "getting", "outlets",
-        "private", "proposals", "relays", "roles", "state",
+        "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments", "getting",
+        "outlets", "private", "proposals", "relays", "roles", "routes", "state",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +84,8 @@ class MapFlow:
         self.proposals = proposals
         self.evictions = evictions
         self.digests = MapDigests(state)
+        self.faults = MapFaults(state)
+        self.routes = MapRoutes(state, private)
         #: The map version that the peers were told last.
         self._told = 0
         self._load(())
@@ -104,14 +94,19 @@ class MapFlow:
 
     def on_committed(self, command: bytes) -> None:
         """The next command of the log."""
+        # Whatever was refused before has left nothing half done.
+        self.state.risk.close()
         self.consuming.begin_map_change()
         self.state.at, self.state.at_what = None, command
         applied = self.state.map.apply(command)
-        self.digests.note()
+        self._try("digests", self.digests.note)
         if self.state.map.failures:
             self._tell_of_failures()
         for change in applied.changes:
-            self._on_change(change)
+            try:
+                self._on_change(change)
+            except Exception as error:
+                self._on_failed(change, error)
         results, changed = len(applied.results), len(applied.changes)
         self.state.work.apply(_COMMAND_WORK + _STEP_WORK * (results + changed))
         self.proposals.on_committed(applied.request, list(applied.results))
@@ -119,6 +114,7 @@ class MapFlow:
     def on_snapshot(self, data: bytes) -> None:
         """The whole map is replaced: everything in memory is compared with it."""
         state = self.state
+        state.risk.close()
         self.consuming.begin_map_change()
         before = dict(state.map.fragments)
         queues = list(state.map.queues)
@@ -126,55 +122,51 @@ class MapFlow:
         self.digests.note()
         self._load(queues)
         for node in [state.me, *state.peers]:
-            self._on_member(node)
+            self._try(f"member {node}", partial(self._on_member, node))
         for fragment, info in before.items():
             if fragment not in state.map.fragments:
-                self._on_change(FragmentRemoved(fragment, info))
+                gone = partial(self._on_fragment_removed, fragment, info)
+                self._try(f"fragment {fragment}", gone)
         for fragment, info in list(state.map.fragments.items()):
             known = before.get(fragment)
-            self._on_fragment(fragment, known is None or known.reign != info.reign)
+            begins = known is None or known.reign != info.reign
+            self._try(f"fragment {fragment}", partial(self._on_fragment, fragment, begins))
         self.evictions.on_snapshot()
+
+    def _try(self, subject: str, step: Callable[[], None]) -> None:
+        """A step for one object; one that fails is done again later, and the others at once."""
+        try:
+            step()
+        except Exception as error:
+            self.faults.contain(subject, step, error)
+
+    def _on_failed(self, change: Change, error: Exception) -> None:
+        """A change raised here: this object is compared with the map again later."""
+        match change:
+            case FragmentAdded() | FragmentChanged():
+                again = partial(self._on_fragment, change.id, True)
+                self.faults.contain(f"fragment {change.id}", again, error)
+            case FragmentRemoved():
+                self.roles.forget(change.id)
+                gone = partial(self._on_fragment_removed, change.id, change.before)
+                self.faults.contain(f"fragment {change.id}", gone, error)
+            case MemberChanged():
+                again_up = partial(self._on_member, change.node)
+                self.faults.contain(f"member {change.node}", again_up, error)
+            case _:
+                self.faults.contain("names", self.routes.anew, error)
 
     def _load(self, before: Iterable[QueueKey]) -> None:
         """A new router that says what the map says; `before`: the queues there were."""
         state = self.state
         for key in before:
             if key not in state.map.queues:
-                self._on_change(QueueRemoved(key, ()))
+                self._try(f"queue {key.name!r}", partial(self._on_queue_removed, key))
         for bound in self.private.bound_exchanges():
             if bound not in state.map.exchanges:
-                self.private.on_exchange_removed(bound)
-        self._route_anew({})
-
-    def _route_anew(self, without: dict[object, None]) -> None:
-        """A new router, without exchanges and bindings that it fails at."""
-        state = self.state
-        while True:
-            router = state.router = Router(state.me)
-            at: object = None
-            try:
-                for key in state.map.exchanges:
-                    at = key
-                    if key.name and key not in without:
-                        self._add_exchange(key)
-                for key in state.map.queues:
-                    router.add_queue(key, key)
-                for key, claim in state.map.claims.items():
-                    if claim.node != state.me:
-                        router.add_queue(key, claim.node)
-                for binding in state.map.bindings:
-                    at = binding
-                    if binding not in without and _source_of(binding) not in without:
-                        self._bind(binding)
-            except Exception as error:
-                # A router that is half changed is thrown away; each time it is one less.
-                if at is None or at in without:
-                    raise
-                without[at] = None
-                state.out.faults.append(Fault(f"nothing is routed by {at}", error))
-                continue
-            break
-        self.private.route_again()
+                gone = partial(self.private.on_exchange_removed, bound)
+                self._try(f"exchange {bound.name!r}", gone)
+        self.routes.anew()
 
     # --- changes -----------------------------------------------------------------------------
 
@@ -196,50 +188,11 @@ class MapFlow:
                 self._on_fragment_removed(change.id, change.before)
             case EraChanged():
                 self._tell(f"era {change.number} begins")
-            case BindingAdded() | BindingRemoved() | ExchangeAdded():
-                self._on_route_change(change)
-            case _:
-                self._on_name_change(change)
-
-    def _on_route_change(self, change: BindingAdded | BindingRemoved | ExchangeAdded) -> None:
-        """The map says so: to stop at it would be to stop every node, and again at each start."""
-        try:
-            if isinstance(change, BindingAdded):
-                self._bind(change.binding)
-            elif isinstance(change, BindingRemoved):
-                self._unbind(change.binding)
-            elif change.key in self.state.map.exchanges:
-                self._add_exchange(change.key)
-        except Exception as error:
-            self.state.out.faults.append(Fault("a change of the map cannot be routed", error))
-            self._route_anew({})
-
-    def _tell_of_failures(self) -> None:
-        """Operations that were refused because they fail on every node."""
-        failures, self.state.map.failures = self.state.map.failures, []
-        for error in failures:
-            self.state.out.faults.append(Fault("an operation of the map fails: refused", error))
-
-    def _on_name_change(self, change: NameChange) -> None:
-        """A queue, an exchange or a claimed name comes or goes."""
-        router, me = self.state.router, self.state.me
-        match change:
-            case QueueAdded():
-                router.add_queue(change.key, change.key)
             case QueueRemoved():
-                router.remove_queue(change.key)
-                hub = self.state.hubs.pop(change.key, None)
-                if hub is not None:
-                    cancel_all(self.state, hub)
+                self._on_queue_removed(change.key)
             case ExchangeRemoved():
                 self.private.on_exchange_removed(change.key)
-                router.remove_exchange(change.key)
-            case ClaimTaken():
-                if change.claim.node != me:
-                    router.add_queue(change.key, change.claim.node)
-            case ClaimReleased():
-                if change.claim.node != me:
-                    router.remove_queue(change.key)
+                self.routes.on_change(change)
             case VhostRemoved():
                 self.evictions.on_vhost_removed(change.vhost)
             case UserChanged():
@@ -248,20 +201,19 @@ class MapFlow:
                 # What is asked for at each login, or derived anew when the map has changed.
                 pass
             case _:
-                assert_never(change)
+                self.routes.on_change(change)
 
-    def _add_exchange(self, key: QueueKey) -> None:
-        exchange = self.state.map.exchanges[key]
-        arguments = arguments_of(exchange.arguments)
-        self.state.router.add_exchange(key, exchange.type, arguments, exchange.internal)
+    def _on_queue_removed(self, key: QueueKey) -> None:
+        hub = self.state.hubs.pop(key, None)
+        self.routes.on_change(QueueRemoved(key, ()))
+        if hub is not None:
+            cancel_all(self.state, hub)
 
-    def _bind(self, binding: Binding) -> None:
-        if binding.destination_kind != "node":
-            self.state.router.bind(*_ends(binding), arguments_of(binding.arguments))
-
-    def _unbind(self, binding: Binding) -> None:
-        if binding.destination_kind != "node":
-            self.state.router.unbind(*_ends(binding), arguments_of(binding.arguments))
+    def _tell_of_failures(self) -> None:
+        """Operations that were refused because they fail on every node."""
+        failures, self.state.map.failures = self.state.map.failures, []
+        for error in failures:
+            self.state.out.faults.append(Fault("an operation of the map fails: refused", error))
 
     # --- fragments ---------------------------------------------------------------------------
 
@@ -326,20 +278,31 @@ class MapFlow:
                 self._give_up_on(node)
             return
         for fragment in list(state.map.fragments):
-            self.roles.reconcile(fragment)
+            self._try(f"fragment {fragment}", partial(self._take_part, fragment))
         self._forget_orphans()
         for peer in state.peers:
-            self._refresh_link(peer)
-        for info in state.map.fragments.values():
+            self._try(f"link to {peer}", partial(self._refresh_link, peer))
+        for info in list(state.map.fragments.values()):
             if info.primary == state.me:
-                self._aim(info)
+                self._try(f"fragment {info.id}", partial(self._aim_at, info.id))
+
+    def _take_part(self, fragment: FragmentId) -> None:
+        self.roles.reconcile(fragment)
+
+    def _aim_at(self, fragment: FragmentId) -> None:
+        info = self.state.map.fragments.get(fragment)
+        if info is not None:
+            self._aim(info)
 
     def _give_up_on(self, node: NodeId) -> None:
         """Whoever waits for an answer of this member's fragments gets none before it returns."""
-        for info in self.state.map.fragments.values():
+        for info in list(self.state.map.fragments.values()):
             if info.primary == node:
-                self.asking.on_fragment_moved(info.id)
-                self.getting.on_fragment_moved(info.id)
+                self._try(f"fragment {info.id}", partial(self._ask_again, info.id))
+
+    def _ask_again(self, fragment: FragmentId) -> None:
+        self.asking.on_fragment_moved(fragment)
+        self.getting.on_fragment_moved(fragment)
 
     def _forget_orphans(self) -> None:
         """Copies on disk of fragments that are no more."""
@@ -363,7 +326,7 @@ class MapFlow:
         peer.full = False
         peer.waiting = []
         if before != NO_SESSION:
-            self.fragments.on_member_gone(node)
+            self._lose_taker(node)
             if before[1] != theirs_up:
                 peer.down_ms = state.now_ms
                 self.relays.on_peer_down(node)
@@ -375,7 +338,21 @@ class MapFlow:
                 self._forget_peer(node)
             peer.process = process
         if begins:
-            self._introduce(node)
+            self._try(f"introduction to {node}", partial(self._introduce, node))
+
+    def _lose_taker(self, node: NodeId) -> None:
+        for fragment, primary in list(self.state.primaries.items()):
+            try:
+                self.fragments.lose_taker(primary, node)
+            except Exception as error:
+                again = partial(self._lose_taker_again, fragment, node)
+                self.faults.contain(f"fragment {fragment} without {node}", again, error)
+
+    def _lose_taker_again(self, fragment: FragmentId, node: NodeId) -> None:
+        """Unless it is back meanwhile: then it has said what it holds."""
+        primary = self.state.primaries.get(fragment)
+        if primary is not None and self.state.peers[node].link.session == NO_SESSION:
+            self.fragments.lose_taker(primary, node)
 
     def _forget_origins(self, node: NodeId) -> None:
         """A newer process of the node is in the map: those before it publish no more."""
@@ -410,17 +387,26 @@ class MapFlow:
     def _introduce(self, node: NodeId) -> None:
         """A session with a peer begins: it hears all that it should know of us."""
         state = self.state
+        if state.peers[node].link.session == NO_SESSION:
+            return
         self.private.introduce(node)
         self.relays.resend(node)
-        for info in state.map.fragments.values():
+        for info in list(state.map.fragments.values()):
             if info.primary == node:
-                self._aim(info)
-        for fragment, backup in state.backups.items():
-            # What the same command moved to another primary is told by a change of its own.
-            known = state.map.fragments.get(fragment)
-            if known is not None and known.primary == backup.replication.primary == node:
-                self.roles.refollow(backup)
+                self._try(f"fragment {info.id}", partial(self._aim_at, info.id))
+        for fragment in list(state.backups):
+            self._try(f"copy {fragment}", partial(self._refollow, fragment, node))
         state.send(node, MapApplied(state.map.version, state.map.digest))
+
+    def _refollow(self, fragment: FragmentId, node: NodeId) -> None:
+        """A copy of a fragment that this node leads, and is known to lead by its backup."""
+        state = self.state
+        backup, info = state.backups.get(fragment), state.map.fragments.get(fragment)
+        if backup is None or info is None:
+            return
+        # What the same command moved to another primary is told by a change of its own.
+        if info.primary == backup.replication.primary == node:
+            self.roles.refollow(backup)
 
     # --- the end of a turn -------------------------------------------------------------------
 
@@ -450,15 +436,3 @@ class MapFlow:
                 action()
             else:
                 state.after_applied.append((version, action))
-
-
-def _ends(binding: Binding) -> tuple[QueueKey, QueueKey | ToExchange, str]:
-    source = QueueKey(binding.vhost, binding.source)
-    destination = QueueKey(binding.vhost, binding.destination)
-    if binding.destination_kind == "exchange":
-        return source, ToExchange(destination), binding.routing_key
-    return source, destination, binding.routing_key
-
-
-def _source_of(binding: Binding) -> QueueKey:
-    return QueueKey(binding.vhost, binding.source)

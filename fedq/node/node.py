@@ -448,6 +448,7 @@ class Node:
             self._stop_when_possible()
         self.access.tick()
         self.proposals.tick()
+        self.map.faults.tick()
         self.clients.tick()
         self.getting.tick()
         self.timers.tick()

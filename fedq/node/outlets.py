@@ -263,6 +263,7 @@ class Outlets:
         publisher, info = state.publishers.get(fragment), state.map.fragments.get(fragment)
         if publisher is None or info is None:
             return
+        state.risk.begin()
         # What was added and not sent joins the unconfirmed, to be sent with them.
         publisher.take()
         primary = state.primaries.get(fragment)
@@ -271,6 +272,7 @@ class Outlets:
                 self._enter(primary, batch, True)
             elif info.primary != state.me:
                 self._send(info.primary, fragment, info.reign, batch, True)
+        state.risk.end()
 
     def on_publish_done(self, sender: NodeId, message: PublishDone) -> None:
         """The primary has committed publishes of this node."""

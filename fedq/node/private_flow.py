@@ -16,6 +16,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.node import accounts
 from fedq.node.client_state import Client
 from fedq.node.registrations import Registrations
+from fedq.node.risk import Fault
 from fedq.node.state import NodeState, PrivateQueue
 from fedq.proxy.fanout import in_pieces
 from fedq.wiring.declarations import refuse_beyond_limit
@@ -39,12 +40,12 @@ class PrivateFlow:
     def create(self, key: QueueKey, owner: Client, policy: QueuePolicy = PLAIN) -> PrivateQueue:
         """A new queue, empty, reachable by its name through the default exchange."""
         state = self.state
-        state.risk.begin()
         state.private_made += 1
         fragment = Fragment(
             FragmentId(-state.private_made), 0, durable=False, recording=False, policy=policy
         )
         private = PrivateQueue(key, fragment, owner, policy, state.now_ms)
+        state.risk.begin()
         if policy.expires_ms is not None:
             state.expiring[key] = None
         state.private[key] = private
@@ -127,7 +128,23 @@ class PrivateFlow:
         for number in self.state.router.private_of(exchange):
             private = self.state.private_by_id[FragmentId(number)]
             for binding in [b for b in private.bindings if b[0] == exchange]:
-                self.unbind(private, binding)
+                self._lose(private, binding)
+
+    def _lose(self, private: PrivateQueue, binding: Binding) -> None:
+        """The map says that this binding is gone: no node may stop at it.
+
+        Half done, peers may send for it what nobody wants here, and the router forgets the whole
+        exchange next.
+        """
+        risk = self.state.risk
+        depth = risk.depth
+        try:
+            self.unbind(private, binding)
+        except Exception as error:
+            risk.leave_to(depth)
+            private.bindings.pop(binding, None)
+            text = f"a binding of {private.key.name!r} to an exchange that is gone"
+            self.state.out.faults.append(Fault(text, error))
 
     def when_bound(self, exchange: QueueKey, action: Callable[[], None]) -> None:
         """Runs the action when the cluster knows: the map that the exchange is in use here, every
@@ -199,19 +216,33 @@ class PrivateFlow:
             self.state.router.set_everything(exchange, node, False)
 
     def route_again(self) -> None:
-        """The router is new: it learns of the private queues and of the peers' interest."""
-        router = self.state.router
+        """The router is new: it learns of the private queues and of the peers' interest.
+
+        One that it fails at hears nothing any more; all others do.
+        """
         for private in self.state.private.values():
-            number = int(private.fragment.fragment_id)
-            router.add_queue(private.key, number)
-            for exchange, routing_key, arguments in private.bindings:
-                router.bind(exchange, number, routing_key, arguments_of(arguments))
+            try:
+                self._route_private(private)
+            except Exception as error:
+                text = f"nothing is routed to {private.key.name!r}, a queue of this node alone"
+                self.state.out.faults.append(Fault(text, error))
+        router = self.state.router
         for node, items in self._interest_of.items():
             for item in items:
-                self._route_item(node, item)
+                try:
+                    self._route_item(node, item)
+                except Exception as failure:
+                    text = f"nothing is routed to {node} by {item}"
+                    self.state.out.faults.append(Fault(text, failure))
         for node, exchanges in self._everything_of.items():
             for exchange in exchanges:
                 router.set_everything(exchange, node, True)
+
+    def _route_private(self, private: PrivateQueue) -> None:
+        router, number = self.state.router, int(private.fragment.fragment_id)
+        router.add_queue(private.key, number)
+        for exchange, routing_key, arguments in private.bindings:
+            router.bind(exchange, number, routing_key, arguments_of(arguments))
 
     def _route_item(self, node: NodeId, item: InterestItem) -> None:
         self.state.router.bind(item.exchange, node, item.routing_key, arguments_of(item.arguments))

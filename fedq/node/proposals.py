@@ -14,6 +14,7 @@ from typing import TypeAlias
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
 from fedq.core.limits import commands_in_flight_max
+from fedq.node.risk import Fault
 from fedq.node.state import NodeState
 from fedq.wiring.operations import (
     AddFragment,
@@ -112,7 +113,16 @@ class Proposals:
             results = results[:1] * len(sent.answers)
         for answer, result in zip(sent.answers, results, strict=True):
             if answer is not None:
-                answer(result)
+                self._answer(answer, result)
+
+    def _answer(self, answer: Answer, result: Result) -> None:
+        """What one asker does with its answer is its own affair: the others hear theirs."""
+        try:
+            answer(result)
+        except Exception as error:
+            if self.state.risk.is_open:
+                raise
+            self.state.out.faults.append(Fault("an answer of the cluster map was lost", error))
 
     def tick(self) -> None:
         """Asks again, or gives up, for what was not committed."""

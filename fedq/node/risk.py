@@ -25,6 +25,15 @@ class Risk:
         """Whether something may be half changed."""
         return self._open > 0
 
+    @property
+    def depth(self) -> int:
+        """How many sections are open: for `leave_to`."""
+        return self._open
+
+    def leave_to(self, depth: int) -> None:
+        """What was half changed within these sections is put in order, or harms nobody."""
+        self._open = depth
+
     def begin(self) -> None:
         """From here on things change."""
         self._open += 1

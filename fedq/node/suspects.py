@@ -99,8 +99,12 @@ class Suspects:
                 found.append(index)
         return found
 
+    def of(self, fragment: FragmentId) -> list[int]:
+        """The positions of a fragment, ascending."""
+        return sorted(self.places.get(fragment, ()))
+
     def take(self, fragment: FragmentId) -> list[int]:
-        """The positions of a fragment, ascending: whoever asks sets them aside."""
+        """The same: whoever asks sets them aside."""
         places = self.places.pop(fragment, {})
         self.places_count -= len(places)
         return sorted(places)

@@ -127,20 +127,28 @@ class PrimaryReplication:
         new: bool,
         now_ms: int,
     ) -> None:
-        """The map's word on the backups; `new`: the fragment was just created, all are empty."""
-        self.in_sync = dict.fromkeys(in_sync)
+        """The map's word on the backups; `new`: the fragment was just created, all are empty.
+
+        Decides, then changes: with half of it something might be committed too early.
+        """
+        required = dict.fromkeys(in_sync)
+        wanted = dict.fromkeys(backups)
+        come = {
+            node: Progress(STREAMING if new and node in required else WAITING, last, now_ms)
+            for node in wanted
+            if node not in self.backups
+        }
+        gone = [node for node in self.backups if node not in wanted]
+        self.in_sync = required
         if epoch != self.epoch:
             self.epoch = epoch
             self.joining = {}
             self.awaited = {}
-        wanted = dict.fromkeys(backups)
-        for node in list(self.backups):
-            if node not in wanted:
-                self._forget(node)
-        for node in wanted:
-            if node not in self.backups:
-                state = STREAMING if new and node in self.in_sync else WAITING
-                self.backups[node] = Progress(state, last, now_ms)
+        for node in gone:
+            del self.backups[node]
+            self.awaited.pop(node, None)
+            self.sends.pop(node, None)
+        self.backups.update(come)
         self._raise_commit()
 
     def reset(self, node: NodeId, now_ms: int) -> None:
@@ -350,11 +358,6 @@ class PrimaryReplication:
             if progress is not None and progress.acked < mark:
                 mark = progress.acked
         return mark
-
-    def _forget(self, node: NodeId) -> None:
-        del self.backups[node]
-        self.awaited.pop(node, None)
-        self.sends.pop(node, None)
 
     def _send(self, node: NodeId, message: Send) -> None:
         lane = self.sends.get(node)

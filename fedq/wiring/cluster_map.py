@@ -100,7 +100,11 @@ class ClusterMap(MapState):
     def apply(self, command: bytes) -> Applied:
         """Applies the next command of the log; see the module's docstring."""
         applied = self._apply_command(command)
-        self.digest = digest.after(self.digest, command, applied.results)
+        try:
+            self.digest = digest.after(self.digest, command, applied.results)
+        except Exception as error:
+            # As on every other node, which keeps the digest that it had, too.
+            self.failures.append(error)
         return applied
 
     def _apply_command(self, command: bytes) -> Applied:
@@ -129,9 +133,13 @@ class ClusterMap(MapState):
             return Applied(request, self._remembered[request], [], True)
         self.bytes_max = decoded.bytes_max
         results = tuple([self._apply_weighed(operation) for operation in decoded.operations])
-        self._remember(request, results)
         changes, self.changes = self.changes, []
-        self._note_versions(changes)
+        try:
+            self._note_versions(changes)
+            self._remember(request, results)
+        except Exception as forgotten:
+            # What is forgotten is forgotten everywhere.
+            self.failures.append(forgotten)
         return Applied(request, results, changes, False)
 
     def snapshot(self) -> bytes:
