@@ -82,6 +82,9 @@ class PublishFlow:
                 return self._take_batch(channel, batch)
             finally:
                 self.outlets.deliver_piles(channel, self.piles)
+                if state.router.walked:
+                    # Their own client's share pays, not who publishes next.
+                    self._charge_walks()
         except Exception:
             # What has not set out goes with its connection, and not with the next one's publishes.
             self.piles = Piles()
