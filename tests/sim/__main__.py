@@ -60,7 +60,7 @@ def _say(text: str) -> None:
 def _report(result: Result, options: argparse.Namespace) -> None:
     lite = options.lite
     _say(f"\nseed {result.seed} FAILED after {result.virtual_ms} ms of virtual time")
-    _say("  " + describe(result.seed, lite).replace("\n", "\n  "))
+    _say("  " + describe(result.seed, lite, options.exceptions).replace("\n", "\n  "))
     for problem in result.problems:
         _say(f"  * {problem}")
     flag = " --lite" if lite else " --exceptions" if options.exceptions else ""

@@ -205,12 +205,15 @@ class Actor:
         self.connections += 1
         self.node = host.name
         self.note(f"connects to {host.name} as {self.label}")
-        self.connection = ClientConnection(self.world, self.random, host, self)
+        connection = self.connection = ClientConnection(self.world, self.random, host, self)
         life = host.life
-        # A node that is being stopped has sent its clients away, before they read that.
-        self.ledger.connected(
-            self.label, lambda: host.alive and not host.stopping and host.life == life
-        )
+
+        def is_served() -> bool:
+            # A node that is being stopped has sent its clients away, before they read that.
+            lives = host.alive and not host.stopping and host.life == life
+            return lives and not connection.sent_away
+
+        self.ledger.connected(self.label, is_served)
         self._opening = True
         yield PATIENCE_US
         self._opening = False

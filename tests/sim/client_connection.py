@@ -122,6 +122,11 @@ class ClientConnection:
         """Nothing passes any more."""
         return self._socket.gone
 
+    @property
+    def sent_away(self) -> bool:
+        """The node has ended it, whether its client has read that or not."""
+        return self._socket.sent_away
+
     # --- receiving -------------------------------------------------------------------------------
 
     def _on_bytes(self, data: bytes) -> None:

@@ -5,7 +5,7 @@ Inputs: hosts. Outputs: sentences about what does not fit, and whether a cluster
 
 from collections.abc import Mapping, Sequence
 
-from fedq.core.ids import FragmentId, Origin
+from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import is_persistent
 from fedq.core.policy import QUARANTINED
 from fedq.fragments.fragment import Fragment
@@ -13,6 +13,7 @@ from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node
 from fedq.node.state import NodeState
 from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.state import FragmentInfo
 from tests.sim.node_host import Host
 
 
@@ -52,10 +53,24 @@ def why_not_whole(hosts: Sequence[Host]) -> str:
         wanted = min(cluster_map.queues[info.queue].replicas, len(hosts))
         if len(info.in_sync) < wanted or set(info.in_sync) != set(info.copies):
             return f"fragment {info.id} of {info.queue.name}: {info}, wants {wanted} copies"
-        for node, incarnation in info.in_sync.items():
-            if cluster_map.members[node].incarnation != incarnation:
-                return f"fragment {info.id} of {info.queue.name}: the copy of {node} is cold"
+        for node in info.in_sync:
+            why = _why_no_copy(states, info, node)
+            if why:
+                return f"fragment {info.id} of {info.queue.name}: the copy of {node} {why}"
     return ""
+
+
+def _why_no_copy(states: Sequence[NodeState], info: FragmentInfo, node: NodeId) -> str:
+    """Why a copy in sync is none; "" if it is.
+
+    One that failed at a record has acknowledged nothing since, and may have on disk what that
+    record ended: so it is, whatever the map has heard of it.
+    """
+    state = next(each for each in states if each.me == node)
+    if state.map.members[node].incarnation != info.in_sync[node]:
+        return "is cold"
+    backup = state.backups.get(info.id)
+    return "has failed" if backup is not None and backup.failed else ""
 
 
 def has_unserved(host: Host, queue: str) -> bool:

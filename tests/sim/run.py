@@ -296,9 +296,9 @@ def run_seed(
     )
 
 
-def describe(seed: int, lite: bool) -> str:
+def describe(seed: int, lite: bool, exceptions: bool = False) -> str:
     """What a seed's run is made of."""
-    return draw(seed, lite).describe()
+    return (draw_exceptions(seed) if exceptions else draw(seed, lite)).describe()
 
 
 run_lite = partial(run_seed, lite=True)

@@ -5,9 +5,10 @@ Inputs: bytes of both sides, closes, a reader that stalls. Outputs: `on_connecte
 is cut into pieces is drawn anew for every run.
 """
 
+import re
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.seeds import Rng
@@ -15,6 +16,8 @@ from tests.sim.world import World, between
 
 #: A client that reads nothing lets this much gather before the node hears of it.
 HIGH_WATER_BYTES = 65_536
+#: A method frame of channel 0 (AMQP 0-9-1 clause 2.3.5.1): class 10, method 50.
+_CONNECTION_CLOSE: Final = re.compile(rb"\x01\0\0.{4}\0\x0a\0\x32", re.DOTALL)
 
 
 class ClientMachine(Protocol):
@@ -49,7 +52,7 @@ class Socket:
     __slots__ = (
         "_buffered", "_closed_by_node", "_ended", "_last_down_us", "_last_up_us", "_life",
         "_on_bytes", "_on_lost", "_random", "_reading", "_server", "_stalled", "_unread", "_world",
-        "_writable", "connection", "gone",
+        "_writable", "connection", "gone", "sent_away",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +72,9 @@ class Socket:
         self._on_lost = on_lost
         #: Nothing passes any more, either way.
         self.gone = False
+        #: The node has written connection.close: what the client held is nobody's from then on,
+        #: before it reads that.
+        self.sent_away = False
         self._closed_by_node = False
         self._reading = True
         self._unread: list[bytes] = []
@@ -117,6 +123,7 @@ class Socket:
         """The node writes a turn's parts."""
         if self.gone or self._closed_by_node:
             return
+        self.sent_away = self.sent_away or _CONNECTION_CLOSE.search(data) is not None
         if self._stalled:
             self._buffered.append(data)
             if self._writable and sum(map(len, self._buffered)) > HIGH_WATER_BYTES:

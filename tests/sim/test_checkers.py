@@ -56,6 +56,17 @@ def test_a_confirmed_message_that_never_comes_is_lost(ledger: Ledger) -> None:
     assert "P1" in ledger.problems[0]
 
 
+@pytest.mark.parametrize("served", [True, False])
+def test_only_whom_its_node_serves_holds_a_message(ledger: Ledger, served: bool) -> None:
+    """Who was sent away by then, or whose node is dead, has not read of it yet."""
+    ledger.only_kills = True
+    ledger.connected("c#1", lambda: served)
+    ledger.confirmed(publish(ledger, 1))
+    deliver(ledger, 1)
+    deliver(ledger, 1, "c#2", redelivered=True)
+    assert ["P2" in problem for problem in ledger.problems] == [True] * served
+
+
 def test_an_unconfirmed_message_may_be_lost(ledger: Ledger) -> None:
     publish(ledger, 1)
     ledger.finish()

@@ -57,3 +57,14 @@ def test_a_cluster_is_not_whole_before_all_are_of_the_era() -> None:
     for host in run.cluster.hosts:
         del inspect_node.state_of(host).map.era[last.name]
     assert inspect_node.why_not_whole(run.cluster.hosts) == f"{last.name} is not of the era yet"
+
+
+def test_a_cluster_is_not_whole_while_a_copy_has_failed() -> None:
+    """It has what was confirmed and no more, and the map names it in sync for some time yet."""
+    run = Run(draw(1, lite=True), Trace())
+    run.go()
+    assert run.is_whole()
+    states = [inspect_node.state_of(host) for host in run.cluster.hosts]
+    backup = next(backup for state in states for backup in state.backups.values())
+    backup.failed = True
+    assert "has failed" in inspect_node.why_not_whole(run.cluster.hosts)

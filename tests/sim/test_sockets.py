@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fedq.amqp.methods import ChannelOpenOk, ConnectionClose, ConnectionOpenOk, encode_method
 from fedq.core.ids import ConnectionId, NodeId
 from tests.sim.sockets import ClientMachine, Socket
 from tests.sim.world import MS, World
@@ -69,3 +70,14 @@ def test_a_node_hears_at_once_of_the_end_of_who_has_nothing_unread() -> None:
     assert server.heard == ["connected", "disconnected"]
     socket.set_reading(True)
     assert server.heard == ["connected", "disconnected"]
+
+
+def test_a_client_is_sent_away_when_its_node_says_so_not_when_it_reads_that() -> None:
+    world = World(1)
+    socket = _connect(world, Heard())
+    socket.write(encode_method(1, ChannelOpenOk()) + encode_method(0, ConnectionOpenOk()))
+    assert not socket.sent_away
+    socket.write(
+        encode_method(1, ChannelOpenOk()) + encode_method(0, ConnectionClose(541, "", 0, 0))
+    )
+    assert socket.sent_away

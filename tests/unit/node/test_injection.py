@@ -140,6 +140,9 @@ def _goes_on(world: World, injector: Injector, acknowledged: set[str]) -> None:
     cluster.settle()
     assert len(world.other.deliveries()) == 2
     world.other.publish("kept", "after")
+    # Its own, and no other one's.
+    confirms = [said for said in world.other.said if isinstance(said, BasicAck)]
+    assert confirms == [BasicAck(7, False)], injector.place
     world.check_fragments()
     world.other.hang_up()
     kept = set(world.drained(cluster.client("n1"), "kept"))
