@@ -29,6 +29,9 @@ shared_directory: Final = Path("/tmp")
 #: What anybody may ask: whether the node is well, and which services there are.
 _OPEN: Final = ("/grpc.health.", "/grpc.reflection.")
 
+#: What others than members hear at a port of peers.
+NOT_HERE: Final = "this is the port of peers: ask the admin port"
+
 logger = logging.getLogger(__name__)
 
 
@@ -91,7 +94,7 @@ class TokenGuard(grpc.aio.ServerInterceptor):
         details = handler_call_details
         if details.method.startswith(_OPEN) or self._is_right(details):
             return await continuation(details)
-        return _refusal(
+        return refusal(
             "this port wants the node's token: run the command as the user that runs the node, "
             f"name its data directory with --data, or set FEDQ_TOKEN to what is in {TOKEN_NAME} "
             "there"
@@ -121,10 +124,12 @@ class MembersGuard(grpc.aio.ServerInterceptor):
         method = handler_call_details.method
         if method.startswith(self._prefixes) or method in self._methods:
             return await continuation(handler_call_details)
-        return _refusal("this is the port of peers: ask the admin port")
+        return refusal(NOT_HERE)
 
 
-def _refusal(sentence: str) -> _Handler:
+def refusal(sentence: str) -> _Handler:
+    """A handler that says no more than this, with UNAUTHENTICATED."""
+
     async def refuse(_: Any, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         await context.abort(grpc.StatusCode.UNAUTHENTICATED, sentence)
 

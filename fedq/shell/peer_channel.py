@@ -5,7 +5,7 @@ with certificates both ends prove who they are; without, a node listens on loopb
 (`fedq.shell.config_file` sees to it).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import grpc
@@ -99,11 +99,17 @@ def channel_credentials(files: CertificateFiles) -> grpc.ChannelCredentials:
     )
 
 
-def open_channel(address: str, files: CertificateFiles | None) -> grpc.aio.Channel:
+def open_channel(
+    address: str,
+    files: CertificateFiles | None,
+    interceptors: Sequence[grpc.aio.ClientInterceptor] = (),
+) -> grpc.aio.Channel:
     """A channel to another node; it connects by itself, and again when it broke."""
     if files is None:
-        return grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
-    return grpc.aio.secure_channel(address, channel_credentials(files), CHANNEL_OPTIONS)
+        return grpc.aio.insecure_channel(address, CHANNEL_OPTIONS, interceptors=interceptors)
+    return grpc.aio.secure_channel(
+        address, channel_credentials(files), CHANNEL_OPTIONS, interceptors=interceptors
+    )
 
 
 def proven_identities(auth_context: Mapping[str, Iterable[bytes]]) -> list[str]:

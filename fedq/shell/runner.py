@@ -11,6 +11,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec
 
@@ -28,6 +29,7 @@ from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMa
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.last_act import LastAct
 from fedq.shell.map_machine import MapMachine
+from fedq.shell.member_questions import AskingPeer
 from fedq.shell.node_config import NodeConfig, join_address
 from fedq.shell.node_settings import node_settings
 from fedq.shell.peer_channel import open_channel
@@ -251,7 +253,8 @@ class NodeRunner:
         )
         desk.on_behind = raft.forget
         peers = PeerClient(desk, node, turn.input, raft, config.certificates, turn.fail)
-        services = {name: make(node, self._connect) for name, make in self._make_services.items()}
+        connect = partial(self._connect, desk)
+        services = {name: make(node, connect) for name, make in self._make_services.items()}
         turn.connect(
             Outlets(
                 append=journal.append,
@@ -301,7 +304,8 @@ class NodeRunner:
         except OSError as error:
             raise disk_failure(error, config.data) from error
         self._mark_raft(parts.raft)
-        await parts.grpc.start_peer(PeerServer(parts.desk, self._voters, sink, is_secure=is_secure))
+        peer_server = PeerServer(parts.desk, self._voters, sink, is_secure=is_secure)
+        await parts.grpc.start_peer(peer_server, parts.desk)
         await parts.grpc.start_admin()
         parts.peers.start(self._voters)
         self._last_act.begin(parts.peers, asyncio.get_running_loop())
@@ -378,8 +382,10 @@ class NodeRunner:
         )
         return allowed
 
-    def _connect(self, _: NodeId, address: str) -> grpc.aio.Channel:
-        return open_channel(address, self._config.certificates)
+    def _connect(self, desk: PeerDesk, peer: NodeId, address: str) -> grpc.aio.Channel:
+        """A channel for questions to another member."""
+        files = self._config.certificates
+        return open_channel(address, files, [] if files is None else [AskingPeer(desk, peer)])
 
     def _bytes_waiting(self) -> int:
         """What was said to clients, or to the disk, and is not written yet."""

@@ -5,7 +5,8 @@ and their ports. The further services are reached on both: members ask each othe
 port, people ask on the admin port, where health checks and reflection are, too.
 
 Invariant: beyond loopback both servers demand certificates of the cluster's authority; without
-them the admin port demands the node's token, and the peers' port answers members' questions only.
+them the admin port demands the node's token. The peers' port answers members' questions only, and,
+with certificates, only to members that prove their names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from fedq.shell import admin_token, listeners
+from fedq.shell.member_questions import ProofGuard
 from fedq.shell.node_config import Listener, NodeConfig, is_loopback, join_address
 from fedq.shell.peer_channel import (
     ADMIN_SERVER_OPTIONS,
@@ -26,6 +28,7 @@ from fedq.shell.peer_channel import (
     Options,
     server_credentials,
 )
+from fedq.shell.peer_desk import PeerDesk
 
 #: Calls at a time on one server; two streams of each peer are among them.
 _CALLS_MAX: Final = 256
@@ -76,15 +79,18 @@ class GrpcServers:
         if config.admin is not None:
             listeners.check_free(config, "admin", config.admin)
 
-    async def start_peer(self, service: PeerService) -> None:
-        """Listens for peers, if there are any. Raises `ConfigError`."""
+    async def start_peer(self, service: PeerService, desk: PeerDesk) -> None:
+        """Listens for peers, if there are any; `desk` knows them. Raises `ConfigError`."""
         listener = self._config.peer_listener
         if listener is None:
             return
         secure = self._config.certificates is not None
         methods = [service.member_methods for service in self._services.values()]
-        guard = admin_token.MembersGuard((SERVICE,), frozenset().union(*methods))
-        self._peer = _server(PEER_SERVER_OPTIONS, [] if secure else [guard])
+        asked: frozenset[str] = frozenset().union(*methods)
+        guard: grpc.aio.ServerInterceptor = admin_token.MembersGuard((SERVICE,), asked)
+        if secure:
+            guard = ProofGuard(desk, self._config.peers, asked)
+        self._peer = _server(PEER_SERVER_OPTIONS, [guard])
         service.add_to(self._peer)
         for further in self._services.values():
             further.add_to(self._peer)

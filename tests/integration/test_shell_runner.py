@@ -17,11 +17,15 @@ import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from fedq.core.ids import NodeId
+from fedq.core.ids import Incarnation, NodeId
 from fedq.shell import admin_token, peer_channel
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.config_file import load
+from fedq.shell.member_questions import AskingPeer
 from fedq.shell.node_config import CertificateFiles, ConfigError
+from fedq.shell.peer_codec import Hello, Process
+from fedq.shell.peer_desk import PeerDesk
+from fedq.shell.peer_proof import PeerProof
 from fedq.shell.runner import NodeRunner
 from tests.integration.harness import environment
 from tests.integration.ports import free_ports
@@ -370,8 +374,11 @@ class Greeter:
         self.is_closed = True
 
 
-async def greeted(address: str, files: CertificateFiles | None, token: str = "") -> bytes:
-    async with peer_channel.open_channel(address, files) as channel:
+async def greeted(
+    address: str, files: CertificateFiles | None, token: str = "", asking: AskingPeer | None = None
+) -> bytes:
+    interceptors = [] if asking is None else [asking]
+    async with peer_channel.open_channel(address, files, interceptors) as channel:
         ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             "/test.Greeter/Greet"
         )
@@ -386,6 +393,14 @@ def test_services_are_reached_on_both_ports_and_closed(tmp_path: Path) -> None:
     files[0].write_text(yaml.safe_dump(content), "utf-8")
     config = load(files[0])
     service = Greeter()
+    other = load(files[1])
+    assert other.certificates is not None
+    hello = Hello(NodeId("n2"), Process(Incarnation(1), "start", 0), {})
+    proof = PeerProof(other.certificates)
+    asking = AskingPeer(
+        PeerDesk(hello, 1.0, lambda: 0.0, lambda _, text: pytest.fail(text), proof=proof),
+        NodeId("n1"),
+    )
 
     async def scenario() -> None:
         runner = NodeRunner(config)
@@ -402,7 +417,10 @@ def test_services_are_reached_on_both_ports_and_closed(tmp_path: Path) -> None:
                 await greeted(f"{HOST}:{ports.admin}", None, wrong)
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         assert (config.data / admin_token.TOKEN_NAME).stat().st_mode & 0o777 == 0o600
-        assert await greeted(f"{HOST}:{ports.peer}", config.certificates) == b'"hello"'
+        place = f"{HOST}:{ports.peer}"
+        assert await greeted(place, other.certificates, asking=asking) == b'"hello"'
+        with pytest.raises(grpc.aio.AioRpcError, match="only a member that proves its name"):
+            await greeted(place, other.certificates)
         assert runner.amqp_urls == [f"amqp://{HOST}:{ports.amqp[0]}"]
         assert not runner.is_linked(NodeId("n2"))
         runner.request_stop()
