@@ -34,6 +34,7 @@ from fedq.amqp.commands import (
     Settles,
     append_publish,
 )
+from fedq.amqp.content import Body
 from fedq.amqp.frames import (
     FRAME_BODY,
     FRAME_HEADER,
@@ -123,7 +124,7 @@ class Connection:
         #: What the client said of itself in connection.start-ok; empty until it has logged in.
         self.client_properties: FieldTable = NO_TABLE
         #: Bytes for the client, in order; whoever writes them clears the list.
-        self.parts: list[bytes] = []
+        self.parts: list[Body] = []
         #: The client closed it and has the answer: it is for the client to hang up. Some clients
         #: take an end that comes right behind close-ok for a failure.
         self.was_left = False

@@ -18,7 +18,7 @@ from fedq.amqp.values import (
     encode_table,
 )
 from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionViolation
-from fedq.core.limits import properties_bytes_max
+from fedq.core.limits import KIB, properties_bytes_max
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
     FLAG_COPIES,
@@ -57,7 +57,9 @@ _AFTER_TIMESTAMP: Final = (0x0020, 0x0010, 0x0008, 0x0004)
 _REPLY_TO: Final = 0x0200
 _EXPIRATION: Final = 0x0100
 _PERSISTENT_MODE: Final = 2
-#: A body, or a part of one where it is.
+#: A body beyond this goes out as parts that look at it.
+LONG_BYTES: Final = 64 * KIB
+#: A body, or a part of one where it is; what connections write.
 Body: TypeAlias = bytes | memoryview
 
 #: The pseudo queue of RabbitMQ's direct reply-to.
@@ -260,6 +262,21 @@ def content_frames(channel: int, properties: bytes, body: Body, frame_bytes_max:
     """Header frame and body frames; no body frame for an empty body."""
     head = _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, len(body))
     return b"".join([head, properties, b"\xce", *body_frames(channel, body, frame_bytes_max)])
+
+
+def append_content(
+    parts: list[Body], channel: int, properties: bytes, body: Body, frame_bytes_max: int
+) -> None:
+    """The same as parts; a long body is looked at, not copied.
+
+    So who does not read it holds no memory of his own: the message has its bytes only once.
+    """
+    if len(body) <= LONG_BYTES:
+        parts.append(content_frames(channel, properties, body, frame_bytes_max))
+        return
+    head = _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, len(body))
+    parts += (head, properties, b"\xce")
+    parts += body_frames(channel, body, frame_bytes_max)
 
 
 def body_frames(channel: int, body: Body, frame_bytes_max: int) -> list[Body]:

@@ -77,7 +77,7 @@ def deliver_suffix(channel: int, message: bytes, redelivered: bool, frame_bytes_
 
 
 def append_deliveries(
-    parts: list[bytes],
+    parts: list[Body],
     channel: int,
     consumer_tag: str | bytes,
     first_tag: int,

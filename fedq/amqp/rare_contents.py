@@ -1,17 +1,19 @@
-"""Contents that go out one at a time: basic.get-ok and basic.return.
+"""Contents that go out one at a time: basic.get-ok, basic.return, and long deliveries.
 
 Input are encoded messages (`fedq.core.message`); output are whole frames, appended to the parts of
-a connection. What goes out in runs is in `fedq.amqp.deliveries`.
+a connection, long bodies where they are. What goes out in runs is in `fedq.amqp.deliveries`.
 """
 
 import struct
 from typing import Final
 
-from fedq.amqp.content import content_frames
+from fedq.amqp.content import Body, append_content
+from fedq.amqp.deliveries import deliver_prefix
 from fedq.amqp.strings import cut_short_string, encode_short_string
 from fedq.core.message import split_lean
 
 _get_ok_head: Final = struct.Struct(">BHIIQB")
+_deliver_tail: Final = struct.Struct(">QB")
 _count_end: Final = struct.Struct(">IB")
 _return_head: Final = struct.Struct(">BHIIH")
 
@@ -20,7 +22,7 @@ _GET_OK: Final = 60 << 16 | 71
 
 
 def append_get_ok(
-    parts: list[bytes],
+    parts: list[Body],
     channel: int,
     delivery_tag: int,
     redelivered: bool,
@@ -34,12 +36,28 @@ def append_get_ok(
         _get_ok_head.pack(1, channel, 17 + len(route), _GET_OK, delivery_tag, redelivered),
         route,
         _count_end.pack(min(message_count, 0xFFFFFFFF), 0xCE),
-        content_frames(channel, properties, body, frame_bytes_max),
     )
+    append_content(parts, channel, properties, body, frame_bytes_max)
+
+
+def append_delivery(
+    parts: list[Body],
+    channel: int,
+    consumer_tag: str | bytes,
+    delivery_tag: int,
+    message: bytes,
+    redelivered: bool,
+    frame_bytes_max: int,
+) -> None:
+    """Appends basic.deliver with its content."""
+    route, properties, body = split_lean(message)
+    head = deliver_prefix(channel, consumer_tag).head(len(route))
+    parts += (head, _deliver_tail.pack(delivery_tag, redelivered), route, b"\xce")
+    append_content(parts, channel, properties, body, frame_bytes_max)
 
 
 def return_frames(
-    parts: list[bytes],
+    parts: list[Body],
     channel: int,
     reply_code: int,
     reply_text: str,
@@ -54,5 +72,5 @@ def return_frames(
         text,
         route,
         b"\xce",
-        content_frames(channel, properties, body, frame_bytes_max),
     )
+    append_content(parts, channel, properties, body, frame_bytes_max)

@@ -82,13 +82,13 @@ class ClientFlow:
     )  # fmt: skip
 
     def __init__(
-        self, state: NodeState, settings: ConnectionSettings, answers: Answers,
+        self, state: NodeState, readers: Readers, settings: ConnectionSettings, answers: Answers,
         publishing: PublishFlow, settling: SettleFlow, queues: QueueRequests,
         exchanges: ExchangeRequests, basic: BasicRequests, transactions: Transactions,
         permissions: Permissions, access: Access,
     ) -> None:  # fmt: skip
         self.state = state
-        self.readers = Readers(state)
+        self.readers = readers
         self.settings = settings
         self.answers = answers
         self.publishing = publishing

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Final
 
+from fedq.amqp.content import LONG_BYTES
 from fedq.amqp.deliveries import append_deliveries
+from fedq.amqp.rare_contents import append_delivery
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import (
     delivery_batch_max,
@@ -367,9 +369,21 @@ class ConsumeFlow:
                     positions = [parked.position for parked in run]
                     again = [parked.position for parked in run if parked.redelivered]
                     messages = [parked.message for parked in run]
-                    self._deliver(consumer, fragment, (positions,), messages, again)
+                    self._deliver_run(consumer, fragment, positions, messages, again)
                     if consumer.no_ack:
                         self.settling.acknowledge(fragment, positions)
+
+    def _deliver_run(
+        self, consumer: Consumer, fragment: FragmentId, positions: list[int],
+        messages: list[bytes], again: list[int],
+    ) -> None:  # fmt: skip
+        """What was parked; long messages each alone, so that they are not copied."""
+        if len(messages) == 1 or max(map(len, messages)) <= LONG_BYTES:
+            self._deliver(consumer, fragment, (positions,), messages, again)
+            return
+        for position, message in zip(positions, messages, strict=True):
+            marked = [position] if position in again else []
+            self._deliver(consumer, fragment, ((position,),), [message], marked)
 
     def _deliver(
         self, consumer: Consumer, fragment: FragmentId, pieces: Sequence[Sequence[int]],
@@ -392,11 +406,18 @@ class ConsumeFlow:
             seen = {i: None for i, position in enumerate(positions) if position in marked}
         client = channel.client
         machine = client.machine
-        append_deliveries(
-            machine.parts, channel.number, consumer.tag, first_tag, messages, seen,
-            machine.frame_bytes_max,
-        )  # fmt: skip
-        size = len(machine.parts[-1])
+        if len(messages) == 1 and len(messages[0]) > LONG_BYTES:
+            size = len(messages[0])
+            append_delivery(
+                machine.parts, channel.number, consumer.tag, first_tag, messages[0],
+                seen is not None, machine.frame_bytes_max,
+            )  # fmt: skip
+        else:
+            append_deliveries(
+                machine.parts, channel.number, consumer.tag, first_tag, messages, seen,
+                machine.frame_bytes_max,
+            )  # fmt: skip
+            size = len(machine.parts[-1])
         client.delivered_bytes += size
         self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> work_bytes_shift))
         if client.delivered_bytes >= delivery_bytes_per_turn_max:

@@ -23,6 +23,7 @@ be closing, while his publishes are worked off.
 from collections.abc import Sequence
 from typing import Final
 
+from fedq.amqp.content import Body
 from fedq.amqp.deliveries import deliver_prefix, deliver_suffix, pack_tag
 from fedq.core.limits import (
     KIB,
@@ -113,7 +114,7 @@ class FanOut:
                 lines.append(client.line)
         return left
 
-    def _give(self, client: Client, parts: list[bytes], size: int) -> None:
+    def _give(self, client: Client, parts: list[Body], size: int) -> None:
         """Parts for a client that gets others in this turn, too; or that are not copied."""
         state = self.state
         if client not in state.fanned_clients:
@@ -153,9 +154,9 @@ class _Run:
         tagged = [pack_tag(tag) + tail for tag, tail in enumerate(self._suffixes, last_tag + 1)]
         return [b"", *tagged]
 
-    def apart(self, head: bytes, last_tag: int) -> list[bytes]:
+    def apart(self, head: bytes, last_tag: int) -> list[Body]:
         """The same deliveries (of the channel that `tails` was asked for), nothing long copied."""
-        parts: list[bytes] = []
+        parts: list[Body] = []
         for tag, suffix in enumerate(self._suffixes, last_tag + 1):
             parts += (head + pack_tag(tag), suffix)
         return parts

@@ -13,13 +13,13 @@ from typing import Final
 from fedq.amqp.method_types import BasicGetEmpty
 from fedq.amqp.rare_contents import append_get_ok
 from fedq.core.ids import FragmentId, NodeId, QueueKey
-from fedq.core.limits import work_bytes_shift
+from fedq.core.limits import unread_bytes_max, work_bytes_shift
 from fedq.core.peer_messages import CALL_DECLARE, Call, Got
 from fedq.core.peer_messages import Get as GetMessage
 from fedq.fragments.fragment import Fragment
 from fedq.node.client_state import Channel
 from fedq.node.queue_timers import QueueTimers
-from fedq.node.readers import has_enough
+from fedq.node.readers import Readers, has_enough
 from fedq.node.settling import Settlements
 from fedq.node.state import NodeState, PrivateQueue
 
@@ -72,9 +72,10 @@ class Overdue:
 class Getting:
     """See the module's docstring; the node sets `settle` before its first turn."""
 
-    __slots__ = ("_last", "_open", "_put_off", "settle", "state", "timers")
+    __slots__ = ("_last", "_open", "_put_off", "readers", "settle", "state", "timers")
 
-    def __init__(self, state: NodeState, timers: QueueTimers) -> None:
+    def __init__(self, state: NodeState, timers: QueueTimers, readers: Readers) -> None:
+        self.readers = readers
         self.state = state
         self.timers = timers
         self._last = 0
@@ -167,7 +168,7 @@ class Getting:
             self.settle(message.fragment, Settlements([], [], [], [message.positions]))
         elif not message.positions:
             self._ask_next(get)
-        elif has_enough(get.channel.client):
+        elif has_enough(get.channel.client) or self.readers.is_full():
             # It would be one answer more for each channel that asked.
             self.settle(message.fragment, Settlements([], [], [], [message.positions]))
             self._put_off.append(get)
@@ -212,7 +213,7 @@ class Getting:
             channel = get.channel
             if channel.closed:
                 continue
-            if not channel.leaving and has_enough(channel.client):
+            if not channel.leaving and (has_enough(channel.client) or self.readers.is_full()):
                 self._put_off.append(get)
                 continue
             if not channel.leaving and get.queue not in self.state.map.queues:
@@ -246,8 +247,11 @@ class Getting:
             machine.parts, channel.number, tag, redelivered, message, left,
             machine.frame_bytes_max,
         )  # fmt: skip
-        channel.client.delivered_bytes += len(message)
-        self.state.work.spend(len(message) * _COPIES >> work_bytes_shift)
+        size = len(message)
+        if size > unread_bytes_max:
+            self.readers.on_long_answer(size)
+        channel.client.delivered_bytes += size
+        self.state.work.spend(size * _COPIES >> work_bytes_shift)
         self.state.dirty_clients[channel.client] = None
 
     def _answer_empty(self, channel: Channel) -> None:

@@ -51,6 +51,7 @@ from fedq.node.proposals import Proposals, Result
 from fedq.node.publish_flow import PublishFlow
 from fedq.node.queue_requests import QueueRequests
 from fedq.node.queue_timers import QueueTimers
+from fedq.node.readers import Readers
 from fedq.node.registrations import Registrations
 from fedq.node.relay_flow import RelayFlow
 from fedq.node.replica_flow import ReplicaFlow
@@ -85,7 +86,8 @@ class Node:
         self.registrations = Registrations(state, self.proposals)
         self.private = PrivateFlow(state, self.registrations)
         self.asking = Asking(state, self.fragments)
-        self.getting = Getting(state, self.timers)
+        readers = Readers(state)
+        self.getting = Getting(state, self.timers, readers)
         self.settling = SettleFlow(state)
         self.consuming = ConsumeFlow(state, self.settling, self.getting, self.timers)
         self.consuming.serve_takers = self.fragments.serve_above
@@ -108,7 +110,7 @@ class Node:
         access = self.access = Access(state, self.proposals)
         connections = connection_settings(state, access)
         self.clients = ClientFlow(
-            state, connections, self.answers, self.publishing, self.settling, queues,
+            state, readers, connections, self.answers, self.publishing, self.settling, queues,
             ExchangeRequests(state, self.answers, self.proposals), basic, transactions,
             self.permissions, access,
         )  # fmt: skip

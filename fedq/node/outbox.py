@@ -24,6 +24,7 @@ promises more than what is already safe: the node holds back what waits for disk
 
 from collections.abc import Iterator
 
+from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
@@ -42,7 +43,7 @@ class NodeOut:
 
     def __init__(self) -> None:
         #: Parts for each client connection, in order.
-        self.writes: dict[ConnectionId, list[bytes]] = {}
+        self.writes: dict[ConnectionId, list[Body]] = {}
         #: How many of them, from the first one on, should not wait behind the others: these are
         #: many, and get deliveries of a fan-out.
         self.urgent = 0
@@ -111,7 +112,7 @@ class NodeOut:
         self.due_ms = 0
         self.valid_until_ms = 0
 
-    def everything_written(self) -> Iterator[tuple[ConnectionId, list[bytes]]]:
+    def everything_written(self) -> Iterator[tuple[ConnectionId, list[Body]]]:
         """Every connection that gets bytes, with all of them: for drivers that have no lines."""
         yield from self.writes.items()
         for line, piece in zip(self.fanned_to, self.fanned, strict=True):

@@ -35,7 +35,9 @@ _MANDATORY = 1
 class Readers:
     """See the module's docstring."""
 
-    __slots__ = ("_late", "_unread", "bytes_unread", "state")
+    __slots__ = (
+        "_answered", "_answered_before", "_late", "_turn", "_unread", "bytes_unread", "state",
+    )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
@@ -44,10 +46,27 @@ class Readers:
         #: Who does not read: so many bytes, since then.
         self._unread: dict[Client, tuple[int, int]] = {}
         self.bytes_unread = 0
+        #: Long answers of the last turn that had some, and of the turn before it: whether they are
+        #: read is not known yet.
+        self._answered = self._answered_before = 0
+        self._turn = 0
 
     def is_full(self) -> bool:
         """What is unread takes more than its share of this node's memory."""
-        return self.bytes_unread > self.state.settings.share_bytes_max
+        size, turn = self.bytes_unread, self.state.work.turn
+        if self._turn == turn:
+            size += self._answered + self._answered_before
+        elif self._turn == turn - 1:
+            size += self._answered
+        return size > self.state.settings.share_bytes_max
+
+    def on_long_answer(self, size: int) -> None:
+        """So much was written to one client at once."""
+        turn = self.state.work.turn
+        if self._turn != turn:
+            self._answered_before = self._answered if self._turn == turn - 1 else 0
+            self._answered, self._turn = 0, turn
+        self._answered += size
 
     def puts_off(self, channel: Channel, command: Publishes | Settles | Request) -> bool:
         """Whether the command waits, now, at the head of its channel's backlog."""

@@ -8,9 +8,9 @@ of those that a node failed at.
 
 from typing import Final
 
-from fedq.amqp.content import decode_properties
+from fedq.amqp.content import Body, decode_properties
 from fedq.amqp.deliveries import append_deliveries, deliver_suffix
-from fedq.amqp.rare_contents import append_get_ok
+from fedq.amqp.rare_contents import append_delivery, append_get_ok
 from fedq.amqp.rewriting import (
     as_stored,
     copies_of,
@@ -84,9 +84,10 @@ def _deliver(fragment: Fragment, unix_ms: int) -> None:
     due_ms = enforcement.next_ms(fragment)
     enforcement.wake(fragment, unix_ms if due_ms is None else max(unix_ms, due_ms))
     taken = fragment.take(_TAKER, 1)
-    parts: list[bytes] = []
+    parts: list[Body] = []
     append_deliveries(parts, 1, "", 1, taken.messages, None, frame_bytes_max)
     for message in taken.messages:
+        append_delivery(parts, 1, "", 1, message, False, frame_bytes_max)
         append_get_ok(parts, 1, 1, False, message, 0, frame_bytes_max)
         deliver_suffix(1, message, False, frame_bytes_max)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
+from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
 from fedq.shell.sending import Line
 
@@ -29,10 +30,10 @@ class Writers(NamedTuple):
     """Who writes. None of them may block."""
 
     #: Parts for one connection, and for many.
-    write: Callable[[ConnectionId, list[bytes]], None]
-    write_all: Callable[[dict[ConnectionId, list[bytes]]], None]
+    write: Callable[[ConnectionId, list[Body]], None]
+    write_all: Callable[[dict[ConnectionId, list[Body]]], None]
     #: The next so many of those that wait in this order.
-    write_next: Callable[[deque[ConnectionId], dict[ConnectionId, list[bytes]], int], None]
+    write_next: Callable[[deque[ConnectionId], dict[ConnectionId, list[Body]], int], None]
     #: Pieces for lines, from one place on and up to another.
     write_pieces: Callable[[list[Line], list[bytes], int, int], None]
 
@@ -58,7 +59,7 @@ class Passes:
         self._pass_max = pass_max
         self._writers = writers
         #: Parts that did not fit into a pass, and the connections they belong to in order.
-        self._backlog: dict[ConnectionId, list[bytes]] = {}
+        self._backlog: dict[ConnectionId, list[Body]] = {}
         self._order: deque[ConnectionId] = deque()
         #: Or the pieces of one fan-out, from this place on, while nothing else waits.
         self._lines: list[Line] = []
@@ -67,7 +68,7 @@ class Passes:
         self._pumping = False
 
     def write(
-        self, writes: dict[ConnectionId, list[bytes]], urgent: int,
+        self, writes: dict[ConnectionId, list[Body]], urgent: int,
         lines: list[Line], pieces: list[bytes],
     ) -> None:  # fmt: skip
         """A turn's parts, of which the first `urgent` should not wait, and its pieces."""
@@ -124,7 +125,7 @@ class Passes:
             self._lines, self._pieces, self._at = [], [], 0
             self._put_off_pieces(lines, pieces, at)
 
-    def _put_off(self, writes: Iterable[tuple[ConnectionId, list[bytes]]]) -> None:
+    def _put_off(self, writes: Iterable[tuple[ConnectionId, list[Body]]]) -> None:
         """Parts that wait, behind those of the same connection or all others."""
         backlog, order = self._backlog, self._order
         for connection, parts in writes:

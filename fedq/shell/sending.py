@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
 
 #: Parts of more bytes than this are not joined: the copy would cost more than a longer list.
@@ -44,19 +45,19 @@ class Lines:
         """`lines`: a dict, which somebody else keeps."""
         self._lines = lines
 
-    def write(self, connection: ConnectionId, parts: list[bytes]) -> None:
+    def write(self, connection: ConnectionId, parts: list[Body]) -> None:
         """Sends the parts, of which there is one at least, if the client is still there."""
         line = self._lines.get(connection)
         if line is not None and line.is_open:
             _write(line.transport, parts)
 
-    def write_all(self, writes: dict[ConnectionId, list[bytes]]) -> None:
+    def write_all(self, writes: dict[ConnectionId, list[Body]]) -> None:
         """Sends everybody's parts."""
         for connection, parts in writes.items():
             self.write(connection, parts)
 
     def write_next(
-        self, order: deque[ConnectionId], waiting: dict[ConnectionId, list[bytes]], count: int
+        self, order: deque[ConnectionId], waiting: dict[ConnectionId, list[Body]], count: int
     ) -> None:
         """Takes so many connections out of an order and sends what waits for them, if it does."""
         for _ in range(min(count, len(order))):
@@ -71,10 +72,10 @@ def write_pieces(lines: list[Line], pieces: list[bytes], first: int, stop: int) 
     for place in range(first, stop):
         line = lines[place]
         if pieces[place] and line.is_open:
-            _write(line.transport, pieces[place : place + 1])
+            _write(line.transport, [pieces[place]])
 
 
-def _write(transport: asyncio.Transport, parts: list[bytes]) -> None:
+def _write(transport: asyncio.Transport, parts: list[Body]) -> None:
     if transport.is_closing():
         # The client has reset the connection, and nobody was told yet.
         return

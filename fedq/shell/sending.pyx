@@ -9,7 +9,8 @@ is closed when `connection_lost` is called, and only then is the socket closed.
 
 from libc.errno cimport EINTR, errno
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.buffer cimport Py_buffer
 
 cdef extern from *:
     """
@@ -32,6 +33,10 @@ cdef extern from *:
     ssize_t send(int, const void*, size_t, int) nogil
     ssize_t sendmsg(int, const msghdr*, int) nogil
     void* memset(void*, int, size_t) nogil
+
+cdef extern from "Python.h":
+    Py_buffer* PyMemoryView_GET_BUFFER(object)
+    bint PyMemoryView_Check(object)
 
 cdef enum:
     #: Of one call; the kernel takes no more (UIO_MAXIOV).
@@ -109,7 +114,25 @@ cdef int _write(Line line, list parts) except -1:
         if line.descriptor < 0 or line.transport.get_write_buffer_size():
             return _write_through(line.transport, parts)
         line._is_behind = False
-    return _write_piece(line, parts[0]) if len(parts) == 1 else _write_parts(line, parts)
+    if len(parts) == 1 and PyBytes_CheckExact(parts[0]):
+        return _write_piece(line, parts[0])
+    return _write_parts(line, parts)
+
+
+cdef inline Py_ssize_t _size_of(part) except -1:
+    """Of bytes, or of octets that are looked at where they are."""
+    if PyBytes_CheckExact(part):
+        return PyBytes_GET_SIZE(part)
+    if not PyMemoryView_Check(part):
+        raise TypeError(f"{type(part).__name__} is nothing to write")
+    return PyMemoryView_GET_BUFFER(part).len
+
+
+cdef inline void* _octets_of(part) noexcept:
+    """Where they are; of what has a size."""
+    if PyBytes_CheckExact(part):
+        return PyBytes_AS_STRING(part)
+    return PyMemoryView_GET_BUFFER(part).buf
 
 
 cdef int _write_piece(Line line, bytes piece) except -1:
@@ -122,10 +145,9 @@ cdef int _write_piece(Line line, bytes piece) except -1:
 
 
 cdef int _write_through(transport, list parts) except -1:
-    cdef bytes part
     cdef Py_ssize_t size = 0
     for part in parts:
-        size += PyBytes_GET_SIZE(part)
+        size += _size_of(part)
     if len(parts) == 1 or size > JOIN_BYTES_MAX:
         transport.writelines(parts)
     else:
@@ -136,27 +158,26 @@ cdef int _write_through(transport, list parts) except -1:
 cdef int _write_parts(Line line, list parts) except -1:
     """Many parts: as few calls of the kernel as can be, and the rest to the transport."""
     cdef iovec vectors[PARTS_MAX]
-    cdef bytes part
     cdef Py_ssize_t done = 0, count = len(parts), index, size
     cdef ssize_t sent
     while done < count:
         size = 0
         for index in range(min(count - done, <Py_ssize_t>PARTS_MAX)):
             part = parts[done + index]
-            vectors[index].iov_base = PyBytes_AS_STRING(part)
-            vectors[index].iov_len = PyBytes_GET_SIZE(part)
-            size += PyBytes_GET_SIZE(part)
+            vectors[index].iov_len = _size_of(part)
+            vectors[index].iov_base = _octets_of(part)
+            size += vectors[index].iov_len
         index = min(count - done, <Py_ssize_t>PARTS_MAX)
         sent = _send_vectors(line.descriptor, vectors, index)
         if sent == size:
             done += index
             continue
         sent = max(sent, 0)
-        while sent >= PyBytes_GET_SIZE(<bytes>parts[done]):
-            sent -= PyBytes_GET_SIZE(<bytes>parts[done])
+        while sent >= _size_of(parts[done]):
+            sent -= _size_of(parts[done])
             done += 1
         line._is_behind = True
-        line.transport.writelines([(<bytes>parts[done])[sent:], *parts[done + 1:]])
+        line.transport.writelines([parts[done][sent:], *parts[done + 1:]])
         return 0
     return 0
 

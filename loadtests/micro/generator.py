@@ -6,7 +6,7 @@ as in `wire`: mixed bodies have 16 to 79 bytes.
 
 import random
 
-from fedq.amqp.content import NO_PROPERTIES
+from fedq.amqp.content import NO_PROPERTIES, Body
 from fedq.amqp.deliveries import append_deliveries
 from fedq.bench.blocks import Block, Shape
 from fedq.bench.columns import Reader
@@ -30,7 +30,7 @@ BLOCKS = {
 
 def deliveries(name: str) -> bytes:
     """The block's messages as a broker delivers them, sent in four pieces."""
-    parts: list[bytes] = []
+    parts: list[Body] = []
     bodies = [
         number.to_bytes(8, "little") + (number // 64).to_bytes(8, "little") + bytes(size - 16)
         for number, size in enumerate(SIZES[name])

@@ -16,6 +16,7 @@ from typing import cast
 
 import uvloop
 
+from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
 from fedq.shell.sending import Line, Lines, write_pieces
 from loadtests.macro.running import allow_descriptors
@@ -117,7 +118,7 @@ def by_transports() -> None:
 def by_lines() -> None:
     """A round as a turn writes."""
     one = stage()
-    writes = {connection: [MESSAGE] for connection in one.clients}
+    writes: dict[ConnectionId, list[Body]] = {each: [MESSAGE] for each in one.clients}
     one.run(lambda: one.lines.write_all(writes))
 
 

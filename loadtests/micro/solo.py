@@ -6,6 +6,7 @@
 
 from collections.abc import Iterable
 
+from fedq.amqp.content import Body
 from fedq.amqp.frames import frame
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import (
@@ -88,7 +89,7 @@ class Solo:
 
     # --- turns -----------------------------------------------------------------------------------
 
-    def turn(self, said: Iterable[tuple[ConnectionId, bytes]]) -> dict[ConnectionId, list[bytes]]:
+    def turn(self, said: Iterable[tuple[ConnectionId, bytes]]) -> dict[ConnectionId, list[Body]]:
         """All that clients said at once, and what each of them hears."""
         self.node.begin_turn(self.now_ms)
         for connection, data in said:
@@ -102,9 +103,9 @@ class Solo:
         self.node.on_tick()
         self._end()
 
-    def _end(self) -> dict[ConnectionId, list[bytes]]:
+    def _end(self) -> dict[ConnectionId, list[Body]]:
         node = self.node
-        heard: dict[ConnectionId, list[bytes]] = {}
+        heard: dict[ConnectionId, list[Body]] = {}
         node.end_turn()
         for _ in range(TURNS_MAX):
             out = node.out

@@ -5,7 +5,9 @@ from fedq.amqp.methods import encode_method
 from fedq.amqp.values import FieldTable
 from fedq.core.limits import KIB, MIB
 from tests.attacks.attacker import Attacker, message
-from tests.attacks.stage import Stage, attack
+from tests.attacks.stage import AMPLE, AMPLE_GROWTH, Stage, attack
+from tests.integration.stock import Address
+from tests.integration.waiting import until
 
 QUEUE = "attacked"
 
@@ -102,17 +104,70 @@ def consumers_that_do_not_read(stage: Stage) -> None:
 
 @attack("H1")
 def one_long_message_for_many_who_do_not_read(stage: Stage) -> None:
-    """60 connections get a message of 8 MiB each, reject it, and read nothing."""
+    """Three messages of 15 MiB; 60 connections get each of them many times, and read nothing.
+
+    Whoever is cut off for that makes room for the next.
+    """
+    _get_and_do_not_read(stage, stage.address)
+
+
+@attack("H1", nodes=3)
+def one_long_message_of_another_node_for_many_who_do_not_read(stage: Stage) -> None:
+    """The same with one of 8 MiB, where it is on another node: each answer is a copy of its own."""
+    owners = list(stage.cluster.nodes.values())[1].amqp
+    _get_and_do_not_read(stage, owners, count=1, size=8 * MIB, is_cut_off=False)
+
+
+@attack("H1", more=AMPLE, growth_bytes=AMPLE_GROWTH)
+def the_longest_message_for_many_who_do_not_read(stage: Stage) -> None:
+    """The same with one message of 128 MiB, which every piece of work on it takes long for."""
+    _get_and_do_not_read(stage, stage.address, count=1, size=128 * MIB - 1, is_cut_off=False)
+
+
+@attack("H1")
+def one_long_message_for_many_consumers_who_do_not_read(stage: Stage) -> None:
+    """60 subscribers of a fanout exchange, a message of 15 MiB, nothing read."""
     attackers = [Attacker(stage.address) for _ in range(60)]
-    with Attacker(stage.address) as owner:
-        owner.open_channels(1)
-        owner.call(1, m.QueueDeclare(QUEUE), m.QueueDeclareOk)
-        owner.publish(1, QUEUE, bytes(8 * MIB))
-        owner.confirm(1)
     for attacker in attackers:
         attacker.open_channels(1)
-        pair = encode_method(1, m.BasicGet(QUEUE)) + encode_method(1, m.BasicReject(1, True))
-        attacker.send_bytes(pair, reads=False)
+        attacker.call(1, m.QueueDeclare("", exclusive=True), m.QueueDeclareOk)
+        attacker.call(1, m.QueueBind("", "amq.fanout"), m.QueueBindOk)
+        attacker.call(1, m.BasicConsume("", no_ack=True), m.BasicConsumeOk)
+    connected = stage.descriptors()
+    with Attacker(stage.address) as publisher:
+        publisher.open_channels(1)
+        publisher.publish(1, "", bytes(15 * MIB), exchange="amq.fanout")
+        publisher.confirm(1)
+        _others_go_on(stage)
+        until("some are cut off", lambda: stage.descriptors() < connected - 3, seconds=30)
+    for attacker in attackers:
+        attacker.hang_up()
+
+
+def _get_and_do_not_read(
+    stage: Stage, owners: Address, count: int = 3, size: int = 15 * MIB,
+    is_cut_off: bool = True,
+) -> None:  # fmt: skip
+    """`owners`: of the node where the messages are. `is_cut_off`: what is unread is too much."""
+    with Attacker(owners) as owner:
+        owner.open_channels(1)
+        owner.call(1, m.QueueDeclare(QUEUE), m.QueueDeclareOk)
+        for _ in range(count):
+            owner.publish(1, QUEUE, bytes(size))
+            owner.confirm(1)
+    attackers = [Attacker(stage.address) for _ in range(60)]
+    connected = stage.descriptors()
+    for attacker in attackers:
+        attacker.open_channels(1)
+        pairs = [
+            encode_method(1, m.BasicGet(QUEUE)) + encode_method(1, m.BasicReject(tag, True))
+            for tag in range(1, 101)
+        ]
+        if not attacker.is_closed:
+            attacker.send_bytes(b"".join(pairs), reads=False)
+    _others_go_on(stage)
+    if is_cut_off:
+        until("some are cut off", lambda: stage.descriptors() < connected - 3, seconds=30)
     _others_go_on(stage)
     for attacker in attackers:
         attacker.hang_up()

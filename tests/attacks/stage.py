@@ -5,6 +5,7 @@ by what others notice: the node lives and answers, nobody waits longer than `WAI
 memory keeps within the attack's bound.
 """
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,10 @@ class Stage:
         process = self.cluster.nodes[self.name].process
         assert process is not None, "the attacked node runs"
         return process.pid
+
+    def descriptors(self) -> int:
+        """How many descriptors the attacked process has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
 
 
 class Attack(NamedTuple):

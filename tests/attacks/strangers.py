@@ -1,6 +1,5 @@
 """Who is nobody: connections that never say who they are (finding H3)."""
 
-import os
 import resource
 import socket
 
@@ -34,7 +33,7 @@ def _besiege(stage: Stage, place: Address) -> None:
         until("clients get in beside strangers", lambda: serves(stage.address))
         until(
             "strangers are shown the door",
-            lambda: len(os.listdir(f"/proc/{stage.pid}/fd")) < DESCRIPTORS // 4,
+            lambda: stage.descriptors() < DESCRIPTORS // 4,
         )
     finally:
         for one in held:

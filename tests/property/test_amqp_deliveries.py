@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedq.amqp.content import Body
 from fedq.amqp.deliveries import append_deliveries, deliver_prefix, deliver_suffix, pack_tag
 from fedq.amqp.methods import BasicDeliver
 from fedq.core.message import encode, make_route, route_of, split_route
@@ -28,7 +29,7 @@ _runs = st.lists(st.tuples(_messages, st.integers(1, 3)), max_size=6).map(
 def test_deliveries_decode_back(
     channel: int, tag: str, first: int, messages: list[bytes], again: set[int], frame_max: int
 ) -> None:
-    parts: list[bytes] = []
+    parts: list[Body] = []
     append_deliveries(parts, channel, tag, first, messages, again, frame_max)
     contents = contents_of(b"".join(parts), frame_max)
     assert [
@@ -46,7 +47,7 @@ def test_deliveries_decode_back(
 def test_the_shared_form_is_the_same_bytes(
     channel: int, tag: str, number: int, message: bytes, redelivered: bool
 ) -> None:
-    parts: list[bytes] = []
+    parts: list[Body] = []
     append_deliveries(parts, channel, tag, number, [message], {0} if redelivered else None, 4_096)
     prefix = deliver_prefix(channel, tag).head(len(route_of(message)))
     suffix = deliver_suffix(channel, message, redelivered, 4_096)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedq.amqp.content import NO_PROPERTIES, encode_properties
+from fedq.amqp.content import NO_PROPERTIES, Body, encode_properties
 from fedq.amqp.deliveries import (
     ack_frame,
     append_deliveries,
@@ -12,7 +12,7 @@ from fedq.amqp.deliveries import (
     pack_tag,
 )
 from fedq.amqp.methods import BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReturn
-from fedq.amqp.rare_contents import append_get_ok, return_frames
+from fedq.amqp.rare_contents import append_delivery, append_get_ok, return_frames
 from fedq.amqp.strings import encode_short_string
 from fedq.core.message import encode, make_route
 from tests.unit.amqp.wire import Content, contents_of, frames_of
@@ -24,7 +24,7 @@ LARGE = encode(0, make_route("e", "k" * 255), PROPERTIES, bytes(range(256)) * 40
 
 
 def test_a_delivery_byte_by_byte() -> None:
-    parts: list[bytes] = []
+    parts: list[Body] = []
     append_deliveries(parts, 3, "c1", 258, [SMALL], None, 4_096)
     assert parts == [
         b"\x01\x00\x03\x00\x00\x00\x1b\x00\x3c\x00\x3c\x02c1\0\0\0\0\0\0\x01\x02\x00"
@@ -36,7 +36,7 @@ def test_a_delivery_byte_by_byte() -> None:
 
 @pytest.mark.parametrize("tag", ["c1", encode_short_string("c1")])
 def test_deliveries_of_all_shapes(tag: str | bytes) -> None:
-    parts: list[bytes] = []
+    parts: list[Body] = []
     messages = [SMALL, SMALL, EMPTY, LARGE, LARGE, SMALL, EMPTY]
     append_deliveries(parts, 3, tag, 10, messages, {1, 3}, 4_096)
     contents = contents_of(b"".join(parts), 4_096)
@@ -56,14 +56,14 @@ def test_deliveries_of_all_shapes(tag: str | bytes) -> None:
 
 @pytest.mark.parametrize("size", [4_087, 4_088, 4_089, 8_176, 8_177])
 def test_bodies_around_the_frame_size(size: int) -> None:
-    parts: list[bytes] = []
+    parts: list[Body] = []
     message = encode(0, make_route("e", "k"), NO_PROPERTIES, bytes(size))
     append_deliveries(parts, 1, "t", 1, [message, message], None, 4_096)
     assert [len(each.body) for each in contents_of(b"".join(parts), 4_096)] == [size, size]
 
 
 def test_no_messages_are_no_part() -> None:
-    parts: list[bytes] = []
+    parts: list[Body] = []
     append_deliveries(parts, 1, "t", 1, [], None, 4_096)
     assert parts == []
 
@@ -75,13 +75,13 @@ def test_one_message_for_many_consumers(message: bytes, redelivered: bool) -> No
     for tag, number in (("a", 1), ("consumer-2", 77)):
         prefix = deliver_prefix(2, tag)
         shared = prefix.head((message[1] << 8) | message[2]) + pack_tag(number) + suffix
-        parts: list[bytes] = []
+        parts: list[Body] = []
         append_deliveries(parts, 2, tag, number, [message], [0] if redelivered else None, 4_096)
         assert shared == b"".join(parts)
 
 
 def test_get_ok() -> None:
-    parts: list[bytes] = [b""]
+    parts: list[Body] = [b""]
     append_get_ok(parts, 4, 9, True, LARGE, 3, 4_096)
     assert contents_of(b"".join(parts), 4_096) == [
         Content(4, BasicGetOk(9, True, "e", "k" * 255, 3), PROPERTIES, bytes(range(256)) * 40)
@@ -89,7 +89,7 @@ def test_get_ok() -> None:
 
 
 def test_returns() -> None:
-    parts: list[bytes] = []
+    parts: list[Body] = []
     return_frames(parts, 4, 312, "NO_ROUTE", SMALL, 4_096)
     return_frames(parts, 4, 312, "x" * 300, EMPTY, 4_096)
     assert contents_of(b"".join(parts), 4_096) == [
@@ -108,9 +108,26 @@ def test_confirms() -> None:
 def test_properties_beyond_a_consumers_frame_size_stay_whole() -> None:
     """Only bodies can be cut; RabbitMQ sends such a header, too."""
     headers = encode_properties({"headers": {"long": "h" * 20_000}})
-    parts: list[bytes] = []
+    parts: list[Body] = []
     append_deliveries(parts, 1, "c", 1, [encode(0, b"\0\0", headers, bytes(9_000))], None, 4_096)
     frames = frames_of(b"".join(parts), 1 << 17)
     assert [frame.kind for frame in frames] == [1, 2, 3, 3, 3]
     assert frames[1].payload[12:] == headers
     assert max(len(frame.payload) + 8 for frame in frames if frame.kind == 3) == 4_096
+
+
+@pytest.mark.parametrize("size", [0, 64 * 1024, 64 * 1024 + 1, 1 << 20])
+def test_what_goes_out_singly_is_the_same_and_a_long_body_is_not_copied(size: int) -> None:
+    """So clients that do not read have nothing of their own of it, however many they are."""
+    body = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    message = encode(0, b"\x01e\x01k", NO_PROPERTIES, body)
+    run: list[Body] = []
+    append_deliveries(run, 3, "c", 7, [message], {0: None}, 4_096)
+    apart: list[Body] = []
+    append_delivery(apart, 3, "c", 7, message, True, 4_096)
+    assert b"".join(apart) == b"".join(run)
+    got: list[Body] = []
+    append_get_ok(got, 3, 7, False, message, 0, 4_096)
+    for parts in (apart, got):
+        own = sum(len(part) for part in parts if isinstance(part, bytes))
+        assert own < 200 + size // 400 if size > 64 * 1024 else own > size

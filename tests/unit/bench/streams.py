@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 
-from fedq.amqp.content import encode_properties
+from fedq.amqp.content import Body, encode_properties
 from fedq.amqp.deliveries import append_deliveries
 from fedq.bench.blocks import PRODUCER_SHIFT
 from fedq.core.message import encode
@@ -30,7 +30,7 @@ def deliveries(
     route = b"\0" + bytes((len(key),)) + key.encode()
     properties = encode_properties({"delivery_mode": 2} if persistent else {})
     messages = [encode(0, route, properties, each) for each in bodies]
-    parts: list[bytes] = []
+    parts: list[Body] = []
     append_deliveries(parts, CHANNEL, tag, first_tag, messages, None, 131_072)
     return b"".join(parts)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
@@ -170,17 +171,17 @@ class Recorder:
     def append(self, chunks: list[Chunk]) -> None:
         self.calls.append(("append", chunks))
 
-    def write(self, connection: ConnectionId, parts: list[bytes]) -> None:
+    def write(self, connection: ConnectionId, parts: list[Body]) -> None:
         if self.fails:
             raise OSError("told to fail")
         self.calls.append(("write", connection, parts))
 
-    def write_all(self, writes: dict[ConnectionId, list[bytes]]) -> None:
+    def write_all(self, writes: dict[ConnectionId, list[Body]]) -> None:
         for connection, parts in writes.items():
             self.write(connection, parts)
 
     def write_next(
-        self, order: deque[ConnectionId], waiting: dict[ConnectionId, list[bytes]], count: int
+        self, order: deque[ConnectionId], waiting: dict[ConnectionId, list[Body]], count: int
     ) -> None:
         for _ in range(min(count, len(order))):
             connection = order.popleft()

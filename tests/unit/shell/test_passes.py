@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
 from fedq.shell.passes import Passes, writes_per_pass_max
 from fedq.shell.sending import Line
@@ -26,7 +27,7 @@ class Stage:
 
     def fan_out(
         self, numbers: range, as_pieces: bool,
-        writes: dict[ConnectionId, list[bytes]] | None = None, urgent: int = 0,
+        writes: dict[ConnectionId, list[Body]] | None = None, urgent: int = 0,
     ) -> None:  # fmt: skip
         """A message for each of these connections, behind what else a turn has to write."""
         writes = writes or {}
@@ -166,7 +167,7 @@ def test_bytes_of_a_connection_keep_their_order(
         stage = Stage(pass_max=2)
         wanted: dict[int, bytes] = {}
         for said, urgent, pieces, pauses in turns:
-            writes: dict[ConnectionId, list[bytes]] = {}
+            writes: dict[ConnectionId, list[Body]] = {}
             for number, part in said:
                 writes.setdefault(ConnectionId(number), []).append(part)
             alone = {n: piece for n, piece in pieces.items() if ConnectionId(n) not in writes}

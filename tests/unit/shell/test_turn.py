@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from fedq.amqp.content import Body
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import PeerFrame
@@ -141,7 +142,7 @@ def test_a_full_input_of_an_outlet_waits_until_the_lanes_are_empty() -> None:
             node.out.writes[C1] = [b"second"]
             return True
 
-        def write_all(writes: dict[ConnectionId, list[bytes]]) -> None:
+        def write_all(writes: dict[ConnectionId, list[Body]]) -> None:
             if writes == {C1: [b"first"]}:
                 turn.input(take)
             recorder.write_all(writes)
