@@ -290,6 +290,16 @@ class InterestDone(NamedTuple):
     number: int
 
 
+class Tally(NamedTuple):
+    """How many connections and channels a user, or a virtual host, has at the sender."""
+
+    #: One of the two is empty.
+    user: str
+    vhost: str
+    connections: int
+    channels: int
+
+
 class Relay(NamedTuple):
     """Publishes for the receiver's private queues, numbered from `first`."""
 
@@ -363,6 +373,7 @@ PeerMessage: TypeAlias = (
     | MapApplied
     | Interest
     | InterestDone
+    | Tally
     | Relay
     | RelayDone
     | Call

@@ -26,6 +26,7 @@ from fedq.node.client_state import Client
 from fedq.node.logins import Failures, Login, LoginQueue, place_of
 from fedq.node.proposals import Proposals
 from fedq.node.state import NodeState
+from fedq.node.tallies import Tallies
 from fedq.wiring.operations_access import MAX_CHANNELS, MAX_CONNECTIONS, FirstUsers
 from fedq.wiring.passwords import SALT_BYTES, make_record
 from fedq.wiring.state import GrantKey
@@ -39,11 +40,12 @@ class Access:
 
     __slots__ = (
         "_asked_ms", "_failed", "_failures", "_first", "_key", "_known", "_salts", "_verified",
-        "proposals", "queue", "speaking", "state",
+        "proposals", "queue", "speaking", "state", "tallies",
     )  # fmt: skip
 
-    def __init__(self, state: NodeState, proposals: Proposals) -> None:
+    def __init__(self, state: NodeState, proposals: Proposals, tallies: Tallies) -> None:
         self.state = state
+        self.tallies = tallies
         self.proposals = proposals
         settings = state.settings
         self._salts = Salts(settings.seed, f"{settings.node}/{settings.incarnation}/access")
@@ -184,17 +186,21 @@ class Access:
         return self._refuse_connection(user, vhost)
 
     def _refuse_connection(self, user: str, vhost: str) -> Refused | None:
-        """Why there may be no further connection; those of this node count."""
-        known, accounts = self.state.map, self.state.accounts
+        """Why there may be no further connection; those of all nodes count."""
+        known, accounts, elsewhere = self.state.map, self.state.accounts, self.tallies.connections
         limit = known.limit_of_vhost(vhost, MAX_CONNECTIONS)
-        if limit is not None and connections_of(accounts.vhosts.get(vhost)) >= limit:
+        if limit is not None and (
+            connections_of(accounts.vhosts.get(vhost)) + elsewhere(("vhost", vhost)) >= limit
+        ):
             return Refused(
                 NOT_ALLOWED,
                 f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) "
                 "is reached",
             )
         limit = known.limit_of_user(user, MAX_CONNECTIONS)
-        if limit is not None and connections_of(accounts.users.get(user)) >= limit:
+        if limit is not None and (
+            connections_of(accounts.users.get(user)) + elsewhere(("user", user)) >= limit
+        ):
             return Refused(
                 NOT_ALLOWED,
                 f"connection refused for user '{user}': user connection limit ({limit}) is reached",
@@ -204,7 +210,10 @@ class Access:
     def refuse_channel(self, client: Client) -> Refused | None:
         """Why the client may not have the channel that it has just opened; None if it may."""
         limit = self.state.map.limit_of_user(client.user, MAX_CHANNELS)
-        if limit is None or self.state.accounts.channels_of(client) <= limit:
+        if limit is None:
+            return None
+        elsewhere = self.tallies.channels(("user", client.user))
+        if self.state.accounts.channels_of(client) + elsewhere <= limit:
             return None
         return Refused(
             NOT_ALLOWED,

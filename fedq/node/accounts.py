@@ -8,7 +8,7 @@ Constants are bytes, measured on running nodes and rounded up. Invariant: a clie
 nothing charged, and neither has a user or virtual host without connections.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.limits import KIB
@@ -28,10 +28,16 @@ _STEP: Final = 256
 _WAITING: Final = 2
 
 
+#: "user" or "vhost", and which.
+Name: TypeAlias = tuple[str, str]
+
+
 class Accounts:
     """See the module's docstring."""
 
-    __slots__ = ("bytes_held", "bytes_unfinished", "heaping", "share", "users", "vhosts")
+    __slots__ = (
+        "bytes_held", "bytes_unfinished", "changed", "heaping", "share", "users", "vhosts",
+    )  # fmt: skip
 
     def __init__(self, share: int) -> None:
         """`share`: what one connection may hold; all those of one user twice as much, all those
@@ -42,6 +48,8 @@ class Accounts:
         self.bytes_unfinished = 0
         self.users: dict[str, Account] = {}
         self.vhosts: dict[str, Account] = {}
+        #: Whose numbers of connections or channels have changed since peers were told.
+        self.changed: dict[Name, None] = {}
         #: Clients with commands that wait behind others.
         self.heaping: dict[Client, None] = {}
 
@@ -53,6 +61,7 @@ class Accounts:
         """It has logged in and opened its virtual host."""
         client.of_user = self.users.setdefault(client.user, Account())
         client.of_vhost = self.vhosts.setdefault(client.vhost, Account())
+        self._note(client)
         for account in (client.of_user, client.of_vhost):
             account.connections += 1
             account.bytes_held += client.bytes_held
@@ -60,6 +69,8 @@ class Accounts:
     def on_ended(self, client: Client) -> None:
         """It is gone: whatever it still leaves behind is not held for it any more."""
         self._count_channels(client, 0)
+        if client.of_user is not None:
+            self._note(client)
         self.charge(client, -client.bytes_held)
         self.bytes_unfinished -= client.bytes_unfinished
         client.bytes_unfinished = client.bytes_waiting = 0
@@ -73,6 +84,10 @@ class Accounts:
                 if not account.connections:
                     del accounts[name]
         client.of_user = client.of_vhost = None
+
+    def _note(self, client: Client) -> None:
+        self.changed["user", client.user] = None
+        self.changed["vhost", client.vhost] = None
 
     def charge(self, client: Client, size: int) -> None:
         """So much more is held for the client, or less."""
@@ -136,8 +151,9 @@ class Accounts:
     def _count_channels(self, client: Client, count: int) -> None:
         grown = count - client.channels_charged
         client.channels_charged = count
-        if client.of_user is not None:
+        if client.of_user is not None and grown:
             client.of_user.channels += grown
+            self.changed["user", client.user] = None
         self.charge(client, grown * CHANNEL)
 
     def settle_heaps(self) -> list[Client]:

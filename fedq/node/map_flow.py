@@ -31,6 +31,7 @@ from fedq.node.proposals import Proposals
 from fedq.node.relay_flow import RelayFlow
 from fedq.node.risk import Fault
 from fedq.node.state import NodeState
+from fedq.node.tallies import Tallies
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.state import (
     Change,
@@ -64,13 +65,14 @@ class MapFlow:
 
     __slots__ = (
         "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments", "getting",
-        "outlets", "private", "proposals", "relays", "roles", "routes", "state",
+        "outlets", "private", "proposals", "relays", "roles", "routes", "state", "tallies",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, *, fragments: FragmentFlow, roles: FragmentRoles,
         outlets: Outlets, relays: RelayFlow, consuming: ConsumeFlow, getting: Getting,
         asking: Asking, private: PrivateFlow, proposals: Proposals, evictions: Evictions,
+        tallies: Tallies,
     ) -> None:  # fmt: skip
         self.state = state
         self.fragments = fragments
@@ -83,6 +85,7 @@ class MapFlow:
         self.private = private
         self.proposals = proposals
         self.evictions = evictions
+        self.tallies = tallies
         self.digests = MapDigests(state)
         self.faults = MapFaults(state)
         self.routes = MapRoutes(state, private)
@@ -325,6 +328,7 @@ class MapFlow:
         peer.applied = state.map.version if not begins else MapVersion(0)
         peer.full = False
         peer.waiting = []
+        self.tallies.forget(node)
         if before != NO_SESSION:
             self._lose_taker(node)
             if before[1] != theirs_up:
@@ -390,6 +394,7 @@ class MapFlow:
         if state.peers[node].link.session == NO_SESSION:
             return
         self.private.introduce(node)
+        self.tallies.introduce(node)
         self.relays.resend(node)
         for info in list(state.map.fragments.values()):
             if info.primary == node:

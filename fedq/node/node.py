@@ -58,6 +58,7 @@ from fedq.node.replica_flow import ReplicaFlow
 from fedq.node.settings import NodeSettings
 from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState, Primary
+from fedq.node.tallies import Tallies
 from fedq.node.transactions import Transactions
 from fedq.wiring.operations import Operation
 from fedq.wiring.snapshot import Frozen
@@ -107,7 +108,8 @@ class Node:
             state, self.answers, queues, self.consuming, self.getting, self.asking, replies
         )
         transactions = Transactions(state, self.answers, self.settling, self.outlets)
-        access = self.access = Access(state, self.proposals)
+        self.tallies = Tallies(state)
+        access = self.access = Access(state, self.proposals, self.tallies)
         connections = connection_settings(state, access)
         self.clients = ClientFlow(
             state, readers, connections, self.answers, self.publishing, self.settling, queues,
@@ -120,6 +122,7 @@ class Node:
             state, fragments=self.fragments, roles=self.roles, outlets=self.outlets,
             relays=self.relays, consuming=self.consuming, getting=self.getting, asking=self.asking,
             private=self.private, proposals=self.proposals, evictions=self.evictions,
+            tallies=self.tallies,
         )  # fmt: skip
         self.cluster = ClusterFlow(state, self.proposals, abandoned)
         self.fencing = Fencing(state, self.clients)
@@ -151,6 +154,7 @@ class Node:
             p.Interest: self.private.on_interest, p.InterestDone: self.private.on_interest_done,
             p.Relay: self.relays.on_relay, p.RelayDone: self.relays.on_relay_done,
             p.Call: self.fragments.on_call, p.Reply: self.asking.on_reply,
+            p.Tally: self.tallies.on_tally,
         }  # fmt: skip
 
     @property
@@ -452,6 +456,7 @@ class Node:
         self.proposals.tick()
         self.map.faults.tick()
         self.clients.tick()
+        self.tallies.tick()
         self.getting.tick()
         self.timers.tick()
         self.locked.tick()

@@ -246,8 +246,8 @@ _FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
     "first": _ordinal, "through": _event, "number": _counted, "copied": _counted,
     "copy": _counted, "request": _counted, "ticket": _event, "verb": _count,
     "consumers": _count, "amount": _counted, "ready": _count, "level": _level,
-    "live": _counted,
-    "vhost": _name, "origin": _origin, "messages": _contents,
+    "live": _counted, "connections": _count, "channels": _count,
+    "user": _name, "vhost": _name, "origin": _origin, "messages": _contents,
     "held": _ranges, "dropped": _ranges,
     "added": _items, "removed": _items, "everything": _keys, "selective": _keys,
     "positions": _list, "redelivered": _list, "acknowledged": _list, "requeued": _list,
@@ -305,6 +305,7 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.ReplicaWanted, "replica_wanted"),
     _kind(peer.CopyQuery, "copy_query"),
     _kind(peer.CopyWorth, "copy_worth"),
+    _kind(peer.Tally, "tally"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}

@@ -73,6 +73,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "base": EVENTS, "previous": EVENTS, "last": EVENTS, "through": EVENTS,
     "first": _numbers(1, NUMBER_MAX), "number": COUNTED, "copied": COUNTED, "copy": COUNTED,
     "request": COUNTED, "ticket": EVENTS, "verb": COUNTS, "consumers": COUNTS,
+    "connections": COUNTS, "channels": COUNTS, "user": NAMES,
     "amount": COUNTED, "ready": COUNTS, "level": _numbers(-(2**31) + 1, 2**31 - 1),
     "origin": st.builds(
         Origin, NAMES.map(NodeId), _numbers(0, NUMBER_MAX).map(Incarnation)

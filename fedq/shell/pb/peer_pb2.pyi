@@ -118,7 +118,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
-    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth")
+    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth", "tally")
     PUBLISH_BATCH_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_DONE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +146,7 @@ class PeerMessage(_message.Message):
     PUBLISH_ATOMIC_FIELD_NUMBER: _ClassVar[int]
     COPY_QUERY_FIELD_NUMBER: _ClassVar[int]
     COPY_WORTH_FIELD_NUMBER: _ClassVar[int]
+    TALLY_FIELD_NUMBER: _ClassVar[int]
     publish_batch: PublishBatch
     publish_done: PublishDone
     watch: Watch
@@ -173,7 +174,8 @@ class PeerMessage(_message.Message):
     publish_atomic: PublishAtomic
     copy_query: CopyQuery
     copy_worth: CopyWorth
-    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ..., copy_query: _Optional[_Union[CopyQuery, _Mapping]] = ..., copy_worth: _Optional[_Union[CopyWorth, _Mapping]] = ...) -> None: ...
+    tally: Tally
+    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ..., copy_query: _Optional[_Union[CopyQuery, _Mapping]] = ..., copy_worth: _Optional[_Union[CopyWorth, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("node", "incarnation")
@@ -492,6 +494,18 @@ class InterestDone(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     number: int
     def __init__(self, number: _Optional[int] = ...) -> None: ...
+
+class Tally(_message.Message):
+    __slots__ = ("user", "vhost", "connections", "channels")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    connections: int
+    channels: int
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ...) -> None: ...
 
 class Relay(_message.Message):
     __slots__ = ("first", "vhost", "messages")

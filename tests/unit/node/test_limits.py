@@ -25,7 +25,9 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
+from fedq.core.peer_messages import Tally
 from fedq.node.node import Node
+from fedq.proxy.links import FIXED_BYTES
 from fedq.wiring.operations import Operation
 from fedq.wiring.operations_access import (
     DeleteUser,
@@ -49,8 +51,8 @@ def change(cluster: Cluster, operation: Operation) -> None:
     cluster.wait_for(lambda: len(results) == 1)
 
 
-def knock(cluster: Cluster) -> Client:
-    client = cluster.knock()
+def knock(cluster: Cluster, node: str = "n1") -> Client:
+    client = cluster.knock(node)
     client.shake_hands()
     cluster.wait_for(lambda: client.has(ConnectionOpenOk) or client.has(ConnectionClose))
     return client
@@ -92,6 +94,101 @@ def test_a_user_has_no_more_channels_than_its_limit_on_all_its_connections() -> 
         "user limit of (3)",
     )
     first.ask(QueueDeclare("q"), QueueDeclareOk)
+
+
+VHOST_IS_FULL = (
+    530,
+    "NOT_ALLOWED - access to vhost '/' refused for user 'guest': connection limit (2) is reached",
+)
+USER_IS_FULL = (
+    530,
+    "NOT_ALLOWED - connection refused for user 'guest': user connection limit (2) is reached",
+)
+LIMITS: list[tuple[Operation, tuple[int, str]]] = [
+    (SetVhostLimits("/", (("max-connections", 2),)), VHOST_IS_FULL),
+    (SetUserLimits("guest", (("max-connections", 2),)), USER_IS_FULL),
+]
+
+
+@pytest.mark.parametrize(("limit", "refusal"), LIMITS)
+def test_connections_of_all_nodes_count(limit: Operation, refusal: tuple[int, str]) -> None:
+    cluster = Cluster(3)
+    first, _ = cluster.client("n1"), cluster.client("n2")
+    change(cluster, limit)
+    cluster.pass_ms(200)
+    for name in ("n1", "n2", "n3"):
+        assert knock(cluster, name).close_reason == refusal
+    first.hang_up()
+    cluster.pass_ms(200)
+    assert knock(cluster, "n3").has(ConnectionOpenOk)
+    cluster.pass_ms(200)
+    assert knock(cluster, "n1").close_reason == refusal
+
+
+@pytest.mark.parametrize(("limit", "refusal"), LIMITS)
+def test_a_node_that_dies_takes_its_connections_out_of_the_count(
+    limit: Operation, refusal: tuple[int, str]
+) -> None:
+    cluster = Cluster(3)
+    cluster.client("n3"), cluster.client("n3")
+    change(cluster, limit)
+    cluster.pass_ms(200)
+    assert knock(cluster, "n1").close_reason == refusal
+    cluster.kill("n3")
+    cluster.wait_for(lambda: not cluster.node("n1").state.map.members[NodeId("n3")].up)
+    assert knock(cluster, "n1").has(ConnectionOpenOk)
+    # Who comes (back) is told what there is.
+    cluster.start("n3")
+    cluster.wait_for(lambda: cluster.node("n3").state.joined)
+    assert knock(cluster, "n2").has(ConnectionOpenOk)
+    cluster.pass_ms(200)
+    assert knock(cluster, "n3").close_reason == refusal
+
+
+def test_a_link_that_breaks_leaves_the_count_as_it_was_told() -> None:
+    cluster = Cluster(3)
+    change(cluster, SetVhostLimits("/", (("max-connections", 2),)))
+    one, _ = cluster.client("n2"), cluster.client("n2")
+    cluster.pass_ms(200)
+    cluster.cut("n2")
+    assert knock(cluster, "n1").close_reason == VHOST_IS_FULL
+    cluster.mend("n2")
+    one.hang_up()
+    cluster.pass_ms(500)
+    assert knock(cluster, "n1").has(ConnectionOpenOk)
+
+
+def test_channels_of_a_user_count_on_all_nodes() -> None:
+    cluster = Cluster(3)
+    change(cluster, SetUserLimits("guest", (("max-channels", 3),)))
+    cluster.client("n2", channels=2)
+    other = cluster.client("n1", channels=1)
+    cluster.pass_ms(200)
+    other.write(encode_method(2, ChannelOpen()))
+    cluster.settle()
+    code, text = other.close_reason
+    assert code == 530
+    assert "user limit of (3)" in text
+
+
+def test_many_names_are_told_in_pieces_and_only_names_of_the_map_are_kept() -> None:
+    cluster = Cluster(3)
+    tallies = cluster.node("n1").tallies
+    sent = Tally("", "/", 7, 0)
+    for message in (sent, Tally("nobody", "", 5, 5), Tally("", "nowhere", 5, 0)):
+        tallies.on_tally(NodeId("n2"), message)
+    assert tallies.connections(("vhost", "/")) == 7
+    assert tallies.connections(("user", "nobody")) == 0
+    assert tallies.connections(("vhost", "nowhere")) == 0
+    accounts = cluster.node("n1").state.accounts
+    accounts.changed.update({("user", f"u{number}"): None for number in range(450)})
+    told: list[int] = []
+    link = cluster.node("n1").state.peers[NodeId("n2")].link
+    for _ in range(4):
+        before = link.bytes_unacked
+        tallies.tick()
+        told.append((link.bytes_unacked - before) // FIXED_BYTES)
+    assert told == [200, 200, 50, 0]
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
