@@ -4,14 +4,15 @@ Input: the node's state, as the exception left it, and what the flows noted befo
 (`NodeState.at`, `at_what`). Output: `Stopped`, for the next start of this node and for the others.
 Nothing here trusts the state: it is read, never changed, and whoever calls is ready for anything.
 
-Suspected are the messages that were in hand. Each of them is tried alone (`fedq.node.rehearsal`):
-if some fail, it was they. If none does it may have been any of them: all are. Where none was in
-hand the next ones of the fragment are tried; if none of them fails the fragment is named, and only
-if it has been named before are they suspects.
+Suspected are the messages that were in hand: published, delivered, or named by a settlement. Each
+of them is tried alone (`fedq.node.rehearsal`): if some fail, it was they. If none does it may have
+been any of them: all are. Where none was in hand the next ones of the fragment are tried, the dead
+first; if none of them fails the fragment is named, and only if it has been named before are they
+suspects.
 """
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -24,13 +25,14 @@ from fedq.core.limits import (
     suspects_max,
     suspects_tried_bytes_max,
 )
-from fedq.core.peer_messages import Deliver, Got, PublishAtomic, PublishBatch, Relay
+from fedq.core.peer_messages import Deliver, Got, PublishAtomic, PublishBatch, Relay, Settle
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.suspects import Stopped, Suspect, digest_of
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.moves import Taken
 from fedq.node.client_state import Channel
 from fedq.node.rehearsal import failure_of
+from fedq.node.settling import Settlements
 from fedq.node.state import NodeState, Primary
 from fedq.proxy.publisher import Numbered
 
@@ -151,6 +153,30 @@ def _in_hand(state: NodeState) -> Iterator[_Letter]:
     elif isinstance(what, Deliver | Got):
         for position, message in zip(what.positions, what.messages, strict=False):
             yield _Letter(what.fragment, position, message, PLAIN)
+    elif isinstance(what, Settle | Settlements) and fragment is not None:
+        for positions in _named(what):
+            yield from _held(state, fragment.fragment_id, positions)
+
+
+def _named(what: Settle | Settlements) -> Iterator[Sequence[int]]:
+    """What deliveries a settlement is about, those that come back first."""
+    if isinstance(what, Settle):
+        yield from (what.unseen, what.rejected, what.requeued, what.acknowledged)
+        return
+    for runs in reversed(what.lanes()):
+        yield from runs
+
+
+def _held(state: NodeState, number: FragmentId, positions: Iterable[int]) -> Iterator[_Letter]:
+    """Those of a fragment that are still there, if it is served here."""
+    primary = state.primaries.get(number)
+    if primary is None:
+        return
+    fragment = primary.fragment
+    for position in positions:
+        message = fragment.messages.get(position)
+        if message is not None:
+            yield _Letter(number, position, message, fragment.policy)
 
 
 def _next_of(fragment: Fragment) -> Iterator[_Letter]:
@@ -158,8 +184,13 @@ def _next_of(fragment: Fragment) -> Iterator[_Letter]:
     number, policy, singles = fragment.fragment_id, fragment.policy, fragment.singles
     ready: dict[int, None] = {}
     if singles is not None:
+        for position in fragment.out.dead:
+            dead = singles.messages.get(position)
+            if dead is not None:
+                ready[position] = None
+                yield _Letter(number, position, dead, policy)
         for position, message in singles.messages.items():
-            if position not in singles.unacked:
+            if position not in singles.unacked and position not in ready:
                 ready[position] = None
                 yield _Letter(number, position, message, policy)
     for position, message in fragment.messages.pairs():
@@ -173,14 +204,23 @@ def _fragment_at(state: NodeState) -> Fragment | None:
         return at
     if isinstance(at, Primary):
         return at.fragment
+    if isinstance(at, str):
+        # What a peer says of a fragment that is served here.
+        number = getattr(state.at_what, "fragment", None)
+        return _served(state, number) if isinstance(number, int) else None
     if not isinstance(at, QueueKey):
         return None
     private = state.private.get(at)
     if private is not None:
         return private.fragment
     info = state.map.queues.get(at)
-    for number in info.fragments if info is not None else ():
-        primary = state.primaries.get(number)
-        if primary is not None:
-            return primary.fragment
+    for each in info.fragments if info is not None else ():
+        served = _served(state, each)
+        if served is not None:
+            return served
     return None
+
+
+def _served(state: NodeState, number: int) -> Fragment | None:
+    primary = state.primaries.get(FragmentId(number))
+    return None if primary is None else primary.fragment

@@ -162,6 +162,7 @@ class SettleFlow:
             settle_in(private.fragment, state.me, settlements)
             state.dirty_queues[private.key] = None
         elif primary is not None:
+            state.at, state.at_what = primary, settlements
             settle_in(primary.fragment, state.me, settlements)
             if primary.windows is not None:
                 note_back(primary.windows, state.me, settlements)

@@ -59,6 +59,8 @@ class Faults:
         #: Copies of data directories, made when their processes ended.
         self._copies: dict[str, list[DirectoryCopy]] = {host.name: [] for host in hosts}
         self._directory_dice = world.generator("directories")
+        #: How often the last exception that was put in is to be raised again.
+        self._repeats = 0
         #: Faults under way, by what they are, to be ended by `heal`.
         self._open: dict[str, int] = {}
 
@@ -273,8 +275,12 @@ class Faults:
         alive = [host for host in self.hosts if host.alive]
         if not alive or not self.is_whole():
             return
-        host = self._random.choice(alive)
+        # What is contained costs a client its connection.
+        self._begin("an exception")
+        self._repeats = self.plan.exception_repeats
+        self._put_in(self._random.choice(alive), between(self._random, 1, 400), "")
 
+    def _put_in(self, host: Host, call: int, only: str) -> None:
         def stops() -> None:
             self.kills += 1
             self._begin(f"down {host.name}")
@@ -284,9 +290,14 @@ class Faults:
             delay_us = between(self._random, 100 * MS, 2 * SECOND)
             self.world.after(delay_us, partial(self._revive, host))
 
-        # What is contained costs a client its connection.
-        self._begin("an exception")
-        host.fail_at(between(self._random, 1, 400), lambda: self._active and self.is_whole(), stops)
+        host.fail_at(call, lambda: self._active and self.is_whole(), stops, self._raise_again, only)
+
+    def _raise_again(self, place: str) -> None:
+        """A bug raises wherever its input comes: here again, or on the next node."""
+        if self._repeats:
+            self._repeats -= 1
+            for host in self.hosts:
+                self._put_in(host, 1, place)
 
     def _pause(self) -> None:
         host = self._random.choice(self.hosts)

@@ -119,6 +119,7 @@ class Host:
         self._injector: Injector | None = None
         self._may_fail: Callable[[], bool] = lambda: False
         self._on_failed: Callable[[], None] = _nobody_minds
+        self._on_raised: Callable[[str], None] = _nobody_asks
         #: What the last process failed at, as its file says.
         self.stopped: Stopped | None = None
         #: For when a turn was asked for last, by the clock of the process.
@@ -299,6 +300,7 @@ class Host:
         if injector is not None and injector.place:
             # It was contained.
             self._injector = None
+            self._on_raised(injector.place)
         self._around.turn_ended(self)
         out = machine.out
         if self.world.trace.on:
@@ -331,18 +333,21 @@ class Host:
             self._around.host_paused(self.name)
 
     def fail_at(
-        self, call: int, may_fail: Callable[[], bool], on_failed: Callable[[], None]
-    ) -> None:
+        self, call: int, may_fail: Callable[[], bool], on_failed: Callable[[], None],
+        on_raised: Callable[[str], None], only: str = "",
+    ) -> None:  # fmt: skip
         """An exception is raised at so many calls from now, in turns in which it may be.
 
-        `on_failed` is told if the process ended of it.
+        `on_failed` is told if the process ended of it, and `on_raised` of the place in any case.
+        `only`: calls of one place count.
         """
-        self._injector = Injector(call, ON_MESSAGES)
-        self._may_fail, self._on_failed = may_fail, on_failed
+        self._injector = Injector(call, ON_MESSAGES, only)
+        self._may_fail, self._on_failed, self._on_raised = may_fail, on_failed, on_raised
 
     def _fail(self, machine: Machine, error: Injected) -> None:
         """Nothing of the turn leaves but what it was at."""
         self._injector = None
+        self._on_raised(str(error))
         self.stopped = machine.post_mortem(error)
         self.world.note(self.name, f"fails in {error}: {self.stopped}")
         self._around.say_last(self.name, farewell(self.name, self.stopped))
@@ -455,6 +460,10 @@ def shorten(text: str, size: int) -> str:
     if len(text) <= size:
         return text
     return f"{text[:size]}… ({len(text)}, {zlib.crc32(text.encode()):08x})"
+
+
+def _nobody_asks(_: str) -> None:
+    """Until an exception is put in."""
 
 
 def _nobody_minds() -> None:

@@ -19,7 +19,7 @@ from tests.sim.cluster import Cluster
 from tests.sim.faults import Faults
 from tests.sim.party import Party
 from tests.sim.subscribers import Churn, Subscriber
-from tests.sim.swarm import Plan, draw, draw_exceptions
+from tests.sim.swarm import Plan, draw, draw_exceptions, draw_repeated
 from tests.sim.topology import Topology
 from tests.sim.world import MS, SECOND, Trace, World, between
 
@@ -269,13 +269,16 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
 
 def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
-    exceptions: bool = False,
+    exceptions: bool = False, repeated: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
-    `exceptions`: another plan of the seed, in which they are.
+    `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
+    each comes again, beside kills, partitions and pauses.
     """
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite)
+    if repeated:
+        plan = draw_repeated(seed)
     trace = Trace(echo=echo, digest=digest)
     run = Run(plan, trace)
     try:

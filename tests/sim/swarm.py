@@ -43,6 +43,8 @@ class FaultPlan:
     disk_fail_every_us: int = 0
     #: Exceptions at any call of a turn.
     exception_every_us: int = 0
+    #: How often each comes again, at the same place, wherever that is called first.
+    exception_repeats: int = 0
     #: How often a kill of a whole cluster's node, or of all, gives one of them an older directory.
     restore: float = 0.0
     #: Likewise, one whose bytes have rotted, or that is some moments old.
@@ -149,6 +151,18 @@ def draw_exceptions(seed: int) -> Plan:
     """The plan of a run in which nodes fail at what they work on, and nothing else goes wrong."""
     plan = _draw_plain(seed, True)
     return replace(plan, safety_us=6 * SECOND, faults=FaultPlan(exception_every_us=800 * MS))
+
+
+def draw_repeated(seed: int) -> Plan:
+    """Nodes fail again and again where they have failed, and processes and links fail besides."""
+    plan, dice = _draw_plain(seed, True), derive(seed, "repeated exceptions")
+    faults = FaultPlan(
+        dice.choice(("none", "single", "single")), 1_500 * MS,
+        partition_every_us=dice.choice((0, 1_500 * MS)),
+        pause_every_us=dice.choice((0, 1_500 * MS)),
+        exception_every_us=800 * MS, exception_repeats=dice.choice((0, 1, 3)),
+    )  # fmt: skip
+    return replace(plan, safety_us=6 * SECOND, faults=faults)
 
 
 def _draw_plain(seed: int, lite: bool) -> Plan:

@@ -60,6 +60,12 @@ def test_no_exception_at_a_message_loses_a_second_node_or_another_message(seed: 
     check(run_seed(seed, exceptions=True))
 
 
+@only_uncompiled
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_no_exception_that_comes_again_beside_other_faults_does_either(seed: int) -> None:
+    check(run_seed(seed, repeated=True))
+
+
 @pytest.mark.parametrize("seed", regressions())
 def test_what_was_found_once_stays_fixed(seed: int) -> None:
     check(run_seed(seed))

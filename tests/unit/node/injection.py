@@ -39,9 +39,13 @@ class Injected(Exception):
 class Injector:
     """Counts calls below the line; raises in one of them."""
 
-    def __init__(self, at: int = 0, places: tuple[str, ...] = _FLOORS) -> None:
-        """`at`: the number of the call that raises; 0: none does. `places`: where calls count."""
+    def __init__(self, at: int = 0, places: tuple[str, ...] = _FLOORS, only: str = "") -> None:
+        """`at`: the number of the call that raises; 0: none does. `places`: where calls count.
+
+        `only`: calls of this function alone, as `place` names one.
+        """
         self._places = places
+        self._only = only
         self.calls = 0
         #: The function that raised.
         self.place = ""
@@ -53,6 +57,8 @@ class Injector:
         if event != "call" or code.co_flags & CO_GENERATOR:
             return
         if code.co_filename.startswith(self._places):
+            if self._only and f"{code.co_filename}:{code.co_qualname}" != self._only:
+                return
             self.calls += 1
             if self.calls == self._at:
                 self.place = f"{code.co_filename}:{code.co_qualname}"

@@ -12,6 +12,7 @@ from fedq.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
+    BasicNack,
     ConfirmSelect,
     ConfirmSelectOk,
     QueueDeclare,
@@ -294,3 +295,38 @@ def test_an_operator_s_question_is_answered_after_as_many_turns_as_it_takes() ->
     # A unit is for sixteen messages.
     assert turns >= len(positions) // (60 * 16)
     assert [each.position for each in heard[0]] == positions[:asides_per_answer_max]
+
+
+@pytest.mark.parametrize("where", ["n1", "n2"])
+def test_what_a_settlement_names_is_suspected_and_nothing_else(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing fails where it is tried alone, and no message came with it."""
+    cluster = Cluster(3)
+    cluster.survived = (Poisoned,)
+    cluster.tolerates_faults = True
+    publisher = _queue(cluster, {})
+    publisher.publish("jobs", "one", "two", "poison")
+    consumer = cluster.client(where)
+    consumer.ask(BasicConsume("jobs", "tag"), BasicConsumeOk)
+    cluster.wait_for(lambda: sum(isinstance(said, Content) for said in consumer.said) == 3)
+    take_back = Fragment.take_back
+
+    def fail(self: Fragment, taker: NodeId, positions: Any) -> Any:
+        found = [self.messages.get(position) for position in positions]
+        if taker != "rehearsal":
+            _check(found)
+        return take_back(self, taker, positions)
+
+    monkeypatch.setattr(Fragment, "take_back", fail)
+    primary = cluster.primary_of("jobs")
+    consumer.send(BasicNack(3, multiple=False, requeue=True))
+    cluster.pass_ms(3_000)
+    if not consumer.lost:
+        consumer.hang_up()
+    cluster.pass_ms(3_000)
+    assert _stops(cluster) == 1
+    assert cluster.hosts[NodeId(primary)].stops == 1
+    assert _asides(cluster) == {POISON}
+    other = next(name for name in ("n2", "n3") if name != primary)
+    assert sorted(_hears(cluster, cluster.client(other), "jobs")) == ["one", "two"]
