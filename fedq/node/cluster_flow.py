@@ -28,8 +28,9 @@ from fedq.wiring.lease import Lease
 from fedq.wiring.operations import JoinEra, SetCopies
 from fedq.wiring.state import FragmentInfo, Member
 
-#: What it costs to look after a fragment, in units of work.
+#: What it costs to look after a fragment, and when one is marked, in units of work.
 _LOOK_WORK: Final = 3
+_MARK_WORK: Final = 5
 
 
 class ClusterFlow:
@@ -244,9 +245,8 @@ class ClusterFlow:
         serving = may_serve and (lease.is_alone or lease.holds(state.now_ms, state.leader))
         if serving and not state.serving:
             state.serving = True
-            for fragment, primary in state.primaries.items():
-                state.dirty_primaries[fragment] = None
-                state.dirty_queues[primary.queue] = None
+            marks = Each(state.work, state.primaries, state.mark_fragment, _MARK_WORK)
+            state.chores.begin(self.lease, marks)
             state.dirty_queues.update(dict.fromkeys(state.hubs))
         state.serving = serving
         served, self._served = self._served, serving

@@ -18,9 +18,10 @@ connection with the most of them ends.
 
 from typing import Final
 
-from fedq.core.ids import NodeId
+from fedq.core.ids import FragmentId, NodeId
 from fedq.fragments import footprint
 from fedq.node.accounts import of_transaction
+from fedq.node.chores import Each
 from fedq.node.client_flow import ClientFlow
 from fedq.node.client_state import Client
 from fedq.node.state import NodeState
@@ -33,6 +34,9 @@ UNFINISHED: Final = "the node is low on memory: messages that were begun must be
 #: so much of the bound may be held beyond it, both as shifts.
 _HELD_SHIFT: Final = 4
 _BEYOND_SHIFT: Final = 8
+
+#: What it costs when a fragment is looked at, in units of work.
+_LOOK_WORK: Final = 5
 
 
 class Memory:
@@ -126,10 +130,13 @@ class Memory:
     def _go_on(self) -> None:
         """Other nodes hear of what has waited here."""
         state = self.state
-        state.dirty_primaries.update(dict.fromkeys(state.primaries))
+        state.chores.begin(self, Each(state.work, state.primaries, self._look_at, _LOOK_WORK))
         done, state.relays_done = state.relays_done, []
         for node, message in done:
             state.send(node, message)
+
+    def _look_at(self, fragment: FragmentId) -> None:
+        self.state.dirty_primaries[fragment] = None
 
     def _end_unfinished(self) -> None:
         """As long as bodies without an end are the most of what is held."""

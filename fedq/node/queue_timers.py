@@ -10,16 +10,19 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
-from fedq.core.ids import FragmentId
+from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import dead_letters_max
 from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
+from fedq.node.chores import Each
 from fedq.node.dead_letters import DeadLetters
 from fedq.node.state import NodeState, Primary, PrivateQueue
 
 #: What a message costs that dies, in units of work; how many may die however much was done.
 DEATH_WORK: Final = 2
 _DEATHS_MIN: Final = 100
+#: What it costs to look whether a queue is of use to anybody.
+_LOOK_WORK: Final = 1
 #: Turns for what expires are wanted at multiples of this: what expires together goes together.
 DUE_STEP_MS: Final = 5
 
@@ -159,16 +162,20 @@ class QueueTimers:
 
     def _drop_unused(self) -> None:
         state = self.state
-        unused: list[PrivateQueue] = []
-        for key in state.expiring:
-            private = state.private[key]
-            expires = private.policy.expires_ms
-            if private.hub.size:
-                private.used_ms = state.now_ms
-            elif expires is not None and state.now_ms - private.used_ms >= expires:
-                unused.append(private)
-        if unused:
-            self.drop_private(unused)
+        if state.expiring and not state.chores.are_under_way(self):
+            looks = Each(state.work, state.expiring, self._drop_if_unused, _LOOK_WORK)
+            state.chores.add(self, looks)
+
+    def _drop_if_unused(self, key: QueueKey) -> None:
+        state = self.state
+        private = state.private.get(key)
+        if private is None:
+            return
+        expires = private.policy.expires_ms
+        if private.hub.size:
+            private.used_ms = state.now_ms
+        elif expires is not None and state.now_ms - private.used_ms >= expires:
+            self.drop_private([private])
 
 
 def _unset(_: list[PrivateQueue]) -> None:

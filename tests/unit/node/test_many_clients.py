@@ -1,5 +1,7 @@
 """What all clients are told, they are told some in each turn; blocked and unblocked are paired."""
 
+from itertools import pairwise
+
 from fedq.amqp.methods import (
     BasicAck,
     ConfirmSelect,
@@ -111,3 +113,21 @@ def test_a_node_that_stops_says_goodbye_to_some_clients_in_each_turn() -> None:
     assert sum(heard) == COUNT
     assert max(heard) <= WORK // 50 + 1, heard
     assert all(words(client) == [ConnectionClose.__name__] for client in crowd.clients)
+
+
+def test_private_queues_are_looked_at_as_turns_have_room() -> None:
+    cluster = Cluster(1)
+    client = cluster.client()
+    for number in range(COUNT):
+        client.send(QueueDeclare(f"q{number}", exclusive=True, arguments={"x-expires": 1_000}))
+    state = cluster.node("n1").state
+    assert len(state.private) == COUNT
+    state.work.resize(40)
+    host = cluster.hosts[NodeId("n1")]
+    host.inbox.append(lambda node: node.on_tick())
+    cluster.now_ms += 1_000
+    left = [len(state.private)]
+    while left[-1]:
+        assert cluster.turn()
+        left.append(sum(not each.ending for each in state.private.values()))
+    assert max(before - after for before, after in pairwise(left)) <= 40 + 2, left
