@@ -34,11 +34,10 @@ class Reviving:
 
     def on_query(self, sender: NodeId, message: CopyQuery) -> None:
         """The leader wants to know what this node's copy holds."""
+        self._find_out(message.fragment, partial(self._answer, sender, message))
 
-        def answer(worth: Worth) -> None:
-            self.state.send(sender, CopyWorth(message.fragment, message.epoch, *worth))
-
-        self._find_out(message.fragment, answer)
+    def _answer(self, asker: NodeId, query: CopyQuery, worth: Worth) -> None:
+        self.state.send(asker, CopyWorth(query.fragment, query.epoch, *worth))
 
     def on_worth(self, memory: FailoverMemory, sender: NodeId, message: CopyWorth) -> None:
         """A node has answered."""
