@@ -326,12 +326,15 @@ class FragmentRoles:
         )
         replication = self._backup_replication(info, created)
         backup = Backup(info.queue, replica, replication, copy.last, copy.whole)
+        known = state.backups.get(info.id)
+        # What it failed at may be in memory alone, or on disk alone: it is none in this reign, too.
+        backup.failed = replication.astray = known is not None and known.failed
         # Who leads it now has heard what to set aside; an operator may have put it back since.
         state.suspects.take(info.id)
         state.primaries.pop(info.id, None)
         state.recovered.pop(info.id, None)
         state.backups[info.id] = backup
-        if not created:
+        if not created and not backup.failed:
             self.replicas.offer(backup)
 
     def _backup_replication(self, info: FragmentInfo, created: bool) -> BackupReplication:

@@ -20,7 +20,10 @@ from fedq.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from fedq.amqp.values import FieldTable
 from fedq.core.errors import INTERNAL_ERROR
+from fedq.core.ids import NodeId
+from fedq.fragments.replica import Replica
 from fedq.fragments.unread import Unread
 from fedq.journal import recovery
 from fedq.journal.decoding import Outline
@@ -29,7 +32,7 @@ from fedq.wiring import cluster_map, declarations, operations
 from fedq.wiring.operations import DeclareQueue
 from fedq.wiring.routes import Router
 from fedq.wiring.state import FragmentInfo
-from tests.unit.node.harness import Cluster
+from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.uncompiled import only_uncompiled
 
 pytestmark = only_uncompiled
@@ -92,6 +95,61 @@ def test_a_record_that_no_backup_can_take_in_costs_the_copies_and_no_node(
     cluster.pass_ms(3_000)
     client = cluster.client("n3")
     assert client.ask(BasicGet("jobs", no_ack=True), BasicGetOk).message_count == 1
+
+
+def _of_three_copies() -> tuple[Cluster, Client]:
+    """Two messages, one of them with the client."""
+    cluster = Cluster(3)
+    cluster.tolerates_faults = True
+    client = cluster.client("n1")
+    arguments: FieldTable = {"x-fedq-replicas": 3}
+    client.ask(QueueDeclare("jobs", durable=True, arguments=arguments), QueueDeclareOk)
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    client.publish("jobs", "one", "two")
+    cluster.wait_for(lambda: client.has(BasicAck))
+    client.ask(BasicGet("jobs"), BasicGetOk)
+    cluster.wait_for(lambda: len(_info(cluster).in_sync) == 3)
+    return cluster, client
+
+
+def test_a_copy_that_failed_is_none_under_the_next_primary_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its memory and its disk may differ by what it failed at: it is begun anew."""
+    cluster, client = _of_three_copies()
+    first = cluster.primary_of("jobs")
+    rehearsed, _ = _of_three_copies()
+    rehearsed.kill(first)
+    rehearsed.wait_for(lambda: rehearsed.primary_of("jobs") != first)
+    other = rehearsed.primary_of("jobs")
+    (failing,) = {"n1", "n2", "n3"} - {first, other}
+    forget = Replica._forget
+
+    def fail(self: Replica, dropped: Any) -> bool:
+        found = forget(self, dropped)
+        if cluster.turning == failing:
+            # It is gone from memory, and not from the disk.
+            raise Bug
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Replica, "_forget", fail)
+        client.send(BasicAck(1))
+        cluster.pass_ms(100)
+    assert len(cluster.hosts[NodeId(failing)].faults) == 1
+    cluster.kill(first)
+    cluster.wait_for(lambda: cluster.primary_of("jobs") == other)
+    cluster.wait_for(
+        lambda: (
+            failing in next(iter(cluster.node(other).state.map.fragments.values())).in_sync
+            and not next(iter(cluster.node(failing).state.backups.values())).failed
+        ),
+        60_000,
+    )
+    cluster.pass_ms(2_000)
+    segments = cluster.hosts[NodeId(failing)].segments
+    (fragment,) = recovery.salvage((n, bytes(d)) for n, d in segments.items()).fragments.values()
+    assert len(fragment.messages) == 1
 
 
 def test_an_operation_that_fails_is_refused_by_all_alike(monkeypatch: pytest.MonkeyPatch) -> None:
