@@ -19,6 +19,8 @@ keepalive_probes: Final = 4
 unheard_ms_max: Final = 3_600_000
 #: A connection that has not opened a virtual host by then is closed.
 handshake_ms: Final = 10_000
+#: Connections of one address that have not opened a virtual host, unless set otherwise.
+logins_per_address_max: Final = 1_000
 #: Before authentication no frame larger than this is read.
 handshake_frame_bytes_max: Final = 16 * KIB
 #: How many different tables of client properties are shared by the connections that sent them.

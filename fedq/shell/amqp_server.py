@@ -4,9 +4,10 @@ In: bytes of clients, and from the driver parts to write, connections to close, 
 Out: the node's inputs about connections, each through `Turn.input`. What the bytes mean is the
 node's business.
 
-Until a client has opened a virtual host it is in the *lobby*, which holds `lobby_clients_max`. When
-it is full, who has been there longest makes room, if it had its time, and else nobody more comes
-in. So clients that say nothing, or too slowly, cost a bounded amount and shut nobody out.
+Until a client has opened a virtual host it is in the *lobby* (`lobby.py`), which holds
+`lobby_clients_max` of them, and of one address `limits.logins_per_address`. When there is no room,
+there or for any client, who has been there longest makes some, if it had its time. So clients that
+say nothing, or too slowly, cost a bounded amount and shut nobody out.
 
 One pass of the event loop may bring dozens of reads of each connection. A pass of the server is
 as long as that, and takes in `read_bytes_per_turn_max` of each connection: beyond, the connection
@@ -30,12 +31,14 @@ from typing import Final, Protocol, cast
 from fedq.core.ids import ConnectionId
 from fedq.core.limits import (
     MIB,
+    logins_per_address_max,
     read_bytes_per_turn_max,
     turn_bytes_max,
     unread_bytes_max,
 )
 from fedq.shell.keep_alive import keep_alive
 from fedq.shell.listeners import ClientSecurity
+from fedq.shell.lobby import Lobby
 from fedq.shell.node_config import is_loopback, join_address
 from fedq.shell.passes import Writers
 from fedq.shell.rare_lines import RareLines
@@ -48,10 +51,10 @@ write_buffer_bytes_max: Final = unread_bytes_max
 linger_s: Final = 5.0
 #: How long a client that closed its connection may take to hang up, before the server does.
 farewell_s: Final = 2.0
-#: How many clients may be about to log in, and how long one of them is safe from newcomers.
+#: How many clients may be about to log in.
 lobby_clients_max: Final = 2_000
-lobby_safe_s: Final = 1.0
-_LOBBY_SWEEP_S: Final = 0.1
+#: With fewer connections left than this, who does not log in makes room.
+_CONNECTIONS_SPARED: Final = 16
 #: How long the TLS handshake may take; the time for the AMQP handshake begins after it.
 _TLS_HANDSHAKE_S: Final = 10.0
 #: Freed memory up to twice this stays with the process, see `_keep_freed_memory`.
@@ -84,18 +87,22 @@ class AmqpServer:
 
     __slots__ = (
         "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_held", "_last_number",
-        "_lobby", "_lobby_max", "_loop", "_node", "_pass", "_servers", "_swept_at", "_turn_bytes",
-        "_warned_at", "failed_handshakes", "writers",
+        "_loop", "_node", "_pass", "_servers", "_spared", "_turn_bytes",
+        "_warned_at", "failed_handshakes", "lobby", "writers",
     )  # fmt: skip
 
     def __init__(
         self, node: ClientInputs, feed: Feed, connections_max: int,
-        lobby_max: int = lobby_clients_max,
+        logins_per_address: int = logins_per_address_max, lobby_max: int = lobby_clients_max,
     ) -> None:  # fmt: skip
         self._node = node
         self._feed = feed
         self._connections_max = connections_max
-        self._lobby_max = lobby_max
+        #: Who may still have to log in.
+        self.lobby: Lobby[_Client] = Lobby(
+            lobby_max, logins_per_address, lambda client: node.has_opened(client.connection)
+        )
+        self._spared = min(_CONNECTIONS_SPARED, connections_max // 8)
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server | TlsListener] = []
         self._clients: dict[ConnectionId, _Client] = {}
@@ -103,9 +110,6 @@ class AmqpServer:
         #: Outlets of the driver: what it wants written.
         self.writers = Writers(lines.write, lines.write_all, lines.write_next, write_pieces)
         self._last_number = 0
-        #: Who may still have to log in, oldest first, and since when they are there.
-        self._lobby: dict[_Client, float] = {}
-        self._swept_at = float("-inf")
         self.failed_handshakes = RareLines(logger, self._loop.time)
         #: When something was last said about clients that were turned away.
         self._warned_at = float("-inf")
@@ -181,49 +185,32 @@ class AmqpServer:
     def _secure(self, tls: ClientSecurity, accepted: socket.socket) -> None:
         """A client of a TLS listener: counts from now on, and is introduced when it is secure."""
         client = self._new_client()
-        if self.admit(client):
+        if self.admit(client, _host_of(accepted)):
             client.secure(tls, accepted)
         else:
             accepted.close()
 
-    def admit(self, client: "_Client") -> bool:
-        """Whether there is room for one more client."""
+    def admit(self, client: "_Client", host: str) -> bool:
+        """Whether there is room for one more client, from that host."""
         if self._has_ended:
             # It was accepted before the listener closed, and the loop tells of it only now.
             return False
-        if len(self._clients) >= self._connections_max:
+        now, left = self._loop.time(), self._connections_max - len(self._clients)
+        oldest = self.lobby.make_room(host, now, left <= self._spared)
+        if oldest is not None:
+            self.warn("clients that do not log in are cut off: %d are waiting", len(self.lobby))
+            oldest.abort()
+        if left <= 0:
             self.warn(
                 "clients are turned away: all %d connections are taken; raise "
                 "limits.connections and the descriptor limit, or add a node",
                 self._connections_max,
             )
             return False
-        now = self._loop.time()
-        if not self._has_lobby_room(now):
-            self.warn("clients are turned away: %d others are about to log in", len(self._lobby))
+        if not self.lobby.enter(client, host, now):
+            self.warn("clients are turned away: %d others are about to log in", len(self.lobby))
             return False
-        self._lobby[client] = now
         self._clients[client.connection] = client
-        return True
-
-    def _has_lobby_room(self, now: float) -> bool:
-        """Whether a client more may be about to log in; makes room if it can."""
-        lobby, has_opened = self._lobby, self._node.has_opened
-        if len(lobby) < self._lobby_max:
-            return True
-        if now - self._swept_at >= _LOBBY_SWEEP_S:
-            # Not for each newcomer: there may be thousands of them in a second.
-            self._swept_at = now
-            for client in [client for client in lobby if has_opened(client.connection)]:
-                del lobby[client]
-        while lobby and len(lobby) >= self._lobby_max:
-            oldest, since = next(iter(lobby.items()))
-            if not has_opened(oldest.connection):
-                if now - since < lobby_safe_s:
-                    return False
-                self.warn("clients that do not log in are cut off: %d are waiting", len(lobby))
-                oldest.abort()
-            del lobby[oldest]
         return True
 
     def introduce(
@@ -283,7 +270,7 @@ class AmqpServer:
     def on_gone(self, client: "_Client") -> None:
         """The socket is closed."""
         self._behind.pop(client, None)
-        self._lobby.pop(client, None)
+        self.lobby.leave(client)
         if self._clients.pop(client.connection, None) is not None and client.is_introduced:
             self._feed(self._node.on_disconnected, client.connection)
 
@@ -297,6 +284,14 @@ def _keep_freed_memory() -> None:
     never touched, so it costs nothing; other C libraries take no notice.
     """
     bytes(_KEPT_BLOCK_BYTES)
+
+
+def _host_of(accepted: socket.socket | None) -> str:
+    """Where a client comes from; "" when that is not known any more."""
+    try:
+        return str(accepted.getpeername()[0]) if accepted is not None else ""
+    except OSError:
+        return ""
 
 
 def _place_of(accepted: socket.socket) -> str:
@@ -366,7 +361,7 @@ class _Client(Line, asyncio.Protocol):
         name = None
         if self._tls is not None:
             name = self._tls.name_of(transport.get_extra_info("ssl_object"))
-        elif not self._server.admit(self):
+        elif not self._server.admit(self, _host_of(raw)):
             self.is_closing = True
             self.transport.abort()
             return

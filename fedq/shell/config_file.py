@@ -103,6 +103,7 @@ _Consumers = Annotated[int, Field(ge=1, le=1_000_000)]
 
 class _Limits(_Section):
     connections: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    logins_per_address: Annotated[int, Field(ge=1, le=10_000_000)] = limits.logins_per_address_max
     fragment_threshold: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
     memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50)] | None = None
     channel_max: Annotated[int, Field(ge=1, le=65_535)] = limits.channels_max
@@ -218,6 +219,7 @@ def _convert(
         ),
         zone=document.zone,
         connections_max=document.limits.connections,
+        logins_per_address=document.limits.logins_per_address,
         fragment_threshold=document.limits.fragment_threshold,
         memory_bytes_max=document.limits.memory_bytes,
         channels_max=document.limits.channel_max,

@@ -19,6 +19,7 @@ from fedq.core.limits import (
     consumers_per_channel_max,
     consumers_per_connection_max,
     disk_free_bytes_min,
+    logins_per_address_max,
 )
 
 DEFAULT_AMQP_PORT: Final = 5672
@@ -119,6 +120,8 @@ class NodeConfig:
     zone: str = ""
     #: At most this many clients; None = as many as the process may open descriptors.
     connections_max: int | None = None
+    #: Clients of one address that may be about to log in.
+    logins_per_address: int = logins_per_address_max
     fragment_threshold: int = 1_000
     #: None: a share of what the machine has.
     memory_bytes_max: int | None = None

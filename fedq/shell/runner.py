@@ -239,7 +239,7 @@ class NodeRunner:
         node = Node(settings, recovered)
         turn = Turn(node, now_ms=monotonic_ms, on_fatal=self._on_fatal)
         desk = self._peer_desk(identity, node, turn)
-        amqp = AmqpServer(node, turn.input, self._connections_max)
+        amqp = AmqpServer(node, turn.input, self._connections_max, self._config.logins_per_address)
         machine = MapMachine(node, turn)
         verifier = Verifier(lambda number, verdict: turn.input(node.on_verified, number, verdict))
         raft = RaftLog(

@@ -42,7 +42,10 @@ class Served:
         self.node = FakeNode()
         self.turn = Turn(self.node, now_ms=lambda: 0, on_fatal=pytest.fail)
         self.server = AmqpServer(
-            self.node, self.turn.input if in_turns else feed, connections_max, lobby_max
+            self.node,
+            self.turn.input if in_turns else feed,
+            connections_max,
+            lobby_max=lobby_max,
         )
         lanes = Recorder().outlets()
         self.turn.connect(

@@ -173,15 +173,12 @@ def test_a_tls_handshake_that_stalls_ends_in_time(
 
 
 @pytest.mark.parametrize("is_secure", [False, True])
-def test_who_does_not_log_in_makes_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_secure: bool
-) -> None:
-    monkeypatch.setattr(amqp_server, "lobby_safe_s", 0.0)
-    monkeypatch.setattr(amqp_server, "_LOBBY_SWEEP_S", 0.0)
+def test_who_does_not_log_in_makes_room(tmp_path: Path, is_secure: bool) -> None:
     tls = secured(tmp_path)[0] if is_secure else None
 
     async def scenario() -> None:
         async with served(tls=tls, lobby_max=3) as one:
+            one.server.lobby.safe_s = one.server.lobby.sweep_s = 0.0
             silent = [await asyncio.open_connection(HOST, one.port) for _ in range(3)]
             await until(lambda: one.server.connections == 3)
             one.node.opened.add(ConnectionId(2))
