@@ -25,6 +25,18 @@ def silent_connections_to_the_admin_port(stage: Stage) -> None:
     _besiege(stage, stage.cluster.nodes[stage.name].admin)
 
 
+@attack("H3", more={"limits": {"connections": 300}}, is_quick=True)
+def silent_connections_take_all_places_of_clients(stage: Stage) -> None:
+    """400 connections of a node that takes 300 clients; nobody waits for their time to log in."""
+    held: list[socket.socket] = []
+    try:
+        held.extend(socket.create_connection(stage.address, timeout=5) for _ in range(400))
+        until("clients get in beside strangers", lambda: serves(stage.address), seconds=5)
+    finally:
+        for one in held:
+            one.close()
+
+
 def _besiege(stage: Stage, place: Address) -> None:
     resource.prlimit(stage.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     held: list[socket.socket] = []
