@@ -13,6 +13,7 @@ from typing import TypeVar
 import grpc
 import grpc.aio
 
+from fedq.admin.bounds import member_answer_ms
 from fedq.core.ids import NodeId
 from fedq.node.overview_types import MemberOverview, MemberState
 from fedq.shell.pb import admin_pb2_grpc
@@ -21,6 +22,9 @@ _log = logging.getLogger(__name__)
 
 #: Ends of a call that mean no more than that the member is away, or slow.
 _SILENCE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+#: Ends that may be the channel's fault.
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED)
 
 Reply = TypeVar("Reply")
 
@@ -41,11 +45,12 @@ class MemberStub(admin_pb2_grpc.AdminStub):
 class OtherMembers:
     """The admin services of the other members. Belongs to one event loop."""
 
-    __slots__ = ("_channels", "_connect")
+    __slots__ = ("_channels", "_closing", "_connect")
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._channels: dict[NodeId, tuple[str, grpc.aio.Channel, MemberStub]] = {}
+        self._closing: dict[asyncio.Task[None], None] = {}
 
     async def ask(
         self, members: Sequence[MemberOverview], call: Call[Reply], timeout_s: float
@@ -71,12 +76,24 @@ class OtherMembers:
         try:
             return await call(known[2], timeout_s)
         except grpc.aio.AioRpcError as error:
+            if error.code() in _BROKEN:
+                self._forget(member.node, known[1])
             # Its absence from the replies is how the caller hears of it.
             if error.code() not in _SILENCE:
                 _log.warning(
                     "%s failed to answer: %s: %s", member.node, error.code().name, error.details()
                 )
             return None
+
+    def _forget(self, node: NodeId, channel: grpc.aio.Channel) -> None:
+        """The next question opens another channel, with certificates that may be others by now."""
+        known = self._channels.get(node)
+        if known is not None and known[1] is channel:
+            del self._channels[node]
+            # Other questions that are on it have their own ends.
+            closing = asyncio.create_task(channel.close(member_answer_ms / 1_000))
+            self._closing[closing] = None
+            closing.add_done_callback(self._closing.pop)
 
     async def _forget_moved(self, members: Sequence[MemberOverview]) -> None:
         addresses = {member.node: member.peer_address for member in members}
@@ -91,3 +108,4 @@ class OtherMembers:
         self._channels.clear()
         for channel in channels:
             await channel.close()
+        await asyncio.gather(*self._closing)

@@ -49,14 +49,12 @@ def warnings_of(files: Iterable[Path], now: datetime.datetime) -> list[str]:
             if end <= now:
                 found.append(
                     f"the certificate {path} ended on {end:%Y-%m-%d}: who checks it turns away; "
-                    "replace it (what AMQP listeners show is taken up by itself; for peers and the "
-                    "admin port restart the node)"
+                    "replace it: a new one is taken up by itself"
                 )
             elif end - now <= WARN_BEFORE:
                 found.append(
                     f"the certificate {path} ends on {end:%Y-%m-%d}, in {(end - now).days} days: "
-                    "replace it (what AMQP listeners show is taken up by itself; for peers and the "
-                    "admin port restart the node)"
+                    "replace it: a new one is taken up by itself"
                 )
     return found
 

@@ -17,7 +17,8 @@ import grpc.aio
 from fedq.core.ids import NodeId
 from fedq.shell.admin_token import NOT_HERE, refusal
 from fedq.shell.malformed import MalformedFrameError
-from fedq.shell.peer_channel import HELLO_METADATA, SERVICE, proven_identities
+from fedq.shell.node_certificates import NodeCertificates
+from fedq.shell.peer_channel import HELLO_METADATA, SERVICE, open_channel, proven_identities
 from fedq.shell.peer_codec import Hello, decode_hello, encode_hello
 from fedq.shell.peer_desk import PeerDesk
 
@@ -119,3 +120,12 @@ class AskingPeer(grpc.aio.UnaryUnaryClientInterceptor):
         raise grpc.aio.AioRpcError(
             grpc.StatusCode.UNAUTHENTICATED, grpc.aio.Metadata(), grpc.aio.Metadata(), doubt
         )
+
+
+def channel_for_questions(
+    certificates: NodeCertificates | None, desk: PeerDesk, peer: NodeId, address: str
+) -> grpc.aio.Channel:
+    """A channel to the other member, on which both ends prove their names if they can."""
+    if certificates is None:
+        return open_channel(address, None)
+    return certificates.open_channel(address, [AskingPeer(desk, peer)])

@@ -21,7 +21,8 @@ import grpc.aio
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import last_words_ms
 from fedq.core.peer_messages import PeerFrame
-from fedq.shell.node_config import CertificateFiles, split_address
+from fedq.shell.node_certificates import NodeCertificates
+from fedq.shell.node_config import split_address
 from fedq.shell.peer_channel import LINK_METHOD, RAFT_METHOD, open_channel
 from fedq.shell.peer_codec import Process, encode_raft
 from fedq.shell.peer_desk import PeerDesk
@@ -52,8 +53,41 @@ class RaftLinks(Protocol):
     def on_peer_disconnected(self, peer: NodeId) -> None: ...
 
 
+class _Dialing:
+    """The channel to one peer; another one once certificates are others."""
+
+    __slots__ = ("_address", "_certificates", "_channel", "_closing", "_version")
+
+    def __init__(self, address: str, certificates: NodeCertificates | None) -> None:
+        self._address = address
+        self._certificates = certificates
+        self._version = 0
+        self._channel = self._open()
+        self._closing: dict[asyncio.Task[None], None] = {}
+
+    def channel(self) -> grpc.aio.Channel:
+        """For an attempt to dial that begins now."""
+        certificates = self._certificates
+        if certificates is not None and certificates.version != self._version:
+            closing = asyncio.create_task(self._channel.close())
+            self._closing[closing] = None
+            closing.add_done_callback(self._closing.pop)
+            self._channel = self._open()
+        return self._channel
+
+    def _open(self) -> grpc.aio.Channel:
+        if self._certificates is None:
+            return open_channel(self._address, None)
+        self._version = self._certificates.version
+        return self._certificates.open_channel(self._address)
+
+    async def close(self) -> None:
+        """Closes it."""
+        await asyncio.gather(self._channel.close(), *self._closing)
+
+
 class _Peer(NamedTuple):
-    channel: grpc.aio.Channel
+    dialing: _Dialing
     link: PeerStream
     raft: PeerStream
 
@@ -71,7 +105,7 @@ class PeerClient:
         node: LinkInputs,
         feed: Feed,
         raft: RaftLinks,
-        certificates: CertificateFiles | None,
+        certificates: NodeCertificates | None,
         on_failed: Callable[[str], None],
     ) -> None:
         """`on_failed` hears of a failure of this node's own that the streams cannot survive."""
@@ -91,7 +125,8 @@ class PeerClient:
                 self._start_peer(peer, address)
 
     def _start_peer(self, peer: NodeId, address: str) -> None:
-        channel = open_channel(address, self._certificates)
+        dialing = _Dialing(address, self._certificates)
+        channel = dialing.channel
 
         async def on_link_down() -> None:
             # At once: whether it is proof that the process is gone may take a while to find out.
@@ -114,7 +149,7 @@ class PeerClient:
         raft = PeerStream(
             channel, RAFT_METHOD, self._desk, peer, on_raft_up, on_raft_down, self._on_failed
         )
-        self._peers[peer] = _Peer(channel, link, raft)
+        self._peers[peer] = _Peer(dialing, link, raft)
         for stream in (link, raft):
             task = asyncio.create_task(stream.serve())
             task.add_done_callback(self._on_task_done)
@@ -132,7 +167,7 @@ class PeerClient:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for peer in self._peers.values():
-            await peer.channel.close()
+            await peer.dialing.close()
         self._peers.clear()
 
     def is_up(self, peer: NodeId) -> bool:

@@ -41,16 +41,21 @@ class PeerProof:
 
     def __init__(self, files: CertificateFiles) -> None:
         """Reads files that were checked; raises `CertificateError` for a key that cannot sign."""
-        self._authorities = x509.load_pem_x509_certificates(files.authority.read_bytes())
+        self.renew(files)
+
+    def renew(self, files: CertificateFiles) -> None:
+        """The same, of other files from now on; if they cannot be used nothing changes."""
+        authorities = x509.load_pem_x509_certificates(files.authority.read_bytes())
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
-        self._certificate = certificate.public_bytes(serialization.Encoding.DER)
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)
         if not isinstance(key, _PrivateKey):
             raise CertificateError(
                 f"{files.key} is of a kind that proves nothing to peers; make an EC (P-256), RSA "
                 "or Ed25519 key and a certificate for it"
             )
-        self._key = key
+        self._authorities = authorities
+        self._certificate = certificate.public_bytes(serialization.Encoding.DER)
+        self._key: _PrivateKey = key
 
     def asking(self, mine: Hello) -> Hello:
         """How this node introduces itself in one call."""

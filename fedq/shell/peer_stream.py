@@ -71,7 +71,7 @@ class PeerStream:
 
     def __init__(
         self,
-        channel: grpc.aio.Channel,
+        channel: Callable[[], grpc.aio.Channel],
         method: str,
         desk: PeerDesk,
         peer: NodeId,
@@ -79,8 +79,8 @@ class PeerStream:
         on_down: Callable[[], Awaitable[None]],
         on_taken: Callable[[str], None],
     ) -> None:
-        """`on_up`: with the process that answered. `on_taken`: the peer says for good that another
-        process has this node's name."""
+        """`channel`: for an attempt that begins. `on_up`: with the process that answered.
+        `on_taken`: the peer says for good that another process has this node's name."""
         self._channel = channel
         self._method = method
         # Both streams to a peer share its fate; one of them is enough for an operator's log.
@@ -158,7 +158,7 @@ class PeerStream:
     async def _serve_once(self) -> None:
         """One attempt; always ends in `_StreamFailed` or cancellation."""
         open_call: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
-        open_call = self._channel.stream_stream(self._method)
+        open_call = self._channel().stream_stream(self._method)
         mine = self._desk.asking()
         call = open_call(
             metadata=((NODE_METADATA, mine.node), (HELLO_METADATA, encode_hello(mine)))

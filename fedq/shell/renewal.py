@@ -1,8 +1,9 @@
-"""New certificates of AMQP listeners, taken up without a restart once their files have changed.
+"""New certificates, taken up without a restart once their files have changed.
 
-In: the files of each TLS listener, looked at every few seconds (their times and sizes). Out: the
-listener's TLS with what is in them, for handshakes from then on, and a log line. Invariant: files
-that cannot work together, are half written, or have ended change nothing; a WARNING says so once.
+In: the files of each TLS listener, and those for peers and the admin port, looked at every few
+seconds (their times and sizes). Out: what is in them is in use from then on, for handshakes and
+dials that begin, and a log line. Invariant: files that cannot work together, are half written, or
+have ended change nothing; a WARNING says so once.
 """
 
 import asyncio
@@ -10,10 +11,12 @@ import logging
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from fedq.shell import listeners
-from fedq.shell.node_config import ClientTls, ConfigError, NodeConfig
+from fedq.shell.certificates import CertificateError
+from fedq.shell.node_certificates import NodeCertificates
+from fedq.shell.node_config import CertificateFiles, ClientTls, ConfigError, NodeConfig
 
 LOOK_EVERY_S: Final = 10.0
 
@@ -23,28 +26,62 @@ logger = logging.getLogger(__name__)
 _Stamp = tuple[tuple[int, int], ...]
 
 
-class Renewable:
+class Renewable(Protocol):
+    """Files that are in use."""
+
+    files: CertificateFiles | ClientTls
+
+    def take_up(self, config: NodeConfig) -> str:
+        """Uses what is in them now, and says who is shown it; raises `ConfigError`."""
+
+
+class RenewableListener:
     """One listener: the key of its configuration, its files, and the TLS made of them."""
 
-    __slots__ = ("context", "files", "key", "stamp")
+    __slots__ = ("_files", "context", "files", "key")
 
     def __init__(self, key: str, files: ClientTls, context: ssl.SSLContext) -> None:
         self.key = key
-        self.files = files
+        self.files: CertificateFiles | ClientTls = files
+        self._files = files
         self.context = context
-        self.stamp = _stamp(files)
+
+    def take_up(self, config: NodeConfig) -> str:
+        """See `Renewable`."""
+        # On trial first: a context that has half of it would serve nobody.
+        listeners.client_tls(config, self.key, self._files)
+        listeners.load(self.context, config, self.key, self._files)
+        return f"{self.key}: clients are"
+
+
+class RenewableNode:
+    """What peers and administrators are shown."""
+
+    __slots__ = ("_certificates", "files")
+
+    def __init__(self, files: CertificateFiles, certificates: NodeCertificates) -> None:
+        self.files: CertificateFiles | ClientTls = files
+        self._certificates = certificates
+
+    def take_up(self, config: NodeConfig) -> str:
+        """See `Renewable`."""
+        try:
+            self._certificates.renew(config.node)
+        except CertificateError as error:
+            raise config.error("certificates", str(error)) from error
+        return "certificates: peers and the admin port's callers are"
 
 
 class Renewal:
     """Looks until `stop`."""
 
-    __slots__ = ("_config", "_every_s", "_listeners", "_loop", "_next")
+    __slots__ = ("_config", "_every_s", "_loop", "_next", "_stamps")
 
     def __init__(
         self, config: NodeConfig, renewables: Sequence[Renewable], every_s: float = LOOK_EVERY_S
     ) -> None:
         self._config = config
-        self._listeners = renewables
+        self._stamps = [(each, _stamp(each.files)) for each in renewables]
         self._every_s = every_s
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.call_later(every_s, self._look)
@@ -55,25 +92,22 @@ class Renewal:
 
     def _look(self) -> None:
         self._next = self._loop.call_later(self._every_s, self._look)
-        for listener in self._listeners:
-            stamp = _stamp(listener.files)
-            if stamp != listener.stamp:
-                listener.stamp = stamp
-                self._renew(listener)
+        for index, (each, before) in enumerate(self._stamps):
+            stamp = _stamp(each.files)
+            if stamp != before:
+                self._stamps[index] = (each, stamp)
+                self._renew(each)
 
-    def _renew(self, listener: Renewable) -> None:
-        config, key, files = self._config, listener.key, listener.files
+    def _renew(self, each: Renewable) -> None:
         try:
-            # On trial first: a context that has half of it would serve nobody.
-            listeners.client_tls(config, key, files)
-            listeners.load(listener.context, config, key, files)
+            who = each.take_up(self._config)
         except ConfigError as error:
             logger.warning("the changed certificate is not taken up: %s", error)
             return
-        logger.info("%s: clients are shown the new certificate %s", key, files.certificate)
+        logger.info("%s shown the new certificate %s", who, each.files.certificate)
 
 
-def _stamp(files: ClientTls) -> _Stamp:
+def _stamp(files: CertificateFiles | ClientTls) -> _Stamp:
     return tuple(_stamp_of(each) for each in (files.certificate, files.key, files.authority))
 
 

@@ -29,20 +29,19 @@ from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMa
 from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.last_act import LastAct
 from fedq.shell.map_machine import MapMachine
-from fedq.shell.member_questions import AskingPeer
+from fedq.shell.member_questions import channel_for_questions
+from fedq.shell.node_certificates import NodeCertificates
 from fedq.shell.node_config import NodeConfig, join_address
 from fedq.shell.node_settings import node_settings
-from fedq.shell.peer_channel import open_channel
 from fedq.shell.peer_client import PeerClient
 from fedq.shell.peer_codec import Hello, Process
 from fedq.shell.peer_desk import PeerDesk, agreed_settings
-from fedq.shell.peer_proof import PeerProof
 from fedq.shell.peer_server import PeerServer, PeerSink
 from fedq.shell.process import SpareKeeper, clients_max
 from fedq.shell.quarantine import QuarantineStore
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_log import RaftLog
-from fedq.shell.renewal import Renewable, Renewal
+from fedq.shell.renewal import Renewable, RenewableListener, RenewableNode, Renewal
 from fedq.shell.resources import ResourceWatch, resident_bytes
 from fedq.shell.secret_files import open_to_all
 from fedq.shell.services import GrpcServers, Service
@@ -102,7 +101,7 @@ class NodeRunner:
         self._identity_file: IdentityFile | None = None
         self._stopping: asyncio.Task[None] | None = None
         #: What proves this node to peers that dial it; None without certificates.
-        self._proof: PeerProof | None = None
+        self._certificates: NodeCertificates | None = None
         self._spares: SpareKeeper | None = None
         self._expiry: ExpiryWatch | None = None
         self._renewal: Renewal | None = None
@@ -169,19 +168,21 @@ class NodeRunner:
             return
         try:
             certificates.check_node_certificate(files, self._config.node)
-            self._proof = PeerProof(files)
+            self._certificates = NodeCertificates(files)
         except certificates.CertificateError as error:
             raise self._config.error("certificates", str(error)) from error
 
     def _bind_clients(self) -> None:
         config = self._config
         secure: list[Renewable] = []
+        if self._certificates is not None and config.certificates is not None:
+            secure.append(RenewableNode(config.certificates, self._certificates))
         for index, listener in enumerate(config.amqp):
             key = f"amqp.listen[{index}]"
             tls = listeners.client_tls(config, key, listener.tls) if listener.tls else None
             self._bound.append((key, listeners.bind(config, key, listener), tls))
             if tls is not None and listener.tls is not None:
-                secure.append(Renewable(key, listener.tls, tls.context))
+                secure.append(RenewableListener(key, listener.tls, tls.context))
         self._renewal = Renewal(config, secure)
         self._amqp_ports = tuple(bound[0].getsockname()[1] for _, bound, _ in self._bound)
         GrpcServers.check_ports(config)
@@ -252,8 +253,8 @@ class NodeRunner:
             memory=raft_memory(identity),
         )
         desk.on_behind = raft.forget
-        peers = PeerClient(desk, node, turn.input, raft, config.certificates, turn.fail)
-        connect = partial(self._connect, desk)
+        peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
+        connect = partial(channel_for_questions, self._certificates, desk)
         services = {name: make(node, connect) for name, make in self._make_services.items()}
         turn.connect(
             Outlets(
@@ -271,7 +272,7 @@ class NodeRunner:
                 tell_stop=self._last_act.tell,
             )
         )
-        servers = GrpcServers(config, services)
+        servers = GrpcServers(config, services, self._certificates)
         return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier)
 
     def _peer_desk(self, identity: Identity, node: Node, turn: Turn) -> PeerDesk:
@@ -285,7 +286,7 @@ class NodeRunner:
             asyncio.get_running_loop().time,
             lambda subject, sentence: turn.input(node.on_trouble, subject, sentence),
             identity.past,
-            self._proof,
+            None if self._certificates is None else self._certificates.proof,
         )
         desk.known_of = node.state.map.newest_process
         desk.cluster_version = lambda: node.state.map.cluster_version
@@ -381,11 +382,6 @@ class NodeRunner:
             allowed,
         )
         return allowed
-
-    def _connect(self, desk: PeerDesk, peer: NodeId, address: str) -> grpc.aio.Channel:
-        """A channel for questions to another member."""
-        files = self._config.certificates
-        return open_channel(address, files, [] if files is None else [AskingPeer(desk, peer)])
 
     def _bytes_waiting(self) -> int:
         """What was said to clients, or to the disk, and is not written yet."""

@@ -20,13 +20,13 @@ from grpc_reflection.v1alpha import reflection
 
 from fedq.shell import admin_token, listeners
 from fedq.shell.member_questions import ProofGuard
+from fedq.shell.node_certificates import NodeCertificates
 from fedq.shell.node_config import Listener, NodeConfig, is_loopback, join_address
 from fedq.shell.peer_channel import (
     ADMIN_SERVER_OPTIONS,
     PEER_SERVER_OPTIONS,
     SERVICE,
     Options,
-    server_credentials,
 )
 from fedq.shell.peer_desk import PeerDesk
 
@@ -54,12 +54,16 @@ class GrpcServers:
     """The servers of one node."""
 
     __slots__ = (
-        "_admin", "_config", "_health", "_peer", "_services", "_token_paths", "admin_port",
-        "peer_port",
+        "_admin", "_certificates", "_config", "_health", "_peer", "_services", "_token_paths",
+        "admin_port", "peer_port",
     )  # fmt: skip
 
-    def __init__(self, config: NodeConfig, services: Mapping[str, Service]) -> None:
+    def __init__(
+        self, config: NodeConfig, services: Mapping[str, Service],
+        certificates: NodeCertificates | None,
+    ) -> None:  # fmt: skip
         """`services`: by the full name of each."""
+        self._certificates = certificates
         self._config = config
         self._services = services
         self._peer: grpc.aio.Server | None = None
@@ -149,9 +153,8 @@ class GrpcServers:
         try:
             if not secure:
                 return server.add_insecure_port(place)
-            files = self._config.certificates
-            assert files is not None, "the configuration was checked"
-            return server.add_secure_port(place, server_credentials(files))
+            assert self._certificates is not None, "the configuration was checked"
+            return server.add_secure_port(place, self._certificates.server_credentials())
         except RuntimeError as error:
             raise self._config.error(f"{key}.port", f"cannot listen on {place}") from error
 

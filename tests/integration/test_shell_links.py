@@ -19,6 +19,7 @@ from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, Relay
 from fedq.shell import peer_channel, peer_stream
 from fedq.shell.certificates import make_authority, make_node_certificate
+from fedq.shell.node_certificates import NodeCertificates
 from fedq.shell.node_config import CertificateFiles
 from fedq.shell.peer_client import PeerClient, refuses_connections
 from fedq.shell.peer_codec import Hello, Process, encode_hello
@@ -83,8 +84,9 @@ class End:
         self.node = FakeNode()
         self.raft = RaftEnd()
         self.failures: list[str] = []
+        held = None if files is None else NodeCertificates(files)
         self.client = PeerClient(
-            self.desk, self.node, feed, self.raft, files, lambda why: self.failures.append(why)
+            self.desk, self.node, feed, self.raft, held, lambda why: self.failures.append(why)
         )
         self.server: grpc.aio.Server | None = None
 

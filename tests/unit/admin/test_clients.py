@@ -1,22 +1,27 @@
 """Lists of connections, channels and consumers over all members, and connections that are ended."""
 
+import socket
 from dataclasses import replace
 from typing import Any
 
 import grpc
+import grpc.aio
 import pytest
 
+from fedq.admin.members import OtherMembers
 from fedq.core.ids import NodeId, QueueKey
 from fedq.node.overview_types import MemberState
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from tests.unit.admin.served import (
     HandFilled,
+    LoopThread,
     Served,
     a_channel,
     a_cluster,
     a_connection,
     a_consumer,
+    a_member,
     add_queue,
     served,
     set_member,
@@ -200,3 +205,28 @@ def test_queues_in_requests_are_those_of_the_consumers() -> None:
         found = [one for page in pages(stub.BrowseConsumers) for one in page.consumers]
     keys = {QueueKey(one.queue.vhost, one.queue.name) for one in found}
     assert keys == {QueueKey("/", "jobs"), QueueKey("shop", "jobs")}
+
+
+def test_after_a_channel_broke_the_next_question_opens_another() -> None:
+    """With certificates that may be others by now."""
+    opened: list[NodeId] = []
+
+    def connect(node: NodeId, address: str) -> grpc.aio.Channel:
+        opened.append(node)
+        return grpc.aio.insecure_channel(address)
+
+    async def scenario() -> None:
+        others = OtherMembers(connect)
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            place = f"127.0.0.1:{gone.getsockname()[1]}"
+        member = replace(a_member("n2"), peer_address=place)
+        for _ in range(2):
+            assert not await others.ask(
+                [member],
+                lambda stub, timeout: stub.LocalNode(pb.LocalNodeRequest(), timeout=timeout),
+                10.0,
+            )
+        await others.close()
+
+    LoopThread.run(scenario())
+    assert opened == ["n2", "n2"]

@@ -18,7 +18,7 @@ from fedq.shell.certificates import (
     make_node_certificate,
 )
 from fedq.shell.node_config import ClientTls, ConfigError, LoginFrom
-from fedq.shell.renewal import Renewable, Renewal
+from fedq.shell.renewal import RenewableListener, Renewal
 from tests.unit.shell.fakes import run, until
 from tests.unit.shell.serving import C1, CONFIG, HOST, hears_nothing, served
 
@@ -265,7 +265,7 @@ def test_new_certificates_are_shown_without_a_restart(
             return str(certificate["subject"])
 
         async with served(tls=security) as one:
-            renewable = Renewable("amqp.listen[0]", files, security.context)
+            renewable = RenewableListener("amqp.listen[0]", files, security.context)
             renewal = Renewal(CONFIG, [renewable], every_s=0.01)
             assert "n1" in await shown(one.port)
             first.certificate.write_bytes(second.certificate.read_bytes())

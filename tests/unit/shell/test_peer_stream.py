@@ -45,7 +45,7 @@ async def not_ended(steps: int, channel: grpc.aio.Channel) -> int:
     tasks = [
         asyncio.create_task(
             PeerStream(
-                channel, LINK_METHOD, desk, NodeId("b"), lambda _: None, nothing,
+                lambda: channel, LINK_METHOD, desk, NodeId("b"), lambda _: None, nothing,
                 lambda _: refused.set(),
             ).serve()
         )
