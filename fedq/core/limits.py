@@ -61,6 +61,10 @@ admin_request_bytes_max: Final = MIB
 # --- the journal -----------------------------------------------------------------------------
 segment_bytes_max: Final = 64 * MIB
 record_bytes_max: Final = 256 * MIB
+#: Ranges in the record of what was seen of a fragment; of more, the lowest ones become one.
+seen_ranges_max: Final = 4_096
+#: Messages kept singly that are looked at for it, one by one.
+seen_looked_at_max: Final = 100_000
 
 # --- the cluster map -------------------------------------------------------------------------
 command_bytes_max: Final = 48 * KIB

@@ -42,6 +42,17 @@ def join_ranges(ranges: list[Range]) -> list[Range]:
     return joined
 
 
+def join_overlapping(ranges: Iterable[Range]) -> list[Range]:
+    """The same positions in ascending ranges that do not touch, though some may be in several."""
+    joined: list[Range] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined
+
+
 def from_ranges(ranges: Iterable[Range]) -> Iterator[int]:
     """The positions in the given ranges, ascending if the ranges are."""
     for first, last in ranges:

@@ -9,9 +9,11 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 5
+NEWEST: Final = 6
 #: What this release still speaks.
 OLDEST: Final = 5
+#: From which one on primaries say what was seen (`fedq.fragments.seen`).
+SEEN: Final = 6
 
 #: Oldest and newest.
 Range = tuple[int, int]

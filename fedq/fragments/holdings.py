@@ -57,6 +57,10 @@ class Holdings(Mapping[int, bytes]):
             found += to_ranges(self._singles.in_order())
         return join_ranges(found)
 
+    def held_ranges(self) -> list[Range]:
+        """The positions of those in runs that takers have."""
+        return self._held.ranges() if self._held is not None else []
+
     def within(self, amount: int, size: int) -> int:
         """How many of the next `amount` ready ones have no more than so many bytes; one at least.
 

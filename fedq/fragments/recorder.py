@@ -14,6 +14,7 @@ from fedq.journal.records import (
     encode_enqueue,
     encode_group,
     encode_note,
+    encode_seen,
     encode_settle,
     encode_with_notes,
 )
@@ -67,6 +68,12 @@ class Recorder:
         if self.active:
             data = encode_copy(self._fragment_id, self._reign, [], [], {origin: number})
             self._append(last, data, False)
+
+    def seen(self, last: int, epoch: int, ranges: Sequence[Range]) -> None:
+        """These may have been seen; nothing is handed out after that."""
+        if self.active:
+            data = encode_seen(self._fragment_id, self._reign, last, epoch, ranges)
+            self._append(last, data, True)
 
     def _append(self, last: int, data: bytes, journal: bool) -> None:
         self._out.records.append(RecordOut(last, 0, data, journal and self.durable, False))

@@ -26,6 +26,7 @@ from fedq.journal.records import (
     Enqueue,
     Group,
     Note,
+    Seen,
     Settle,
     Single,
 )
@@ -46,7 +47,7 @@ class Replica:
     """A backup's copy of one fragment."""
 
     __slots__ = ("_ahead", "_doubtful", "_read", "_read_bytes", "_top", "_unread", "durable",
-                 "edits", "fragment_id", "notes", "origins", "sorted")  # fmt: skip
+                 "edits", "fragment_id", "notes", "origins", "seen", "sorted")  # fmt: skip
 
     def __init__(
         self,
@@ -76,6 +77,8 @@ class Replica:
         self._doubtful: Notes = {}
         #: While a copy is under way: what the origins will be when it is complete.
         self._ahead: dict[Origin, int] | None = None
+        #: What the primary said that was seen, as its last word; None: it has not, or in vain.
+        self.seen: Seen | None = None
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
         #: Counts what may have changed which messages are here, or where.
@@ -132,11 +135,15 @@ class Replica:
                 positions = range(record.first_position, record.last_position + 1)
                 persistent = self._add(positions, record.messages())
             self._saw(record.origin, record.last_number)
+            if record.resent:
+                self.seen = None
             return persistent, record.last_position
         if isinstance(record, Enqueue):
             positions = range(record.first_position, record.last_position + 1)
             persistent = self._add(positions, record.messages)
             self._saw(record.origin, record.last_number)
+            if record.resent:
+                self.seen = None
             return persistent, record.last_position
         if isinstance(record, Copy):
             self.sorted = False
@@ -148,6 +155,9 @@ class Replica:
             return self._forget(record.ranges), 0
         if isinstance(record, Note):
             return self._note(record), 0
+        if isinstance(record, Seen):
+            self.seen = record
+            return True, 0
         return False, 0
 
     def start_copy(self, dropped: list[Range], origins: bytes) -> None:
@@ -160,6 +170,7 @@ class Replica:
         """
         self.edits += 1
         self._forget(dropped)
+        self.seen = None
         self._doubtful = {
             what: dict(self.notes[what]) for what in NOTES_THAT_CHANGE if what in self.notes
         }

@@ -29,8 +29,8 @@ class Singles:
     """See the module's docstring."""
 
     __slots__ = (
-        "_ascending", "_highest", "delayed", "expiring", "line", "longest", "messages", "notes",
-        "policy", "ready_bytes", "redelivered", "unacked",
+        "_ascending", "_highest", "delayed", "died_before", "expiring", "line", "longest",
+        "messages", "notes", "policy", "ready_bytes", "redelivered", "unacked",
     )  # fmt: skip
 
     def __init__(self, policy: QueuePolicy) -> None:
@@ -42,6 +42,8 @@ class Singles:
         #: Positions handed out before and returned; only asked for membership.
         self.redelivered: set[int] = set()
         self.notes: Notes = {}
+        #: Dead when the reign began: an earlier primary may have sent them on.
+        self.died_before: frozenset[int] = frozenset()
         self.expiring = Appointments()
         self.delayed = Appointments()
         self.line: Line = ByPriority(policy.max_priority) if policy.max_priority else Fifo()
@@ -87,6 +89,7 @@ class Singles:
             self.delayed.add(when, position)
             self.unacked[position] = DELAYED
         dead = list(self.notes.get(NOTE_DEAD, {}))
+        self.died_before = frozenset(dead)
         self.unacked.update(dict.fromkeys(dead, DEAD))
         ready = [position for position in self.messages if position not in self.unacked]
         waiting = [self.messages[position] for position in ready]

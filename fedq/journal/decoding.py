@@ -32,11 +32,13 @@ from fedq.journal.records import (
     KIND_KEEP,
     KIND_NOTE,
     KIND_RESET,
+    KIND_SEEN,
     KIND_SETTLE,
     NOTE_HEAD,
     NOTES,
     ORIGIN_TAIL,
     RANGES_HEAD,
+    SEEN_HEAD,
     VERSION,
     Copy,
     Drop,
@@ -46,6 +48,7 @@ from fedq.journal.records import (
     Note,
     Record,
     Reset,
+    Seen,
     Settle,
     Single,
 )
@@ -329,6 +332,13 @@ def _decode_note(data: bytes, at: int, end: int, fragment: FragmentId, reign: in
     return Note(fragment, reign, event, what, dict(zip(positions, values, strict=True)))
 
 
+def _decode_seen(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    event, epoch, count = SEEN_HEAD.unpack_from(data, at)
+    return Seen(
+        fragment, reign, event, epoch, _ranges(data, at + SEEN_HEAD.size, end, count)
+    )  # fmt: skip
+
+
 _DECODERS: dict[int, _Decoder] = {
     KIND_ENQUEUE: _decode_enqueue,
     KIND_COPY: _decode_copy,
@@ -337,6 +347,7 @@ _DECODERS: dict[int, _Decoder] = {
     KIND_KEEP: _decode_keep,
     KIND_DROP: _decode_drop,
     KIND_NOTE: _decode_note,
+    KIND_SEEN: _decode_seen,
 }
 
 

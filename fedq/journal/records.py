@@ -20,6 +20,7 @@ All numbers are big-endian:
     DROP     nothing
     NOTE     event u64 | what u8 | n u32 | (position u64)* | (value u64)*
     GROUP    records, one behind the other; none of them a group
+    SEEN     event u64 | epoch u64 | n u32 | (first u64, last u64)*
 
 A COPY of nothing says that the copy is whole: what a KEEP began is complete.
 
@@ -51,6 +52,8 @@ KIND_KEEP = 5
 KIND_DROP = 6
 KIND_NOTE = 7
 KIND_GROUP = 8
+#: 9 is a mark (`fedq.journal.marks`).
+KIND_SEEN = 10
 
 #: When the message expires, in Unix milliseconds.
 NOTE_EXPIRES: Final = 1
@@ -76,6 +79,7 @@ RANGES_HEAD = struct.Struct(">QI")
 _ONE_RANGE = struct.Struct(">BBqQQIQQ")
 BASE = struct.Struct(">Q")
 NOTE_HEAD = struct.Struct(">QBI")
+SEEN_HEAD = struct.Struct(">QQI")
 
 #: What every record begins with, up to its payload.
 RECORD_BYTES_MIN = FRAME.size + HEAD.size
@@ -176,8 +180,24 @@ class Note:
     values: dict[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Event number `event`: of what is here, that in `ranges` may have been seen; nothing else was.
+
+    The primary that says so hands out nothing more. Void but for a reign that begins at the very
+    next epoch (docs/adr/0046).
+    """
+
+    fragment: FragmentId
+    reign: int
+    event: int
+    #: At which the primary said so.
+    epoch: int
+    ranges: list[Range]
+
+
 #: Any record but a group.
-Single: TypeAlias = Enqueue | Copy | Settle | Reset | Keep | Drop | Note
+Single: TypeAlias = Enqueue | Copy | Settle | Reset | Keep | Drop | Note | Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +347,19 @@ def encode_note(
     half, pairs = _half_of(count, bytes_max), list(values.items())
     return encode_note(fragment, reign, event, what, dict(pairs[:half]), bytes_max) + encode_note(
         fragment, reign, event, what, dict(pairs[half:]), bytes_max
+    )
+
+
+def encode_seen(
+    fragment: FragmentId, reign: int, event: int, epoch: int, ranges: Sequence[Range]
+) -> bytes:
+    """What was seen, by event number `event`; at most `limits.seen_ranges_max` (see `Seen`)."""
+    assert len(ranges) <= limits.seen_ranges_max
+    flat = [position for both_ends in ranges for position in both_ends]
+    return _framed(
+        HEAD.pack(VERSION, KIND_SEEN, fragment, reign)
+        + SEEN_HEAD.pack(event, epoch, len(ranges))
+        + struct.pack(f">{len(flat)}Q", *flat)
     )
 
 

@@ -47,6 +47,7 @@ from fedq.journal.records import (
     Note,
     Record,
     Reset,
+    Seen,
     Settle,
     Single,
 )
@@ -99,6 +100,8 @@ class RecoveredFragment:
     notes: Notes = field(default_factory=dict)
     #: It is not a copy that was still being made: of such a one older messages may be missing.
     whole: bool = True
+    #: What its last primary said that was seen; None: it is not known.
+    seen: Seen | None = None
 
 
 @dataclass(slots=True)
@@ -257,9 +260,9 @@ class _Before:
 
     def __init__(self, fragment: RecoveredFragment | None, highest: int | None) -> None:
         self.highest = highest
-        self._scalars = (0, 0, True)
+        self._scalars: tuple[int, int, bool, Seen | None] = (0, 0, True, None)
         if fragment is not None:
-            self._scalars = (fragment.last, fragment.reign, fragment.whole)
+            self._scalars = (fragment.last, fragment.reign, fragment.whole, fragment.seen)
         self._messages: dict[int, bytes | None] = {}
         self._notes: dict[int, dict[int, int]] = {}
         self._origins: dict[Origin, int | None] = {}
@@ -307,7 +310,7 @@ class _Before:
             fragment.origins.pop(origin, None)
             if number is not None:
                 fragment.origins[origin] = number
-        fragment.last, fragment.reign, fragment.whole = self._scalars
+        fragment.last, fragment.reign, fragment.whole, fragment.seen = self._scalars
 
 
 def _apply(recovered: Recovered, highest: dict[FragmentId, int], record: Single) -> None:
@@ -328,6 +331,8 @@ def _apply(recovered: Recovered, highest: dict[FragmentId, int], record: Single)
             last, origins = record.last_position, {record.origin: record.last_number}
             _add(fragment, highest, record, positions, origins)
             fragment.last = max(fragment.last, last)
+            if record.resent:
+                fragment.seen = None
         case Copy() if not record.positions and not record.origins:
             last = first_position(record.reign)
             fragment.whole = True
@@ -343,9 +348,13 @@ def _apply(recovered: Recovered, highest: dict[FragmentId, int], record: Single)
             _remove(fragment, record.dropped)
             fragment.last = max(fragment.last, record.base)
             fragment.whole = False
+            fragment.seen = None
         case Note():
             take_notes(fragment.notes, record.what, record.values, fragment.messages)
             fragment.last = max(fragment.last, record.event)
+        case Seen():
+            fragment.last = max(fragment.last, record.event)
+            fragment.seen = record
         case _:
             assert_never(record)
     fragment.reign = max(fragment.reign, record.reign)

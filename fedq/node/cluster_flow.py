@@ -271,7 +271,9 @@ class ClusterFlow:
             return True
         hanging = [node for node in primary.replication.backups if state.peers[node].stalls]
         stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms, hanging)
-        if stalled:
+        # Another epoch would void its last word: it ends, and nobody waits for anything.
+        is_over = primary.seen_at > 0 and not fragment.out.owed
+        if stalled and not is_over:
             in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
             # If only a joining one stalls, the same set at a new epoch voids its joining.
             state.out.warnings.append(f"fragment {info.id}: {', '.join(stalled)} stalled")

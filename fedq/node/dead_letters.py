@@ -179,7 +179,9 @@ class DeadLetters:
         )  # fmt: skip
         if reason != "rejected":
             message = with_flag(message, FLAG_DIED)
-        if position <= fragment.seen_through:
+        singles = fragment.singles
+        died_before = singles is not None and position in singles.died_before
+        if position <= fragment.seen_through or died_before:
             # An earlier primary may have sent it on already, and somebody have consumed it.
             message = with_flag(message, FLAG_SEEN)
         targets = self._targets(queue, message)

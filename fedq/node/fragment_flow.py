@@ -43,6 +43,7 @@ from fedq.core.ranges import within
 from fedq.fragments.enforcement import visible_count
 from fedq.fragments.outbox import Owed
 from fedq.fragments.pace import WINDOW_MS
+from fedq.fragments.seen import mark_all, record_seen
 from fedq.node.abandoned import Abandoned
 from fedq.node.admission import Admission
 from fedq.node.emptying import Purging
@@ -104,6 +105,9 @@ class FragmentFlow:
             sender, message.copy, message.held, fragment.messages.ranges(), fragment.notes,
             fragment.origins, fragment.last, self.state.now_ms,
         )  # fmt: skip
+        if primary.seen_at:
+            # A copy that begins now has not heard it.
+            primary.seen_event = record_seen(fragment, primary.seen_at)
         self._touch(primary)
 
     def on_replica_ack(self, sender: NodeId, message: ReplicaAck) -> None:
@@ -258,9 +262,16 @@ class FragmentFlow:
             primary = self.state.primaries.get(fragment)
             if primary is not None and version >= primary.attaching.get(node, version + 1):
                 del primary.attaching[node]
+                self._doubt(primary, node)
                 self._touch(primary)
             if primary is None or not primary.attaching:
                 del attaching[fragment]
+
+    def _doubt(self, primary: Primary, node: NodeId) -> None:
+        """What this process may send again must not be here without a mark."""
+        for origin in primary.unsure:
+            if origin.node == node and self.state.map.is_up(*origin):
+                mark_all(primary.fragment)
 
     # --- the end of a turn -------------------------------------------------------------------
 
@@ -407,6 +418,9 @@ class FragmentFlow:
         awaited = max(
             owed[-1].event if owed else 0, primary.promised[-1][0] if primary.promised else 0
         )
+        if primary.seen_at:
+            # Whoever leads next is to know what was seen before it does.
+            awaited = primary.fragment.last
         for node, messages in sends.items():
             for message in messages:
                 patient = isinstance(message, Replicate) and awaited <= message.previous

@@ -7,6 +7,7 @@ restart), nothing (a new fragment).
 Changes `primaries`, `backups`, `recovered`.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
@@ -14,8 +15,9 @@ from fedq.core.policy import QUARANTINED, QueuePolicy
 from fedq.fragments.asides import note_asides
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
+from fedq.fragments.seen import take_up_seen
 from fedq.journal.notes import Notes
-from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
+from fedq.journal.records import NOTE_DEAD, Seen, encode_drop, encode_whole
 from fedq.journal.recovery import RecoveredFragment
 from fedq.node.fragment_flow import FragmentFlow
 from fedq.node.rehearsal import failure_of
@@ -39,6 +41,10 @@ class Copy(NamedTuple):
     notes: Notes
     last: int
     whole: bool = True
+    #: The last primary's last word on what was seen.
+    seen: Seen | None = None
+    #: Who published what is here, as far as that is known no more.
+    unsure: Mapping[Origin, int] = {}
 
 
 class FragmentRoles:
@@ -214,11 +220,15 @@ class FragmentRoles:
         if aside:
             dead = {**notes.get(NOTE_DEAD, {}), **dict.fromkeys(aside, QUARANTINED)}
             notes = {**notes, NOTE_DEAD: dead}
-        return Fragment(
+        fragment = Fragment(
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
             policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
             notes=notes, unix_ms=self.state.unix_ms,
         )  # fmt: skip
+        # A reign begins at the epoch that made it: no other one lies between.
+        if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
+            take_up_seen(fragment, copy.seen.ranges)
+        return fragment
 
     def _failing(
         self, info: FragmentInfo, messages: dict[int, bytes], error: Exception
@@ -254,6 +264,7 @@ class FragmentRoles:
             replication.local = primary.mark.safe
         if info.reign != info.created:
             primary.attaching = dict.fromkeys(state.live_peers(), state.map.version)
+            primary.unsure = copy.unsure
             # Its consumers may all have died with the old primary: the queue goes with them.
             primary.takers.had_consumers = state.map.queues[info.queue].consumed
         state.untold.update(dict.fromkeys([(info.id, position) for position in aside]))
@@ -297,13 +308,17 @@ class FragmentRoles:
         backup = state.backups.get(fragment)
         if backup is not None:
             replica, last = backup.replica, backup.last_held
-            return Copy(replica.in_order(), replica.origins, replica.notes, last, backup.whole)
+            return Copy(
+                replica.in_order(), replica.origins, replica.notes, last, backup.whole,
+                replica.seen, backup.unsure,
+            )  # fmt: skip
         recovered = state.recovered.get(fragment)
         if recovered is not None:
             # Of the origins it knows nothing: transient publishes that it has seen are not on the
             # disk. One that is sent again is taken again, and marked redelivered.
             return Copy(
-                recovered.messages, {}, recovered.notes, recovered.last, recovered.whole
+                recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
+                recovered.seen, recovered.origins,
             )  # fmt: skip
         return Copy({}, {}, {}, 0)
 
@@ -324,8 +339,9 @@ class FragmentRoles:
         replica = Replica(
             info.id, durable=durable, messages=copy.messages, origins=copy.origins, notes=copy.notes
         )
+        replica.seen = copy.seen
         replication = self._backup_replication(info, created)
-        backup = Backup(info.queue, replica, replication, copy.last, copy.whole)
+        backup = Backup(info.queue, replica, replication, copy.last, copy.whole, copy.unsure)
         known = state.backups.get(info.id)
         # What it failed at may be in memory alone, or on disk alone: it is none in this reign, too.
         backup.failed = replication.astray = known is not None and known.failed

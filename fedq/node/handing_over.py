@@ -1,7 +1,7 @@
 """Giving fragments to a copy that can serve them, while this node still lives.
 
-Inputs: ticks, what this node's disk owes, the wish to stop. Outputs: proposals (`SetCopies`), and
-`Primary.handing_over`, which holds deliveries back.
+Inputs: ticks, what this node's disk owes, the wish to stop. Outputs: proposals (`SetCopies`),
+`Primary.handing_over` and `Primary.seen_at`, which hold deliveries back; records of what was seen.
 
 A primary that hands over first stops handing out, then asks the map for another primary, and goes
 on only when the map has refused: so no two nodes serve a fragment, although no lease ends. What is
@@ -14,12 +14,15 @@ Done for two reasons:
   disk hangs; it follows, and comes back once its disk does. It stays in sync in the commit that
   hands over: the other one may have died meanwhile, and then this memory has what was confirmed;
 * the node is being stopped. It waits, up to `stop_wait_ms`, for a copy to get in sync where one
-  may: then nobody has to wait for its return.
+  may: then nobody has to wait for its return. Of each fragment it says, as its last word, what was
+  seen (docs/adr/0046): before it asks for another primary, and at the end of what it still leads.
 """
 
 from fedq.core.errors import Refused
-from fedq.core.ids import Epoch, FragmentId, NodeId
+from fedq.core.ids import Epoch, FragmentId, MapVersion, NodeId
 from fedq.core.limits import hand_overs_in_flight_max
+from fedq.core.versions import SEEN
+from fedq.fragments.seen import record_seen
 from fedq.node.proposals import GAVE_UP, Proposals, Result
 from fedq.node.state import NodeState, Primary
 from fedq.wiring.detector import Detector
@@ -31,7 +34,8 @@ class HandingOver:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked", "_detector", "_owed_since_ms", "_proposals", "_stop_at_ms", "_synced", "state",
+        "_asked", "_detector", "_owed_since_ms", "_proposals", "_said_at", "_stop_at_ms", "_synced",
+        "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, detector: Detector) -> None:
@@ -43,6 +47,8 @@ class HandingOver:
         self._synced = 0
         #: When a stop waits no longer; None: nobody wants this node to stop.
         self._stop_at_ms: int | None = None
+        #: The map as it was when this node last said of all that it leads what was seen.
+        self._said_at = MapVersion(-1)
         #: Fragments that are being handed over, with the epoch at which that was decided, and
         #: whether the map has the question.
         self._asked: dict[FragmentId, tuple[Epoch, bool]] = {}
@@ -63,19 +69,24 @@ class HandingOver:
         self._forget_decided()
         if not state.serving:
             return
+        waiting = 0
         leads: dict[NodeId, int] = {}
         for info in state.map.fragments.values():
             leads[info.primary] = leads.get(info.primary, 0) + 1
         for fragment, primary in state.primaries.items():
-            if len(self._asked) >= hand_overs_in_flight_max:
+            if len(self._asked) + waiting >= hand_overs_in_flight_max:
                 return
             info = state.map.fragments[fragment]
+            if primary.seen_at:
+                self._say_seen(primary, info)
             if fragment in self._asked:
                 if not self._asked[fragment][1]:
                     self._ask_again(primary, info, leads)
             elif state.disk_stalls or state.stopping:
                 target = self._choose(primary, info, leads)
-                if target is not None:
+                if target is not None and not self._has_heard(primary, info, target):
+                    waiting += 1
+                elif target is not None:
                     self._ask(primary, info, target)
                     leads[target] = leads.get(target, 0) + 1
 
@@ -92,6 +103,34 @@ class HandingOver:
             for fragment in state.primaries
             if (info := state.map.fragments.get(fragment)) is not None
         )
+
+    def say_all_seen(self) -> None:
+        """The node ends now: what was seen of all that it still leads, or has just been given."""
+        state = self.state
+        if self._said_at == state.map.version:
+            return
+        self._said_at = state.map.version
+        for fragment, primary in state.primaries.items():
+            self._say_seen(primary, state.map.fragments[fragment])
+
+    def _say_seen(self, primary: Primary, info: FragmentInfo) -> None:
+        """Nothing of this fragment is handed out from now on, whatever becomes of it.
+
+        What was said counts for the next epoch alone: it is said again if there is one since.
+        """
+        state, fragment = self.state, primary.fragment
+        speaks = state.map.cluster_version >= SEEN
+        if speaks and info.reign == fragment.reign and primary.seen_at != info.epoch:
+            primary.seen_at = info.epoch
+            primary.seen_event = record_seen(fragment, info.epoch)
+            state.dirty_primaries[info.id] = None
+
+    def _has_heard(self, primary: Primary, info: FragmentInfo, target: NodeId) -> bool:
+        """Whether the next primary knows what was seen, where this one ends and can say so."""
+        if not self.state.stopping:
+            return True
+        self._say_seen(primary, info)
+        return not primary.seen_at or primary.replication.has(target, primary.seen_event)
 
     # --- the disk ----------------------------------------------------------------------------
 

@@ -197,6 +197,8 @@ class Node:
             self.fencing.on_serving(True)
         if not state.joined and self.cluster.decide_joined():
             self.clients.on_joined()
+        if self.stopped:
+            self.cluster.handing.say_all_seen()
         self.evictions.work_off()
         self.clients.readers.resume()
         state.chores.work_off()
@@ -474,6 +476,8 @@ class Node:
         """Begins a clean stop: what this node leads is handed over, which may take a while; then
         clients get connection.close 320, and `stopped` turns true."""
         self.cluster.handing.stop()
+        # Others that stop, too, are not to hand over to this one.
+        self.cluster.beat_due = True
         self._stop_when_possible()
 
     def _stop_when_possible(self) -> None:

@@ -126,7 +126,7 @@ class _Looking:
 
     def _begin(self, number: FragmentId) -> None:
         primary = self._state.primaries.get(number)
-        if primary is None or not self._state.serving or primary.handing_over:
+        if primary is None or not self._state.serving or _moves(primary):
             return
         self._primary, self._here = primary, []
         self._left = deque(self._positions or primary.fragment.notes.get(NOTE_DEAD, {}))
@@ -141,7 +141,7 @@ class _Looking:
     def _finish(self, primary: Primary) -> None:
         state, fragment, act = self._state, primary.fragment, self._act
         number = fragment.fragment_id
-        if state.primaries.get(number) is not primary or primary.handing_over:
+        if state.primaries.get(number) is not primary or _moves(primary):
             return
         reasons = fragment.notes.get(NOTE_DEAD, {})
         first = nsmallest(asides_per_answer_max - len(self._found), self._here)
@@ -153,3 +153,8 @@ class _Looking:
             fragment.settle(DEAD, here)
         if here and act != LIST:
             state.mark_fragment(number)
+
+
+def _moves(primary: Primary) -> bool:
+    """Whether the next primary is to decide."""
+    return primary.handing_over or primary.seen_at > 0

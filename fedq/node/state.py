@@ -4,7 +4,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fedq.core.ids import (
     ConnectionId,
@@ -94,8 +94,8 @@ class Primary:
 
     __slots__ = (
         "attaching", "calls", "dying", "ending", "fragment", "gets", "handing_over", "is_plain",
-        "mark", "marking", "noted", "pace", "promised", "queue", "replication", "takers", "used_ms",
-        "windows",
+        "mark", "marking", "noted", "pace", "promised", "queue", "replication", "seen_at",
+        "seen_event", "takers", "unsure", "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -131,25 +131,35 @@ class Primary:
         #: Members that may hold deliveries of an earlier reign and have not said so yet, with
         #: the map version that they must have applied. Nothing is handed out meanwhile.
         self.attaching: dict[NodeId, MapVersion] = {}
+        #: Who published what was here when the reign began, as far as that is known no more: one of
+        #: them that is among those may send it again.
+        self.unsure: Mapping[Origin, int] = {}
         #: The map is asked for another primary: nothing is handed out before it has answered.
         self.handing_over = False
+        #: The epoch at which it was said, as the last word of this reign, what was seen: nothing is
+        #: handed out after that. 0: it was not.
+        self.seen_at = 0
+        #: And the number of the event that says so.
+        self.seen_event = 0
 
     @property
     def holds_back(self) -> bool:
         """Nothing may be handed out now."""
-        return self.handing_over or bool(self.attaching)
+        return self.handing_over or self.seen_at > 0 or bool(self.attaching)
 
 
 class Backup:
     """A shared fragment of which this node keeps a copy."""
 
-    __slots__ = ("failed", "last", "queue", "replica", "replication", "whole")
+    __slots__ = ("failed", "last", "queue", "replica", "replication", "unsure", "whole")
 
     def __init__(
         self, queue: QueueKey, replica: Replica, replication: BackupReplication, last: int,
-        whole: bool,
+        whole: bool, unsure: Mapping[Origin, int],
     ) -> None:  # fmt: skip
         self.queue = queue
+        #: See `Primary.unsure`.
+        self.unsure = unsure
         self.replica = replica
         self.replication = replication
         #: The last event of what this copy was before it followed this primary; and whether

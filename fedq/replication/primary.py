@@ -264,6 +264,11 @@ class PrimaryReplication:
             and (progress.acked >= progress.sent or now_ms - progress.moved_ms < within_ms)
         )
 
+    def has(self, node: NodeId, event: int) -> bool:
+        """Whether a backup has said that it has everything up to an event."""
+        progress = self.backups.get(node)
+        return progress is not None and progress.state == STREAMING and progress.acked >= event
+
     def may_join(self) -> list[NodeId]:
         """Backups that have everything and are not in the in-sync set yet."""
         return [

@@ -8,7 +8,7 @@ from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.suspects import LastWords
-from fedq.core.versions import NEWEST
+from fedq.core.versions import MINE, NEWEST, shown
 from fedq.shell import peer_codec
 from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
@@ -155,7 +155,7 @@ def _last(step: str = "a step", count: int = 1, **fields: object) -> bytes:
         (b"\xff\xff", "not a peer frame"),
         (
             pb.PeerFrame(version=NEWEST + 1, sender="n1").SerializeToString(),
-            f"this node speaks version {NEWEST}",
+            f"this node speaks {shown(MINE)}",
         ),
         (pb.PeerFrame(version=NEWEST).SerializeToString(), "name is empty"),
         (

@@ -210,6 +210,12 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
         "501",
         "nobody is known yet: clause 4.2.3 promises 4,096 bytes, and little is held for strangers",
     ),
+    Unplayed(
+        "persistent messages that nobody was handed, after a crash",
+        "come without `redelivered`",
+        "come with it; after a stop in order without it",
+        "what is handed out is not written down; a mark too many is right, one too few is not",
+    ),
 )
 
 _INVALID: Final = r"PRECONDITION_FAILED - invalid (?:arg '[^']+' for|type '\w+' for arg '[^']+' in)"

@@ -7,7 +7,7 @@ import grpc.aio
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.core.versions import NEWEST
+from fedq.core.versions import NEWEST, OLDEST
 from fedq.shell import peer_channel
 from fedq.shell.certificates import make_authority, make_node_certificate
 from fedq.shell.node_config import CertificateFiles
@@ -311,11 +311,12 @@ def test_a_node_whose_later_self_is_known_hears_so_before_its_stream_is_up(
 @pytest.mark.parametrize(
     ("speaks", "cluster", "sentence"),
     [
-        ((3, NEWEST - 1), 0, "update n2"),
+        ((3, OLDEST - 1), 0, "update n2"),
         ((NEWEST + 1, NEWEST + 2), 0, "update this node"),
         ((NEWEST, NEWEST + 2), NEWEST + 1, "update this node"),
         ((NEWEST, NEWEST + 2), NEWEST, None),
         ((NEWEST, NEWEST + 2), 0, None),
+        ((OLDEST - 1, OLDEST), OLDEST, None),
     ],
 )
 def test_releases_work_together_if_they_have_a_version_in_common(

@@ -21,6 +21,7 @@ from fedq.journal.records import (
     Note,
     Record,
     Reset,
+    Seen,
     Settle,
     Single,
 )
@@ -77,6 +78,7 @@ def singles(
         copy,
         st.builds(Settle, fragment, reign, numbers, ranges),
         st.builds(Keep, fragment, reign, numbers, ranges),
+        st.builds(Seen, fragment, reign, numbers, numbers, ranges),
         st.builds(Reset, fragment, reign, numbers),
         st.builds(Drop, fragment, reign),
         st.builds(
@@ -107,6 +109,7 @@ class ModelFragment:
     #: By position and kind.
     notes: dict[tuple[int, int], int] = field(default_factory=dict)
     whole: bool = True
+    seen: Seen | None = None
 
     def hold(self, position: int, message: bytes) -> None:
         if is_persistent(message):
@@ -126,6 +129,19 @@ class ModelFragment:
         if not record.positions and not record.origins:
             self.whole = True
             self.saw(first_position(record.reign))
+
+    def begin_copy(self, record: Keep) -> None:
+        self.forget(record.dropped)
+        self.saw(record.base)
+        self.whole = False
+        self.seen = None
+
+    def enqueue(self, record: Enqueue) -> None:
+        for index, message in enumerate(record.messages):
+            self.hold(record.first_position + index, message)
+            self.saw(record.first_position + index)
+            self.saw_publish(record.origin, record.first_number + index)
+        self.seen = None if record.resent else self.seen
 
     def saw_publish(self, origin: Origin, number: int) -> None:
         self.origins[origin] = max(self.origins.get(origin, 0), number)
@@ -148,10 +164,7 @@ def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
         fragment = state.setdefault(record.fragment, ModelFragment())
         fragment.reign = max(fragment.reign, record.reign)
         if isinstance(record, Enqueue):
-            for index, message in enumerate(record.messages):
-                fragment.hold(record.first_position + index, message)
-                fragment.saw(record.first_position + index)
-                fragment.saw_publish(record.origin, record.first_number + index)
+            fragment.enqueue(record)
         elif isinstance(record, Copy):
             for position, message in zip(record.positions, record.messages, strict=True):
                 fragment.hold(position, message)
@@ -163,9 +176,10 @@ def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
             fragment.forget(record.ranges)
             fragment.saw(record.event)
         elif isinstance(record, Keep):
-            fragment.forget(record.dropped)
-            fragment.saw(record.base)
-            fragment.whole = False
+            fragment.begin_copy(record)
+        elif isinstance(record, Seen):
+            fragment.saw(record.event)
+            fragment.seen = record
         elif isinstance(record, Note):
             fragment.saw(record.event)
             for position, value in record.values.items():
@@ -194,5 +208,6 @@ def assert_same(recovered: Recovered, state: dict[FragmentId, ModelFragment]) ->
         assert fragment.last == model.last
         assert fragment.reign == model.reign
         assert fragment.whole == model.whole
+        assert fragment.seen == model.seen
         assert fragment.origins == model.origins
         assert fragment.notes == notes_of(model)

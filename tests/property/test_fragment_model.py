@@ -22,6 +22,7 @@ from fedq.core.message import is_persistent
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.outbox import RecordOut
 from fedq.fragments.replica import Replica
+from fedq.fragments.seen import record_seen, take_up_seen
 from fedq.fragments.singles import oldest_persistent
 from tests.unit.journal.samples import message
 
@@ -177,6 +178,30 @@ class FragmentMachine(RuleBasedStateMachine):
             for entry in self.named(positions):
                 entry.holder = taker
 
+    @rule(
+        data=st.data(), resent=st.booleans(), lost=st.lists(takers, unique=True, max_size=1),
+    )  # fmt: skip
+    def hand_over(self, data: st.DataObject, resent: bool, lost: list[NodeId]) -> None:
+        """The primary says what was seen; then it hands out nothing, but takes and settles."""
+        record_seen(self.fragment, self.fragment.reign)
+        for entry in self.entries:
+            # With a taker is handed out, whatever becomes of it.
+            entry.seen = entry.seen or entry.holder is not None
+        if data.draw(st.booleans()):
+            self.publish(ORIGINS[0], 0, [True, False], resent)
+        if self.taken_ever:
+            self.settle(data.draw(takers), data)
+        self.follow()
+        last_word = self.replica.seen
+        seen = {entry.position: entry.seen for entry in self.entries}
+        self.fail_over(lost)
+        if last_word is not None and last_word.epoch + 1 == self.fragment.reign:
+            take_up_seen(self.fragment, last_word.ranges)
+            for entry in self.entries:
+                entry.seen = seen[entry.position]
+            for taker in TAKERS:
+                self.fragment.attach(taker, self.held_by(taker))
+
     # --- what must hold --------------------------------------------------------------------------
 
     @invariant()
@@ -199,6 +224,8 @@ class FragmentMachine(RuleBasedStateMachine):
             self.replica.apply(record.data)
             if record.journal:
                 self.disk.apply(record.data)
+        if self.durable:
+            assert (self.replica.seen is None) >= (self.disk.seen is None)
         assert self.replica.in_order() == self.fragment.messages
         assert self.replica.origins == self.fragment.origins
         persistent = {p: m for p, m in self.fragment.messages.items() if is_persistent(m)}

@@ -5,6 +5,7 @@
     --lite                  no faults, smaller runs
     --exceptions            no faults but exceptions at any call of a turn (pure modules only)
     --repeated              the same again and again, beside kills, partitions and pauses
+    --stops                 no faults but stops in order of all nodes
     --digest                print a hash of all outputs of each seed
 
 Exit code 0: all seeds held; 1: some did not.
@@ -35,6 +36,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--lite", action="store_true", help="no faults, smaller runs")
     parser.add_argument("--exceptions", action="store_true", help="exceptions in turns")
     parser.add_argument("--repeated", action="store_true", help="exceptions beside other faults")
+    parser.add_argument("--stops", action="store_true", help="stops in order of all nodes")
     parser.add_argument("--digest", action="store_true", help="print a hash of all outputs")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep-going", action="store_true", help="do not stop at ten failures")
@@ -44,7 +46,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Result]:
     run = partial(
         run_seed, lite=options.lite, echo=options.trace, digest=options.digest,
-        exceptions=options.exceptions, repeated=options.repeated,
+        exceptions=options.exceptions, repeated=options.repeated, stops=options.stops,
     )  # fmt: skip
     if options.seed is not None or options.processes == 1:
         yield from map(run, seeds)
@@ -65,8 +67,8 @@ def _report(result: Result, options: argparse.Namespace) -> None:
     _say("  " + describe(result.seed, lite, options.exceptions).replace("\n", "\n  "))
     for problem in result.problems:
         _say(f"  * {problem}")
-    flag = " --lite" if lite else " --exceptions" if options.exceptions else ""
-    flag = " --repeated" if options.repeated else flag
+    flags = ("lite", "exceptions", "repeated", "stops")
+    flag = "".join(f" --{name}" for name in flags if getattr(options, name))
     _say(f"  repeat with: python -m tests.sim --seed {result.seed}{flag} --trace")
 
 

@@ -123,6 +123,9 @@ class Ledger:
         self.memory_lost = False
         #: A node's data directory was replaced by an older one.
         self.restored = False
+        #: Queues that nobody consumed from before the end, in a run in which nodes do nothing
+        #: worse than stop in order, after all was confirmed.
+        self.untouched: dict[str, None] = {}
         #: By queue: when the disk with its only copy was damaged, and since when all that was
         #: written may be gone with that.
         self._damages: dict[str, list[tuple[int, int]]] = {}
@@ -347,6 +350,8 @@ class Ledger:
         if not copy.deliveries:
             if redelivered and self.faultless and not self._vanished:
                 self.broken(f"P3: {holder} got a first delivery as redelivered: {copy.describe()}")
+            elif redelivered and copy.queue.name in self.untouched:
+                self.broken(f"P3: {holder} got as redelivered what nobody saw: {copy.describe()}")
             return
         last = copy.deliveries[-1]
         if not redelivered:

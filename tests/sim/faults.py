@@ -44,6 +44,8 @@ class Faults:
         self.is_whole = is_whole
         self.raft_lost = raft_lost
         self.kills = 0
+        #: Who is still to end of a stop of all.
+        self.stopping: dict[str, None] = {}
         self._random = world.generator("faults")
         self._active = False
         #: Hosts that start from an older copy of their data directory next time.
@@ -76,6 +78,7 @@ class Faults:
             (plan.pause_every_us, self._pause),
             (plan.pause_in_turn_every_us, self._pause_in_turn),
             (plan.stop_every_us, self._stop),
+            (plan.stop_all_every_us, self._stop_all),
             (plan.disk_stall_every_us, partial(self._stall_disk, 50 * MS, 3 * SECOND)),
             (plan.disk_hang_every_us, partial(self._stall_disk, 2 * SECOND, 8 * SECOND)),
             (plan.disk_fail_every_us, self._fail_disk),
@@ -269,6 +272,36 @@ class Faults:
             self.world.after(delay_us, partial(self._revive, host))
 
         host.stop(start_again)
+
+    def _stop_all(self) -> None:
+        """An operator stops all nodes in order, and starts them when the last one has ended."""
+        alive = [host for host in self.hosts if host.alive and not host.paused]
+        if len(alive) < len(self.hosts) or not self.is_whole():
+            return
+        if self.stopping or self.ledger.on_confirm is not None:
+            return
+        self.ledger.memory_lost = True
+        spread_us = self._random.choice((0, 100 * MS, 3 * SECOND))
+        for host in alive:
+            self.stopping[host.name] = None
+            self._begin(f"down {host.name}")
+            self.kills += 1
+            delay_us = between(self._random, 0, spread_us)
+            self.world.after(delay_us, partial(self._stop_one, host, host.life))
+
+    def _stop_one(self, host: Host, life: int) -> None:
+        if host.life == life and host.alive and self._active:
+            self.ledger.crashes_us.append(self.world.now_us)
+            host.stop(partial(self._has_stopped, host))
+        else:
+            self._has_stopped(host)
+
+    def _has_stopped(self, host: Host) -> None:
+        del self.stopping[host.name]
+        if not self.stopping:
+            for each in self.hosts:
+                delay_us = between(self._random, 0, 500 * MS)
+                self.world.after(delay_us, partial(self._revive, each))
 
     def _fail_at_a_call(self) -> None:
         """Some call of some turn raises, once: the node contains that, or it stops and says why."""

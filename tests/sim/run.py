@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from fedq.core.versions import SEEN
 from tests.sim import inspect_node
 from tests.sim.actors import Actor
 from tests.sim.clients import Consumer, Getter, Numbers, Publisher, Setup
@@ -19,7 +20,7 @@ from tests.sim.cluster import Cluster
 from tests.sim.faults import Faults
 from tests.sim.party import Party
 from tests.sim.subscribers import Churn, Subscriber
-from tests.sim.swarm import Plan, draw, draw_exceptions, draw_repeated
+from tests.sim.swarm import Plan, draw, draw_exceptions, draw_repeated, draw_stops
 from tests.sim.topology import Topology
 from tests.sim.world import MS, SECOND, Trace, World, between
 
@@ -97,9 +98,13 @@ class Run:
         self._start()
         if not self._wait("set-up", SETUP_LIMIT_US, self._is_set_up):
             return
+        if self.plan.faults.only_stops and not self._publish_all():
+            return
         self.faults.start()
         self.world.run(self.world.now_us + self.plan.safety_us, self._has_problems)
         if self.ledger.problems:
+            return
+        if not self._wait("stops end", REST_LIMIT_US, lambda: not self.faults.stopping):
             return
         self._note("--- liveness ---")
         self.faults.heal()
@@ -132,6 +137,25 @@ class Run:
 
     def _is_set_up(self) -> bool:
         return self.topology.ready and (self.party is None or self.party.setup.done)
+
+    def _publish_all(self) -> bool:
+        """All is confirmed before the first stop: then it is known of each message who saw it."""
+        if not self._wait(
+            "all is published", REST_LIMIT_US,
+            lambda: all(each.done for each in self.publishers) and self._says_what_was_seen(),
+        ):  # fmt: skip
+            return False
+        touched = [each.queue for each in self.plan.consumers]
+        touched += [each.queue for each in self.plan.getters]
+        self.ledger.untouched = {
+            queue.name: None for queue in self.plan.queues if queue.name not in touched
+        }
+        return True
+
+    def _says_what_was_seen(self) -> bool:
+        """Whether each node knows that all others can read it."""
+        states = map(inspect_node.state_of, self.cluster.hosts)
+        return all(state.map.cluster_version >= SEEN for state in states)
 
     def _come_to_rest(self) -> bool:
         finished = self._publishing()
@@ -269,16 +293,18 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
 
 def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
-    exceptions: bool = False, repeated: bool = False,
+    exceptions: bool = False, repeated: bool = False, stops: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
     `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
-    each comes again, beside kills, partitions and pauses.
+    each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone.
     """
     plan = draw_exceptions(seed) if exceptions else draw(seed, lite)
     if repeated:
         plan = draw_repeated(seed)
+    elif stops:
+        plan = draw_stops(seed)
     trace = Trace(echo=echo, digest=digest)
     run = Run(plan, trace)
     try:

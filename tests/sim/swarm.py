@@ -37,6 +37,8 @@ class FaultPlan:
     pause_in_turn_every_us: int = 0
     #: Stops in order, of a node at a time.
     stop_every_us: int = 0
+    #: Stops in order of all nodes, which start again when the last one has ended.
+    stop_all_every_us: int = 0
     disk_stall_every_us: int = 0
     #: Stalls that last longer than anybody waits for.
     disk_hang_every_us: int = 0
@@ -60,6 +62,13 @@ class FaultPlan:
                 self.disk_hang_every_us, self.disk_fail_every_us,
             )
         )  # fmt: skip
+
+    @property
+    def only_stops(self) -> bool:
+        """Nothing but stops in order of all nodes."""
+        return self.stop_all_every_us > 0 and self == FaultPlan(
+            stop_all_every_us=self.stop_all_every_us
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +174,17 @@ def draw_repeated(seed: int) -> Plan:
     return replace(plan, safety_us=6 * SECOND, faults=faults)
 
 
+def draw_stops(seed: int) -> Plan:
+    """The plan of a run in which all nodes are stopped in order, and nothing else goes wrong."""
+    plan = _draw_plain(seed, True)
+    consumers = tuple(replace(each, no_ack=False) for each in plan.consumers)
+    faults = FaultPlan(stop_all_every_us=derive(seed, "stops").randint(2_000, 5_000) * MS)
+    return replace(
+        plan, safety_us=10 * SECOND, faults=faults, consumers=consumers, subscribers=(),
+        churn_rounds=0, revive_wait_ms=5_000,
+    )  # fmt: skip
+
+
 def _draw_plain(seed: int, lite: bool) -> Plan:
     generator = derive(seed, "swarm")
     nodes = generator.choice((1, 2, 3, 3, 3, 3, 3, 5))
@@ -245,6 +265,8 @@ def _draw_rare_faults(generator: Rng, faults: FaultPlan, nodes: int) -> FaultPla
         return faults
     kind = generator.choice(("pause in turn", "stop", "hang"))
     every_us = generator.randint(800, 2_500) * MS
+    if kind == "stop" and (nodes == 1 or _chance(generator, 0.5)):
+        return replace(faults, stop_all_every_us=2 * every_us)
     if nodes == 1:
         return faults
     if kind == "pause in turn":

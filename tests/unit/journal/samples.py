@@ -14,6 +14,7 @@ from fedq.journal.records import (
     Note,
     Record,
     Reset,
+    Seen,
     Settle,
     encode_copy,
     encode_drop,
@@ -22,6 +23,7 @@ from fedq.journal.records import (
     encode_keep,
     encode_note,
     encode_reset,
+    encode_seen,
     encode_settle,
 )
 
@@ -69,6 +71,8 @@ def encode_record(record: Record) -> bytes:
             return encode_drop(fragment, reign)
         case Note():
             return encode_note(fragment, reign, record.event, record.what, record.values)
+        case Seen():
+            return encode_seen(fragment, reign, record.event, record.epoch, record.ranges)
         case Group():
             return encode_group(fragment, reign, encode_all(record.records))
         case _:

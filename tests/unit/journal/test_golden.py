@@ -21,6 +21,7 @@ from fedq.journal.records import (
     Note,
     Record,
     Reset,
+    Seen,
     Settle,
 )
 from fedq.journal.recovery import RecoveredFragment, recover
@@ -81,6 +82,17 @@ NOTED_CONTENT: list[Record] = [
 ]
 
 
+#: Likewise, of what was seen.
+SEEN = GOLDEN.with_name("journal-v1-seen.journal")
+LAST_WORD = Seen(ONE, 1, FIRST + 4, 2**40, [(0, FIRST), (FIRST + 2, FIRST + 2)])
+SEEN_CONTENT: list[Record] = [
+    Enqueue(ONE, 1, FIRST, NORTH, 1, False, bodies("one", "two", "three")),
+    LAST_WORD,
+    Seen(TWO, 2**64 - 1, 2**64 - 1, 2**64 - 1, []),
+    Settle(ONE, 1, FIRST + 5, [(FIRST, FIRST)]),
+]
+
+
 @pytest.fixture(scope="module")
 def golden() -> bytes:
     return GOLDEN.read_bytes()
@@ -137,6 +149,13 @@ def test_the_golden_notes_still_mean_the_same() -> None:
         },
     )
     assert TWO not in fragments
+
+
+def test_the_golden_last_words_still_read_and_are_still_written_alike() -> None:
+    golden = SEEN.read_bytes()
+    assert list(decode(golden)) == SEEN_CONTENT
+    assert encode_all(SEEN_CONTENT) == golden
+    assert recover([(1, golden)]).fragments[ONE].seen == LAST_WORD
 
 
 def test_the_golden_marks_still_read_and_are_still_written_alike() -> None:

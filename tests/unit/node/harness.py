@@ -96,6 +96,8 @@ class Cluster:
         self.tolerates_faults = False
         #: Exceptions of these kinds stop a node as they do in a real one.
         self.survived: tuple[type[Exception], ...] = ()
+        #: Nothing of the map is decided.
+        self.proposals_lost = False
         #: Whose turn it is, or was last.
         self.turning = NodeId("n1")
         #: (from, to, message) of all that nodes said to each other.
@@ -287,7 +289,7 @@ class Cluster:
                 client.lost = True
                 host.inbox.append(partial(disconnected, connection=connection))
         host.reading.update(out.reading)
-        if host.name not in self.cuts and self._has_quorum():
+        if host.name not in self.cuts and self._has_quorum() and not self.proposals_lost:
             self.log += out.proposals
         host.story += [*out.story, *out.warnings]
         host.due_ms = out.due_ms

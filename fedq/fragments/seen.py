@@ -1,0 +1,72 @@
+"""What was seen of a fragment: a primary's last word, and what its successor makes of it.
+
+Inputs: a fragment whose primary hands out nothing any more; the record of that in a copy with which
+a reign begins. Outputs: the record; marks on the messages that may have been seen. Without the
+record all of them are (docs/adr/0046).
+
+Seen is what was handed out, is with a taker or came back, what was published again, and what is
+dead: its dead letter may be on its way.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from fedq.core.ids import first_position
+from fedq.core.limits import seen_looked_at_max, seen_ranges_max
+from fedq.core.message import FLAG_SEEN
+from fedq.core.ranges import Range, join_overlapping, to_ranges
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.holders import DELAYED
+from fedq.fragments.singles import Singles
+
+
+def record_seen(fragment: Fragment, epoch: int) -> int:
+    """The primary's last word on what was seen, at this epoch; returns the number of the event."""
+    fragment.last += 1
+    fragment.recorder.seen(fragment.last, epoch, seen_ranges(fragment))
+    return fragment.last
+
+
+def seen_ranges(fragment: Fragment) -> list[Range]:
+    """What may have been seen, ascending; at most `seen_ranges_max`."""
+    ranges = fragment.messages.held_ranges()
+    if fragment.seen_through:
+        ranges.append((0, fragment.seen_through))
+    if fragment.singles is not None:
+        ranges += _seen_singly(fragment.singles)
+    ranges = join_overlapping(ranges)
+    over = len(ranges) - seen_ranges_max
+    if over > 0:
+        ranges = [(0, ranges[over][1]), *ranges[over + 1 :]]
+    return ranges
+
+
+def _seen_singly(singles: Singles) -> list[Range]:
+    unacked, redelivered = singles.unacked, singles.redelivered
+    if len(unacked) + len(redelivered) > seen_looked_at_max:
+        return [(0, max(max(unacked, default=0), max(redelivered, default=0)))]
+    positions = {position for position, holder in unacked.items() if holder != DELAYED}
+    return to_ranges(sorted(positions | redelivered))
+
+
+def mark_all(fragment: Fragment) -> None:
+    """All that is of earlier reigns may have been seen."""
+    fragment.seen_through = first_position(fragment.reign)
+
+
+def take_up_seen(fragment: Fragment, seen: Sequence[Range]) -> None:
+    """The fragment begins its reign, and nothing but these positions of it may have been seen."""
+    singles = fragment.singles
+    if singles is None:
+        return
+    messages = singles.in_order()
+    positions = list(messages)
+    through = 0
+    marked = [position for position, message in messages.items() if message[0] & FLAG_SEEN]
+    for first, last in seen:
+        if first == 0:
+            through = max(through, min(last, fragment.last))
+        else:
+            marked += positions[bisect_left(positions, first) : bisect_right(positions, last)]
+    fragment.seen_through = through
+    singles.redelivered.update(marked)
