@@ -128,6 +128,8 @@ class Node:
         self.fencing = Fencing(state, self.clients)
         self.memory = Memory(state, self.clients)
         self.stopped = False
+        #: A clean stop waits for nothing but clients.
+        self._ends = False
         self._started_ms: int | None = None
         self._segments_ms = 0
         self.inbox = PeerInbox(state, self._message_handlers())
@@ -197,7 +199,7 @@ class Node:
             self.fencing.on_serving(True)
         if not state.joined and self.cluster.decide_joined():
             self.clients.on_joined()
-        if self.stopped:
+        if self._ends:
             self.cluster.handing.say_all_seen()
         self.evictions.work_off()
         self.clients.readers.resume()
@@ -484,6 +486,7 @@ class Node:
         chores = self.state.chores
         if self.stopped or chores.are_under_way(self) or not self.cluster.handing.may_stop():
             return
+        self._ends = True
         clients = [client for client in self.state.clients.values() if not client.gone]
         if clients:
             text = "this node is being stopped: connect to another one"

@@ -95,8 +95,9 @@ class Actor:
     def connect(self, host: Host | None = None) -> Script[None]:
         """Connects to a living node, asking again until one lets it in; opens channel 1."""
         while True:
-            alive = [each for each in self.hosts if each.alive]
-            chosen = host if host is not None and host.alive else None
+            # A node that is being stopped listens no more.
+            alive = [each for each in self.hosts if each.alive and not each.stopping]
+            chosen = host if host is not None and host in alive else None
             if chosen is None and alive:
                 chosen = self.random.choice(alive)
             if chosen is None:
