@@ -127,9 +127,8 @@ class Node:
         self.cluster = ClusterFlow(state, self.proposals, abandoned)
         self.fencing = Fencing(state, self.clients)
         self.memory = Memory(state, self.clients)
-        self.stopped = False
-        #: A clean stop waits for nothing but clients.
-        self._ends = False
+        #: A clean stop waits for nothing but clients (`_ends`); and for nothing at all.
+        self._ends = self.stopped = False
         self._started_ms: int | None = None
         self._segments_ms = 0
         self.inbox = PeerInbox(state, self._message_handlers())
