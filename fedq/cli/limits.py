@@ -13,7 +13,9 @@ from fedq.shell.pb import admin_pb2 as pb
 
 MaxConnections = Annotated[
     int | None,
-    typer.Option(min=0, help="Connections to each node; without it: any.", show_default=False),
+    typer.Option(
+        min=0, help="Connections to all nodes together; without it: any.", show_default=False
+    ),
 ]
 MaxQueues = Annotated[
     int | None,
