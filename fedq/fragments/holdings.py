@@ -6,6 +6,7 @@ A look at the fragment, not a copy: it changes with it. Iteration is in ascendin
 import heapq
 from collections.abc import Iterator, Mapping
 
+from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, join_ranges, to_ranges
 from fedq.fragments.runs import Fresh, Held
 from fedq.fragments.singles import Singles
@@ -60,6 +61,14 @@ class Holdings(Mapping[int, bytes]):
     def held_ranges(self) -> list[Range]:
         """The positions of those in runs that takers have."""
         return self._held.ranges() if self._held is not None else []
+
+    def held_by(self) -> dict[NodeId, int]:
+        """How many each taker has; a walk over the runs, and over those that are kept singly."""
+        found = self._held.counts() if self._held is not None else {}
+        if self._singles is not None:
+            for holder in self._singles.unacked.values():
+                found[holder] = found.get(holder, 0) + 1
+        return found
 
     def within(self, amount: int, size: int) -> int:
         """How many of the next `amount` ready ones have no more than so many bytes; one at least.

@@ -328,6 +328,14 @@ class Held(_Runs):
         self._sweep()
         return found
 
+    def counts(self) -> dict[NodeId, int]:
+        """How many each holder has; a look at each run, not at each message."""
+        found: dict[NodeId, int] = {}
+        for run in self._live():
+            assert run.holder is not None
+            found[run.holder] = found.get(run.holder, 0) + run.left
+        return found
+
     def holders(self) -> Iterator[tuple[int, NodeId]]:
         """Positions, ascending, and who has them."""
         for run in self._live():

@@ -137,7 +137,7 @@ class ConsumeFlow:
             primary = state.primaries.get(fragment)
             if primary is not None:
                 primary.takers.watch(state.me, hub.count, hub.alone, hub.ticket)
-                meet(primary, state.me)
+                meet(primary)
                 state.dirty_primaries[fragment] = None
             elif placed.primary != state.me:
                 state.send(
@@ -175,7 +175,7 @@ class ConsumeFlow:
             primary.fragment.attach(state.me, positions)
             state.risk.end()
             primary.takers.watch(state.me, count, alone, ticket)
-            meet(primary, state.me)
+            meet(primary)
             state.dirty_primaries[fragment] = None
         elif info.primary != state.me:
             state.send(info.primary, Attach(fragment, info.reign, count, alone, ticket, held))

@@ -133,7 +133,7 @@ class FragmentFlow:
             primary.takers.attach(sender, message.consumers, message.exclusive, message.ticket)
             if primary.windows is not None:
                 primary.windows.attach(sender, len(held))
-            meet(primary, sender)
+            meet(primary)
             self._touch(primary)
 
     def on_watch(self, sender: NodeId, message: Watch) -> None:
@@ -142,7 +142,7 @@ class FragmentFlow:
         if primary is not None:
             self._note_use(primary)
             primary.takers.watch(sender, message.consumers, message.exclusive, message.ticket)
-            meet(primary, sender)
+            meet(primary)
             self._touch(primary)
 
     def on_credit(self, sender: NodeId, message: Credit) -> None:

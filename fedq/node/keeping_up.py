@@ -13,11 +13,13 @@ from fedq.node.settling import Settlements
 from fedq.node.state import NodeState, Primary
 
 
-def meet(primary: Primary, node: NodeId) -> None:
-    """`node` has consumers, maybe the first ones beside another node's."""
+def meet(primary: Primary) -> None:
+    """A node has consumers, maybe the first ones beside another node's.
+
+    Who holds what is looked up, once: the other one may only just have been admitted.
+    """
     if primary.windows is None and len(primary.takers.consumers) > 1:
-        others = (other for other in primary.takers.consumers if other != node)
-        primary.windows = Windows({next(others): primary.fragment.unacked_count})
+        primary.windows = Windows(primary.fragment.messages.held_by())
 
 
 def windows_of(state: NodeState, primary: Primary) -> Windows | None:

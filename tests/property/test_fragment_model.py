@@ -5,6 +5,7 @@ before. Whatever publishers, takers, settlements and failovers do: the fragment 
 model hands out, and a copy that applied the fragment's records holds what the fragment holds.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from hypothesis import settings
@@ -211,6 +212,7 @@ class FragmentMachine(RuleBasedStateMachine):
         assert fragment.messages == {entry.position: entry.body for entry in self.entries}
         assert list(fragment.messages) == sorted(fragment.messages)
         assert fragment.unacked == {e.position: e.holder for e in self.entries if e.holder}
+        assert fragment.messages.held_by() == Counter(fragment.unacked.values())
         assert fragment.ready_count == sum(entry.holder is None for entry in self.entries)
         assert self.published == len(self.entries) + self.gone, "a message was lost or made up"
         assert fragment.origins == self.numbers

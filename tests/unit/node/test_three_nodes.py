@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedq.amqp.content import encode_properties
 from fedq.amqp.methods import (
     BasicAck,
     BasicCancel,
@@ -161,6 +162,35 @@ def test_a_new_primary_looks_who_keeps_up_too(cluster: Cluster) -> None:
     cluster.pass_ms(50)
     three.publish("orders", "c", "d")
     assert counts([two, three]) == [1, 1]
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_consumer_that_is_just_being_admitted_is_not_taken_for_busy(
+    cluster: Cluster, turns: int
+) -> None:
+    """What the first one holds is not counted as the newcomer's, whoever else comes meanwhile."""
+    one, two, _ = declared(cluster)
+    consume(one, "orders")
+    one.publish("orders", "a")
+    two.write(encode_method(1, BasicConsume("orders", "c")))
+    for _ in range(turns):
+        cluster.turn()
+    consume(one, "orders", "d", channel=2)
+    one.publish("orders", "b", "c")
+    assert counts([one, two]) == [2, 1]
+
+
+def test_delayed_messages_are_nobodys_when_it_is_looked_who_keeps_up(cluster: Cluster) -> None:
+    one, two, _ = declared(cluster)
+    kind = ExchangeDeclare("later", "x-delayed-message", arguments={"x-delayed-type": "fanout"})
+    one.ask(kind, ExchangeDeclareOk)
+    one.ask(QueueBind("orders", "later"), QueueBindOk)
+    delay = encode_properties({"headers": {"x-delay": 60_000}})
+    one.write(publish(1, "later", "", b"m", delay) * 5)
+    consume(one, "orders")
+    consume(two, "orders")
+    one.publish("orders", "a", "b")
+    assert counts([one, two]) == [1, 1]
 
 
 def test_the_nearest_consumer_has_all_that_it_keeps_up_with(cluster: Cluster) -> None:
