@@ -100,13 +100,21 @@ class Faults:
             if host.alive and host.disk.failing:
                 host.crash("its disk was repaired")
             if host.stopping:
-                host.crash("killed while it stopped")
+                self._cut_short(host)
             host.resume()
             if not host.alive:
                 self.world.after(between(self._random, 0, 300 * MS), partial(self._revive, host))
         for number in self._open.values():
             self.ledger.fault_ends(number)
         self._open = {}
+
+    def _cut_short(self, host: Host) -> None:
+        """Nobody waits for the end of its stop. Where it waited itself for a second copy, since the
+        other one has gone meanwhile, two are lost at once: of such only disks are to be trusted."""
+        copies_go, era_goes = inspect_node.is_last(host, self.hosts)
+        self.ledger.copies_lost = self.ledger.copies_lost or copies_go
+        self.ledger.memory_lost = self.ledger.memory_lost or era_goes
+        host.crash("killed while it stopped")
 
     def _again(self, every_us: int, action: Callable[[], None]) -> None:
         if self._active:

@@ -5,7 +5,7 @@ Inputs: hosts. Outputs: sentences about what does not fit, and whether a cluster
 
 from collections.abc import Mapping, Sequence
 
-from fedq.core.ids import FragmentId, NodeId, Origin
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
 from fedq.core.policy import QUARANTINED
 from fedq.fragments.fragment import Fragment
@@ -91,6 +91,24 @@ def only_copies(host: Host) -> list[str]:
     fragments = state_of(host).map.fragments.values()
     found = {info.queue.name: None for info in fragments if info.copies == (host.name,)}
     return list(found)
+
+
+def is_last(host: Host, hosts: Sequence[Host]) -> tuple[bool, bool]:
+    """Whether this running process has the only living copy in sync of what should have several;
+    and whether no other process of the era lives, with which goes what is not durable."""
+    others = {each.name: each.incarnation for each in hosts if each.alive and each is not host}
+    maps = [state_of(each).map for each in hosts if each.alive]
+    newest = max(maps, key=lambda found: found.version)
+
+    def lacks(processes: Mapping[NodeId, Incarnation]) -> bool:
+        return not any(others.get(node) == life for node, life in processes.items())
+
+    copies = any(
+        lacks(info.in_sync)
+        for info in newest.fragments.values()
+        if newest.queues[info.queue].replicas > 1
+    )
+    return copies, lacks(newest.era)
 
 
 def ready_in(host: Host, queue: str) -> int:

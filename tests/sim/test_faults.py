@@ -68,3 +68,20 @@ def test_a_cluster_is_not_whole_while_a_copy_has_failed() -> None:
     backup = next(backup for state in states for backup in state.backups.values())
     backup.failed = True
     assert "has failed" in inspect_node.why_not_whole(run.cluster.hosts)
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_stop_that_is_cut_short_is_a_loss_where_it_has_the_last_copy(others: bool) -> None:
+    """It waited for a second copy, as it should: to kill it then is to lose both at once."""
+    run = Run(draw(1, lite=True), Trace())
+    run.go()
+    first, *rest = run.cluster.hosts
+    assert rest
+    assert run.is_whole()
+    assert not run.ledger.copies_lost
+    if not others:
+        for host in rest:
+            host.crash("killed")
+    first.stopping = True
+    run.faults.heal()
+    assert (run.ledger.copies_lost, run.ledger.memory_lost) == (not others, not others)
