@@ -136,6 +136,8 @@ class ConsumeFlow:
             placed = state.map.fragments[fragment]
             primary = state.primaries.get(fragment)
             if primary is not None:
+                # Until now: who has left had use for the queue up to this moment.
+                primary.used_ms = state.now_ms
                 primary.takers.watch(state.me, hub.count, hub.alone, hub.ticket)
                 meet(primary)
                 state.dirty_primaries[fragment] = None

@@ -130,6 +130,7 @@ class FragmentFlow:
             # Only those that are here: a range may span any number of others.
             held = within(message.held, primary.fragment.messages)
             primary.fragment.attach(sender, held)
+            self._note_use_until_now(primary, sender)
             primary.takers.attach(sender, message.consumers, message.exclusive, message.ticket)
             if primary.windows is not None:
                 primary.windows.attach(sender, len(held))
@@ -204,6 +205,11 @@ class FragmentFlow:
         """Somebody has use for the queue (x-expires)."""
         primary.used_ms = self.state.now_ms
 
+    def _note_use_until_now(self, primary: Primary, node: NodeId) -> None:
+        """What is known of a node's consumers ends: those that it had used the queue until now."""
+        if node in primary.takers.consumers:
+            self._note_use(primary)
+
     def _reply(
         self, asker: NodeId, request: int, fragment: FragmentId, ready: int, consumers: int
     ) -> None:
@@ -245,6 +251,7 @@ class FragmentFlow:
         # To admit its consumer now would be for ever: nobody takes it back.
         primary.calls = deque(call for call in primary.calls if call[0] != node)
         primary.attaching.pop(node, None)
+        self._note_use_until_now(primary, node)
         primary.takers.forget(node)
         if primary.windows is not None:
             primary.windows.attach(node, 0)

@@ -143,7 +143,8 @@ class Faults:
             return
         if kind == "single":
             # A long pause is a loss, too.
-            if self.is_whole() and not any(host.paused for host in self.hosts):
+            paused = any(host.paused for host in self.hosts)
+            if self.is_whole() and not paused and not self._stops_one():
                 if len(self.hosts) == 1:
                     self.ledger.memory_lost = True
                 self._down([self._prey(alive)])
@@ -152,7 +153,7 @@ class Faults:
                 self.ledger.memory_lost = True
                 self._down(alive)
         else:
-            if not self.is_whole() or len(self.hosts) == 1:
+            if not self.is_whole() or self._stops_one() or len(self.hosts) == 1:
                 # Who else is alive may not have been let in again: no memory is to be trusted.
                 self.ledger.copies_lost = True
                 self.ledger.memory_lost = True
@@ -206,7 +207,9 @@ class Faults:
     def _may_strike(self) -> bool:
         """What was planned is judged anew: an in-sync set may have shrunk since, as the very
         confirm that was waited for says."""
-        if self.plan.kills == "all_stop" or len(self.hosts) == 1 or self.is_whole():
+        if self.plan.kills == "all_stop" or len(self.hosts) == 1:
+            return True
+        if self.is_whole() and not self._stops_one():
             return True
         if self.plan.kills == "reckless":
             self.ledger.copies_lost = True
@@ -268,7 +271,9 @@ class Faults:
     def _stop(self) -> None:
         """An operator stops a node in order, and starts it again soon."""
         alive = [host for host in self.hosts if host.alive and not host.paused]
-        if not alive or not self.is_whole() or self.ledger.on_confirm is not None:
+        if not alive or not self.is_whole() or self._stops_one():
+            return
+        if self.ledger.on_confirm is not None:
             return
         host = self._prey(alive)
         self._begin(f"down {host.name}")
@@ -280,6 +285,11 @@ class Faults:
             self.world.after(delay_us, partial(self._revive, host))
 
         host.stop(start_again)
+
+    def _stops_one(self) -> bool:
+        """Whether a node is being stopped: what it has in memory goes with it, however whole the
+        cluster is until then. (Of a stop of all the ledger knows that memory is lost.)"""
+        return not self.stopping and any(host.stopping for host in self.hosts)
 
     def _stop_all(self) -> None:
         """An operator stops all nodes in order, and starts them when the last one has ended."""
@@ -373,7 +383,8 @@ class Faults:
     def _loses_one(self) -> bool:
         """Whether the one node that a run may lose at a time is being lost, or has been."""
         pending = self.ledger.on_confirm is not None
-        return self.plan.kills == "single" and (pending or not self.is_whole())
+        going = pending or self._stops_one() or not self.is_whole()
+        return self.plan.kills == "single" and going
 
     # --- the network -----------------------------------------------------------------------------
 

@@ -46,6 +46,59 @@ def test_a_kill_is_judged_anew_when_it_strikes(
     assert all(host.alive for host in hosts)
 
 
+def whole() -> bool:
+    return True
+
+
+def is_planned(ledger: Ledger) -> bool:
+    """Whether a kill waits for the next confirm."""
+    return ledger.on_confirm is not None
+
+
+@pytest.mark.parametrize(
+    ("plan", "dies", "lost"),
+    [
+        (FaultPlan("single", 30 * SECOND), False, False),
+        (FaultPlan("reckless", 30 * SECOND), True, True),
+        (FaultPlan(stop_every_us=30 * SECOND), False, False),
+    ],
+)
+def test_a_node_that_is_being_stopped_is_the_one_that_goes(
+    monkeypatch: pytest.MonkeyPatch, plan: FaultPlan, dies: bool, lost: bool
+) -> None:
+    """Until it has ended the cluster is whole; then its memory is gone, as that of a killed one."""
+    monkeypatch.setattr(inspect_node, "deliveries_elsewhere", none_elsewhere)
+    small = Small()
+    small.live(300 * MS)
+    ledger = Ledger(small.world)
+    hosts = list(small.hosts.values())
+    faults = Faults(small.world, plan, hosts, small.net, ledger, whole)
+    hosts[0].stopping = True
+    faults.start()
+    small.live(30 * SECOND)
+    assert bool(ledger.crashes_us) is dies
+    assert (ledger.copies_lost, ledger.memory_lost) == (lost, lost)
+
+
+def test_a_kill_that_was_planned_spares_a_cluster_of_which_a_node_is_stopped_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inspect_node, "deliveries_elsewhere", none_elsewhere)
+    small = Small()
+    small.live(300 * MS)
+    ledger = Ledger(small.world)
+    hosts = list(small.hosts.values())
+    faults = Faults(small.world, FaultPlan("single", 1 * SECOND), hosts, small.net, ledger, whole)
+    faults.start()
+    while not is_planned(ledger):
+        small.live(1 * MS)
+    struck = len(ledger.crashes_us)
+    next(host for host in hosts if host.alive).stopping = True
+    small.live(5 * SECOND)
+    assert not is_planned(ledger)
+    assert len(ledger.crashes_us) == struck
+
+
 def test_a_cluster_is_not_whole_before_all_are_of_the_era() -> None:
     """What is not durable ends with the last process of its era, however many are up."""
     run = Run(draw(1, lite=True), Trace())

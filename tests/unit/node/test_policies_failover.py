@@ -5,6 +5,8 @@ import pytest
 from fedq.amqp.content import encode_properties
 from fedq.amqp.methods import (
     BasicAck,
+    BasicCancel,
+    BasicCancelOk,
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
@@ -27,13 +29,15 @@ from fedq.amqp.methods import (
 )
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
 from fedq.core.message import FLAG_DELAYED, encode, make_route
-from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE
+from fedq.core.peer_messages import CALL_CONSUME, CALL_CONSUME_ALONE, Attach
 from fedq.fragments.enforcement import wake
 from fedq.fragments.fragment import Fragment
 from fedq.node.state import Primary
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.harness import TICK_MS, Client, Cluster
 
 ANN = NodeId("ann")
+#: No multiple of ticks: one tick too early is to be seen.
+EXPIRES_MS = 1_020
 
 
 def other_than(cluster: Cluster, *nodes: str) -> str:
@@ -149,6 +153,39 @@ def test_a_queue_is_in_use_whichever_fragment_answers() -> None:
     for _ in range(8):
         cluster.pass_ms(1_000)
         client.ask(BasicGet("orders", True), BasicGetOk)
+
+
+@pytest.mark.parametrize("how", ["cancel here", "cancel elsewhere", "down", "anew"])
+def test_the_time_of_an_unused_queue_begins_when_its_last_consumer_goes(how: str) -> None:
+    """x-expires: not with the tick before that, at which the consumer was last seen."""
+    cluster = Cluster(3)
+    arguments = {"x-expires": EXPIRES_MS, "x-fedq-replicas": 2}
+    cluster.client().ask(
+        QueueDeclare("orders", durable=True, arguments={**arguments}), QueueDeclareOk
+    )
+    at = cluster.primary_of("orders")
+    home = at if how == "cancel here" else other_than(cluster, at)
+    client = cluster.client(home)
+    client.ask(BasicConsume("orders", "c"), BasicConsumeOk)
+    cluster.pass_ms(2_000)
+    cluster.now_ms += TICK_MS - 1
+    primary, node = the_primary(cluster, "orders"), NodeId(home)
+    if how == "down":
+        cluster.hosts[NodeId(at)].inbox.append(
+            lambda served: served.fragments.lose_taker(primary, node)
+        )
+    elif how == "anew":
+        none = Attach(primary.fragment.fragment_id, primary.fragment.reign, 0, False, 0, [])
+        cluster.hosts[NodeId(at)].inbox.append(
+            lambda served: served.fragments.on_attach(node, none)
+        )
+    else:
+        client.ask(BasicCancel("c"), BasicCancelOk)
+    left_ms = cluster.now_ms
+    seen = cluster.node(at).state
+    cluster.wait_for(lambda: not seen.map.queues)
+    assert not primary.takers.consumers
+    assert EXPIRES_MS <= cluster.now_ms - left_ms <= EXPIRES_MS + 4 * TICK_MS
 
 
 def test_a_delayed_message_that_a_consumer_holds_stays_its_own() -> None:
