@@ -219,7 +219,10 @@ def test_a_killed_process_loses_nothing_it_reported(
     oldest_owed = positions[-1] - journal_child.LIVE + 1
     assert positions[0] <= max(1, oldest_owed)
     assert positions[0] > oldest_owed - journal_child.BATCH, "what was settled stays gone"
-    assert recovered.fragments[ONE].messages[reported] == message(f"{reported:40}")
+    # The child may have come so far after its last report that what this was about is settled.
+    assert reported in recovered.fragments[ONE].messages or reported < oldest_owed
+    for position, stored in recovered.fragments[ONE].messages.items():
+        assert stored == message(f"{position:40}")
     counted = int((tmp_path / "incarnation").read_text())
     assert count_start(tmp_path) > counted
     if reports_before_kill == 400:

@@ -6,7 +6,7 @@ or what befalls its socket; after it, what every client has heard is compared, a
 the queues still hold.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pytest
@@ -250,7 +250,7 @@ def test_nobody_hears_which_way_a_message_went(script: list[Step]) -> None:
 def test_nobody_hears_how_many_turns_it_took(script: list[Step], room: int) -> None:
     """One word at a time: a consumer that comes between two publishes may hear of the first one,
     or not, as turns will have it."""
-    compare((step for each in script for step in words_of(each)), room)
+    compare(_without_answers_that_wait(step for each in script for step in words_of(each)), room)
 
 
 @pytest.mark.parametrize("room", [1, 3])
@@ -263,6 +263,22 @@ def test_no_want_of_time_makes_a_queue_too_long(overflow: str, room: int) -> Non
     script: list[Step] = [(number, 1, subscribed) for number in (0, 0, 1)]
     script.append((0, 1, [Publish(FAN, "", PROPERTIES[0], 5, 9, False)]))
     compare((step for each in script for step in words_of(each)), room)
+
+
+def _without_answers_that_wait(script: Iterable[Step]) -> Iterator[Step]:
+    """No requests of clients whose sockets are full: their answers would wait beside deliveries,
+    and which of the two comes first, and so what a channel that ends has still heard, is a matter
+    of turns."""
+    full: dict[int, None] = {}
+    for step in script:
+        number, _, said = step
+        if isinstance(said, Writable):
+            full.pop(number, None)
+            if not said.writable:
+                full[number] = None
+        elif number in full and not all(isinstance(word, Publish) for word in said):
+            continue
+        yield step
 
 
 def words_of(step: Step) -> list[Step]:
