@@ -52,6 +52,8 @@ class Balance:
     def move(self, info: FragmentInfo) -> list[Operation]:
         """The move of a copy of this fragment, if one should begin."""
         replicas = self._cluster.queues[info.queue].replicas
+        if not self._view.proven((info.primary,)):
+            return []  # nobody can copy from it, see `fedq.wiring.repairs`
         if not info.backups or not len(info.copies) == len(self._view.hot(info)) == replicas:
             return []
         target = _target(self._view, info, self._candidates)

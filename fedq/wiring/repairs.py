@@ -60,8 +60,13 @@ class Repairs:
         proven = view.proven(hot)
         if not hot:
             return self._revive(info, queue)
-        if len(hot) < len(info.in_sync) and not proven:
-            return []  # whoever is left may be gone as well: wait until it is heard or suspected
+        if not proven:
+            # Whoever is left may be gone as well: wait until it is heard or suspected. Nobody can
+            # copy from it before; and if it has stopped in order, a new epoch would void its word
+            # on what was seen (docs/adr/0046).
+            if info.id in self._known:
+                self.shortages[info.id] = self._known[info.id]
+            return []
         primary = info.primary if info.primary in hot else view.best_leader(info.id, proven)
         backups = [node for node in info.copies if node != primary and node in view.up]
         joining = self._joining(info, queue, [primary, *backups])

@@ -128,6 +128,24 @@ def test_all_nodes_stop_one_after_the_other(order: tuple[str, ...]) -> None:
     assert consume(cluster, "n2").deliveries() == ["again: a", "b", "c"]
 
 
+@pytest.mark.parametrize("later_ms", [100, 300, 500, 1_000, 5_000])
+def test_the_last_one_that_stopped_is_the_last_one_back(later_ms: int) -> None:
+    """The map calls it up until it is suspected; nobody copies from it meanwhile."""
+    cluster = Cluster(3)
+    publisher(cluster, "n2").publish("orders", "a", "b", "c")
+    assert consume(cluster, "n3", prefetch=1).deliveries() == ["a"]
+    last = cluster.primary_of("orders")
+    others = [name for name in cluster.hosts if name != last]
+    for name in (*others, last):
+        stop(cluster, name)
+        cluster.pass_ms(500)
+    for name in others:
+        cluster.start(name)
+    cluster.pass_ms(later_ms)
+    restart(cluster, last)
+    assert consume(cluster, last).deliveries() == ["again: a", "b", "c"]
+
+
 def test_all_nodes_stop_at_the_same_moment() -> None:
     cluster = Cluster(3)
     publisher(cluster, "n2").publish("orders", "a", "b", "c")
