@@ -312,6 +312,10 @@ class Transactor(Actor):
         if not isinstance(method, BasicDeliver):
             super().on_content(method, properties, body)
             return
+        if self.connection is None:
+            # It has said goodbye: AMQP tells it to discard what was on its way, which may have been
+            # given to another client by now, marked.
+            return
         number = number_of(body)
         if self.world.trace.on:
             self.note(f"receives {body!r} {method}")
