@@ -56,6 +56,9 @@ class Run:
         self.ledger.only_kills = (
             plan.faults.only_kills and plan.faults.kills in ("none", "single") and calm
         )
+        #: Nothing happens but stops in order. Where frames are lost, publishes take their time, and
+        #: are sent again, which marks them.
+        self.only_stops = plan.faults.only_stops and calm
         self.topology = Topology(plan.queues, plan.exchanges)
         self.numbers = Numbers()
         hosts = self.cluster.hosts
@@ -98,7 +101,7 @@ class Run:
         self._start()
         if not self._wait("set-up", SETUP_LIMIT_US, self._is_set_up):
             return
-        if self.plan.faults.only_stops and not self._publish_all():
+        if self.only_stops and not self._publish_all():
             return
         self.faults.start()
         self.world.run(self.world.now_us + self.plan.safety_us, self._has_problems)

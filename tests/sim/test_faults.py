@@ -1,13 +1,16 @@
 """Faults keep the terms of their plan at the moment they strike, not when they are planned."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.sim import inspect_node
 from tests.sim.checkers import Ledger
 from tests.sim.faults import Faults
+from tests.sim.net import NetOptions
 from tests.sim.node_host import Host
 from tests.sim.run import Run
-from tests.sim.swarm import FaultPlan, draw
+from tests.sim.swarm import FaultPlan, draw, draw_stops
 from tests.sim.test_world import Small
 from tests.sim.world import MS, SECOND, Trace
 
@@ -138,3 +141,10 @@ def test_a_stop_that_is_cut_short_is_a_loss_where_it_has_the_last_copy(others: b
     first.stopping = True
     run.faults.heal()
     assert (run.ledger.copies_lost, run.ledger.memory_lost) == (not others, not others)
+
+
+@pytest.mark.parametrize("net", [NetOptions(), NetOptions(loss=0.01), NetOptions(reorder=0.01)])
+def test_where_frames_are_lost_stops_are_not_all_that_happens(net: NetOptions) -> None:
+    """What is sent again is marked, though nobody saw it."""
+    run = Run(replace(draw_stops(1), net=net), Trace())
+    assert run.only_stops is (net == NetOptions())
