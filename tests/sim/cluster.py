@@ -14,6 +14,7 @@ from fedq.shell.peer_codec import decode_frame, encode_frame
 from fedq.wiring.passwords import COST_MIN
 from tests.sim.checkers import Ledger
 from tests.sim.disk import Disk, Start
+from tests.sim.last_words import LastWords
 from tests.sim.net import Net
 from tests.sim.node_host import Factory, Host, Machine
 from tests.sim.raft import Raft
@@ -33,6 +34,7 @@ class Cluster:
         self.world = world
         self.plan = plan
         self.ledger = Ledger(world)
+        self._last_words = LastWords(self.ledger)
         self.names = [NodeId(f"n{number}") for number in range(1, plan.nodes + 1)]
         build = factory if factory is not None else self._build_node
         self.hosts = [Host(world, name, self._disk(name), build, self) for name in self.names]
@@ -90,7 +92,13 @@ class Cluster:
 
     def turn_ended(self, host: Host) -> None:
         """P7: who serves a fragment in a reign has not been followed by another reign yet."""
-        if not isinstance(host.machine, Node) or not host.machine.state.serving:
+        if not isinstance(host.machine, Node):
+            return
+        if self.ledger.untouched:
+            alive = [each for each in self.hosts if each.alive]
+            living = {each.name: Incarnation(each.incarnation) for each in alive}
+            self._last_words.look(host.machine.state, living)
+        if not host.machine.state.serving:
             return
         newest = self._newest_reign
         for fragment, primary in host.machine.state.primaries.items():

@@ -26,10 +26,11 @@ EXCEPTION_SEEDS = (3, 8, 53_000_003, 53_000_031, 53_000_053, 45_000_171, 45_001_
                    45_002_199)  # fmt: skip
 
 
-def regressions() -> list[int]:
-    """The seeds in `regressions.txt`."""
+def regressions() -> list[tuple[int, bool]]:
+    """The seeds in `regressions.txt`; whether each is one of stops in order alone (--stops)."""
     lines = (HERE / "regressions.txt").read_text().splitlines()
-    return [int(line.split()[0]) for line in lines if line and not line.startswith("#")]
+    words = [line.split() for line in lines if line and not line.startswith("#")]
+    return [(int(each[0]), each[1] == "--stops") for each in words]
 
 
 def check(result: Result, lite: bool = False) -> None:
@@ -66,9 +67,9 @@ def test_no_exception_that_comes_again_beside_other_faults_does_either(seed: int
     check(run_seed(seed, repeated=True))
 
 
-@pytest.mark.parametrize("seed", regressions())
-def test_what_was_found_once_stays_fixed(seed: int) -> None:
-    check(run_seed(seed))
+@pytest.mark.parametrize(("seed", "stops"), regressions())
+def test_what_was_found_once_stays_fixed(seed: int, stops: bool) -> None:
+    check(run_seed(seed, stops=stops))
 
 
 @pytest.mark.slow
