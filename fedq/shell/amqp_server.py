@@ -11,8 +11,9 @@ say nothing, or too slowly, cost a bounded amount and shut nobody out.
 
 One pass of the event loop may bring dozens of reads of each connection. A pass of the server is
 as long as that, and takes in `read_bytes_per_turn_max` of each connection: beyond, the connection
-is held (not read) until the next pass. After `turn_bytes_max` of all of them the turn ends within
-the pass, so that the answers to what came do not wait for what comes.
+is held (not read). After `turn_bytes_max` of all of them the turn ends within the pass, so that the
+answers to what came do not wait for what comes; and who sends more than a little then is held, too.
+Those that are held go on in turn, as many in each pass as a turn has room for.
 
 Invariants: a connection's inputs are `on_connected`, any number of `on_bytes` and `on_writable`,
 `on_disconnected`, each connection once; on a TLS listener they begin after the TLS handshake; bytes
@@ -24,14 +25,18 @@ descriptors for.
 import asyncio
 import logging
 import socket
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
 from fedq.core.limits import (
     MIB,
+    held_pass_ms,
     logins_per_address_max,
+    read_bytes_in_full_pass_max,
     read_bytes_per_turn_max,
     turn_bytes_max,
     unread_bytes_max,
@@ -86,9 +91,9 @@ class AmqpServer:
     """All client connections of a node."""
 
     __slots__ = (
-        "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_held", "_last_number",
-        "_loop", "_node", "_pass", "_servers", "_spared", "_turn_bytes",
-        "_warned_at", "failed_handshakes", "lobby", "writers",
+        "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_held", "_is_releasing",
+        "_last_number", "_loop", "_node", "_pass", "_pass_bytes", "_servers", "_spared",
+        "_turn_bytes", "_warned_at", "failed_handshakes", "lobby", "writers",
     )  # fmt: skip
 
     def __init__(
@@ -113,9 +118,12 @@ class AmqpServer:
         self.failed_handshakes = RareLines(logger, self._loop.time)
         #: When something was last said about clients that were turned away.
         self._warned_at = float("-inf")
-        #: The number of this pass, and the clients that are held until it is over.
+        #: The number of this pass, what it has taken in, and the clients that are held until a
+        #: later one has room for as much as they sent last.
         self._pass = 0
-        self._held: list[_Client] = []
+        self._pass_bytes = 0
+        self._held: deque[_Client] = deque()
+        self._is_releasing = False
         #: Clients whose transports hold more than `write_buffer_bytes_max`.
         self._behind: dict[_Client, None] = {}
         #: What the turn at hand has taken in.
@@ -234,10 +242,15 @@ class AmqpServer:
     def on_bytes(self, client: "_Client", data: bytes) -> None:
         """A chunk from the client."""
         if client.last_pass != self._pass:
-            client.last_pass, client.bytes_taken = self._pass, 0
+            client.last_pass, client.bytes_taken, client.took_s = self._pass, 0, 0.0
         client.bytes_taken += len(data)
+        self._pass_bytes += len(data)
+        began = perf_counter()
         self._feed(self._take, client.connection, data)
-        if client.bytes_taken >= read_bytes_per_turn_max:
+        client.took_s += perf_counter() - began
+        is_full = self._pass_bytes >= turn_bytes_max
+        most = read_bytes_in_full_pass_max if is_full else read_bytes_per_turn_max
+        if client.bytes_taken >= most and not client.is_held:
             client.hold(True)
             self._held.append(client)
 
@@ -251,13 +264,29 @@ class AmqpServer:
         return True
 
     def end_pass(self) -> None:
-        """The turn that took the last bytes has ended: those who were held may go on."""
+        """The turn that took the last bytes has ended: some of those who were held may go on."""
         self._pass += 1
-        self._turn_bytes = 0
+        self._pass_bytes = self._turn_bytes = 0
+        if self._held and not self._is_releasing:
+            self._release()
+
+    def _release(self) -> None:
+        """Some go on, those who have waited longest first: as many as one pass has room for, if
+        they send as much again, and it takes as long.
+
+        However many send as fast as they can, the loop then looks at all others in between.
+        """
+        self._is_releasing = False
+        room, room_s = turn_bytes_max, held_pass_ms / 1_000
+        while self._held and room > 0 and room_s > 0:
+            client = self._held.popleft()
+            room -= client.bytes_taken
+            room_s -= client.took_s
+            client.hold(False)
         if self._held:
-            held, self._held = self._held, []
-            for client in held:
-                client.hold(False)
+            # Whether those that go on send anything or not.
+            self._is_releasing = True
+            self._loop.call_soon(self._release)
 
     def on_writable(self, client: "_Client", writable: bool) -> None:
         """The client's buffer is full, or empty again."""
@@ -306,8 +335,8 @@ class _Client(Line, asyncio.Protocol):
     """One socket."""
 
     __slots__ = (
-        "_is_held", "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
-        "bytes_taken", "is_closing", "is_introduced", "last_pass",
+        "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
+        "bytes_taken", "is_closing", "is_held", "is_introduced", "last_pass", "took_s",
     )  # fmt: skip
 
     def __init__(self, server: AmqpServer, connection: ConnectionId) -> None:
@@ -317,6 +346,7 @@ class _Client(Line, asyncio.Protocol):
         #: What it has sent in the pass of this number.
         self.last_pass = -1
         self.bytes_taken = 0
+        self.took_s = 0.0
         self._server = server
         self._tls: ClientSecurity | None = None
         #: The TLS handshake, while it lasts.
@@ -324,7 +354,7 @@ class _Client(Line, asyncio.Protocol):
         self.is_closing = False
         #: Read while the node wants its bytes and the pass has room for them.
         self._is_wanted = True
-        self._is_held = False
+        self.is_held = False
         self._is_reading = True
         self._linger: asyncio.TimerHandle | None = None
 
@@ -401,11 +431,11 @@ class _Client(Line, asyncio.Protocol):
         self._read_or_not()
 
     def hold(self, is_held: bool) -> None:
-        self._is_held = is_held
+        self.is_held = is_held
         self._read_or_not()
 
     def _read_or_not(self) -> None:
-        should = self._is_wanted and not self._is_held
+        should = self._is_wanted and not self.is_held
         if should == self._is_reading or self._is_over:
             return
         self._is_reading = should
@@ -418,7 +448,7 @@ class _Client(Line, asyncio.Protocol):
         if self._is_over:
             return
         # What still comes is discarded, so there is no bound to it either.
-        self._is_held = False
+        self.is_held = False
         self.set_reading(True)
         self.is_closing = True
         self.is_open = False

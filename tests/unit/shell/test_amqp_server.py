@@ -258,6 +258,31 @@ def test_a_turn_ends_when_all_connections_together_have_brought_enough(
     run(scenario())
 
 
+def test_those_who_send_much_take_turns_and_the_loop_looks_at_others_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many they are, a pass takes in about what a turn has room for, not all of theirs."""
+    monkeypatch.setattr(amqp_server, "turn_bytes_max", 2 * READ_BYTES)
+
+    async def scenario() -> None:
+        async with crowd(12) as (one, sent):
+            passes: list[int] = []
+
+            def look() -> None:
+                passes.append(sum(len(chunk) for turn in one.turns() for _, chunk in turn))
+                asyncio.get_running_loop().call_soon(look)
+
+            look()
+            wanted = sum(map(len, sent))
+            await until(lambda: passes[-1] == wanted)
+            steps = [after - before for before, after in itertools.pairwise(passes)]
+            # The first ones find them all; what each sends was little before.
+            busy = [step for step in steps if step][3:]
+            assert max(busy) <= 8 * READ_BYTES
+
+    run(scenario())
+
+
 def test_the_end_of_a_turn_does_not_resume_what_the_node_has_paused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
