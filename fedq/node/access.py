@@ -137,6 +137,11 @@ class Access:
     def on_verified(self, number: int, is_right: bool | None) -> list[tuple[Client, str | None]]:
         """A verdict is there: the clients that waited for it, and who they are."""
         login = self.queue.end(number)
+        if login is not None and is_right is not None:
+            if is_right:
+                self.queue.trust(login.place)
+            else:
+                self.queue.doubt(login.place)
         self._verify_next()
         if login is None:
             return []

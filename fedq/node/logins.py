@@ -4,7 +4,8 @@ In: logins of clients, verdicts of whoever verifies (it takes long on purpose, s
 beside its turns). Out: the passwords to verify next, and who waits for a verdict. A place is an
 address, or of IPv6 the network of a customer (/64): within one, addresses cost nothing. So who
 guesses from one place delays the others by one password each, however many are guessed, and there
-one user does not wait for what is guessed of another.
+one user does not wait for what is guessed of another. Places whose last password was wrong have one
+turn in four while others wait: so who guesses from many places delays the others by one each, once.
 
 Invariants: a client waits for one password at most; equal ones are verified once; places and users
 without a login that waits are not kept. `Failures` bounds what is remembered and said of failures.
@@ -22,6 +23,8 @@ from fedq.node.client_state import Client
 #: Within that time no more than so many failed logins are told one by one.
 _TELL_WITHIN_MS: Final = 10_000
 _NAME_SHOWN_MAX: Final = 64
+#: Every so many passwords it is the turn of a place whose last one was wrong.
+_TURNS_PER_DOUBT: Final = 4
 
 
 class Verification(NamedTuple):
@@ -50,11 +53,16 @@ class Login:
 class LoginQueue:
     """See the module's docstring."""
 
-    __slots__ = ("_by_client", "_by_digest", "_last_number", "_running", "_waiting")
+    __slots__ = (
+        "_by_client", "_by_digest", "_doubted", "_doubts", "_last_number", "_running", "_waiting"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         #: By place and user, each in the order of their turns.
         self._waiting: dict[str, dict[str, dict[Login, None]]] = {}
+        #: The same of places whose last password was wrong; and all such places, oldest first.
+        self._doubted: dict[str, dict[str, dict[Login, None]]] = {}
+        self._doubts: dict[str, None] = {}
         self._by_digest: dict[bytes, Login] = {}
         self._by_client: dict[Client, Login] = {}
         self._running: dict[int, Login] = {}
@@ -81,22 +89,26 @@ class LoginQueue:
     def add(self, client: Client, login: Login) -> None:
         """The client waits for the verdict about this, the first one to do so."""
         self._by_digest[login.digest] = login
-        self._waiting.setdefault(login.place, {}).setdefault(login.user, {})[login] = None
+        row = self._row_of(login.place)
+        row.setdefault(login.place, {}).setdefault(login.user, {})[login] = None
         self.join(client, login.digest)
 
     def next(self) -> Verification | None:
         """What is to be verified next; None: nothing waits."""
-        if not self._waiting:
+        row = self._waiting or self._doubted
+        if self._doubted and (self._last_number + 1) % _TURNS_PER_DOUBT == 0:
+            row = self._doubted
+        if not row:
             return None
-        place, users = next(iter(self._waiting.items()))
+        place, users = next(iter(row.items()))
         user, logins = next(iter(users.items()))
         login = next(iter(logins))
         self._take_out(login)
         # It is the turn of the others now.
         if user in users:
             users[user] = users.pop(user)
-        if place in self._waiting:
-            self._waiting[place] = self._waiting.pop(place)
+        if place in row:
+            row[place] = row.pop(place)
         self._last_number += 1
         login.is_running = True
         self._running[self._last_number] = login
@@ -123,14 +135,36 @@ class LoginQueue:
         self._take_out(login)
         return login
 
+    def doubt(self, place: str) -> None:
+        """A password from there was wrong."""
+        if place in self._doubts:
+            return
+        if len(self._doubts) >= limits.logins_remembered_max:
+            self.trust(next(iter(self._doubts)))
+        self._doubts[place] = None
+        if place in self._waiting:
+            self._doubted[place] = self._waiting.pop(place)
+
+    def trust(self, place: str) -> None:
+        """A password from there was right, or it was long ago that one was wrong."""
+        if place not in self._doubts:
+            return
+        del self._doubts[place]
+        if place in self._doubted:
+            self._waiting[place] = self._doubted.pop(place)
+
+    def _row_of(self, place: str) -> dict[str, dict[str, dict[Login, None]]]:
+        return self._doubted if place in self._doubts else self._waiting
+
     def _take_out(self, login: Login) -> None:
-        users = self._waiting[login.place]
+        row = self._row_of(login.place)
+        users = row[login.place]
         logins = users[login.user]
         del logins[login]
         if not logins:
             del users[login.user]
         if not users:
-            del self._waiting[login.place]
+            del row[login.place]
 
 
 class Failures:

@@ -117,6 +117,50 @@ def _tidy(model: dict[str, dict[str, deque[bytes]]], place: str, user: str) -> N
         del model[place]
 
 
+def _wait(queue: LoginQueue, place: str, number: int) -> None:
+    digest = f"{place} {number}".encode()
+    queue.add(client(), Login(place, "user", "", digest.decode(), digest))
+
+
+def test_who_guesses_from_many_places_delays_the_others_once() -> None:
+    """Each of 100 places has been wrong and guesses on: the others have three turns in four."""
+    queue = LoginQueue()
+    places = [f"guesser {number}" for number in range(100)]
+    for place in places:
+        _wait(queue, place, 0)
+        _wait(queue, place, 1)
+    wrong: set[str] = set()
+    number = len(places)
+    while len(wrong) < len(places):
+        found = queue.next()
+        assert found is not None
+        ended = queue.end(found.number)
+        assert ended is not None
+        queue.doubt(ended.place)
+        wrong.add(ended.place)
+        _wait(queue, ended.place, number := number + 1)
+    for number in range(6):
+        _wait(queue, f"neighbour {number}", 0)
+    served = [found.password for _ in range(8) if (found := queue.next()) is not None]
+    assert sum("neighbour" in password for password in served) == 6
+    assert sum("guesser" in password for password in served) == 2
+    assert queue.next() is not None, "and whoever was wrong is heard, too"
+
+
+def test_a_place_whose_password_was_right_is_trusted_again() -> None:
+    queue = LoginQueue()
+    queue.doubt("typo")
+    for number in range(5):
+        _wait(queue, "typo", number)
+        _wait(queue, f"other {number}", 0)
+    queue.trust("typo")
+    queue.doubt("typo")
+    queue.trust("typo")
+    served = [found.password for _ in range(10) if (found := queue.next()) is not None]
+    assert len(served) == 10
+    assert "typo 0" in served[:6]
+
+
 def test_a_place_is_an_address_or_a_customers_network() -> None:
     assert place_of("192.0.2.1:5672") == place_of("[::ffff:192.0.2.1]:7") == "192.0.2.1"
     assert place_of("[2001:db8::1]:1") == place_of("[2001:db8::ffff:2%eth0]:2")
