@@ -51,7 +51,7 @@ class ClusterAnswers:
     async def members(self, timeout_s: float) -> list[pb.Member]:
         """Every member with what it says of itself."""
         replies = await self._others.ask(
-            self._without_self(self._overview.cluster().members),
+            self._without_self(self._overview.members()),
             lambda stub, timeout: stub.LocalNode(pb.LocalNodeRequest(), timeout=timeout),
             timeout_s,
         )
@@ -61,11 +61,11 @@ class ClusterAnswers:
             # An address may have passed to another node: its figures would be the wrong ones.
             if reply.figures.node == node:
                 figures[node] = reply.figures
-        members = self._overview.cluster().members
+        members = self._overview.members()
         return [messages.member(member, figures.get(member.node)) for member in members]
 
     def _without_self(self, members: Sequence[MemberOverview]) -> list[MemberOverview]:
-        node = self._overview.node().node
+        node = self._overview.process()[0]
         return [member for member in members if member.node != node]
 
     # --- queues -----------------------------------------------------------------------------------
@@ -106,16 +106,16 @@ class ClusterAnswers:
             return []
         request = pb.LocalFragmentsRequest(queues=messages.queue_names(keys))
         replies = await self._others.ask(
-            self._without_self(self._overview.cluster().members),
+            self._without_self(self._overview.members()),
             lambda stub, timeout: stub.LocalFragments(request, timeout=timeout),
             timeout_s,
         )
         answers: dict[NodeId, LocalAnswer] = {
             node: read_answer(reply) for node, reply in replies.items()
         }
-        own = self._overview.node().node
+        own = self._overview.process()[0]
         answers[own] = read_answer(local_fragments(self._overview, request))
-        merger = QueueMerger(self._overview.cluster().members, answers)
+        merger = QueueMerger(self._overview.members(), answers)
         queues: list[QueueOverview | None] = [self._overview.queue(key) for key in keys]
         return [merger.merge(queue) for queue in queues if queue is not None]
 
@@ -134,7 +134,7 @@ class ClusterAnswers:
                 timeout_s,
             )
         )
-        replies[self._overview.node().node] = local_connections(self._overview, local)
+        replies[self._overview.process()[0]] = local_connections(self._overview, local)
         merged = pb.ListConnectionsReply()
         for member in members:
             reply = replies.get(member.node)
@@ -147,7 +147,7 @@ class ClusterAnswers:
 
     def _choose(self, node: str) -> Sequence[MemberOverview]:
         """The member of that name, or all for ""."""
-        members = self._overview.cluster().members
+        members = self._overview.members()
         if not node:
             return members
         chosen = [member for member in members if member.node == node]

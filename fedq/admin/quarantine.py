@@ -69,8 +69,8 @@ class QuarantineAnswers:
                 "those there are"
             )
         merged = await self.local(request, timeout_s)
-        own = self._overview.node().node
-        members = [each for each in self._overview.cluster().members if each.node != own]
+        own = self._overview.process()[0]
+        members = [each for each in self._overview.members() if each.node != own]
         replies = await self._others.ask(
             members,
             lambda stub, timeout: stub.LocalQuarantine(request, timeout=timeout),

@@ -42,6 +42,10 @@ class _Page(Generic[Item]):
         self._looks -= 1
         return True
 
+    def look_through(self, count: int) -> None:
+        """So many things were looked at that get no place of their own."""
+        self._looks = max(0, self._looks - count)
+
     def until(self, place: ClientPlace | None) -> ClientPage[Item]:
         """The page; the next one begins there."""
         return ClientPage(self.found, place)
@@ -56,6 +60,7 @@ def connection_page(
         if not page.may_look():
             return page.until(ClientPlace(client.connection))
         if not client.gone and vhost in (None, client.vhost):
+            page.look_through(len(client.channels))
             page.found.append(connection_overview(client))
     return page.until(None)
 
@@ -124,15 +129,10 @@ def connection_overview(client: Client) -> ConnectionOverview:
         vhost=client.vhost,
         client_name=name if isinstance(name, str) else "",
         channels=len(client.channels),
-        consumers=consumers_of(client),
+        consumers=client.consumers,
         unacknowledged=sum(len(channel.unacked) for channel in channels),
         blocked=bool(client.held),
     )
-
-
-def consumers_of(client: Client) -> int:
-    """How many consumers a connection has."""
-    return sum(len(channel.consumers) for channel in client.channels.values())
 
 
 def _channel_overview(channel: Channel) -> ChannelOverview:

@@ -1,11 +1,9 @@
 """A cheap, read-only view on a living node, for the admin floor (`fedq.node.overview_types`)."""
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
 from fedq.node import client_lists
-from fedq.node.client_lists import connection_overview, consumers_of
 from fedq.node.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.overview_types import (
@@ -54,7 +52,7 @@ class NodeView:
             uptime_ms=self._node.uptime_ms,
             connections=len(state.clients),
             channels=sum(len(client.channels) for client in clients),
-            consumers=sum(map(consumers_of, clients)),
+            consumers=sum(client.consumers for client in clients),
             private_queues=len(state.private),
             memory_bytes=held_bytes(state),
             journal_bytes=state.plan.bytes_held,
@@ -163,9 +161,7 @@ class NodeView:
 
     def connections(self, limit: int) -> Sequence[ConnectionOverview]:
         """The first `limit` client connections, oldest first."""
-        return [
-            connection_overview(client) for client in islice(self._state.clients.values(), limit)
-        ]
+        return self.connection_page(None, ClientPlace(), limit).items
 
     def connection_page(
         self, vhost: str | None, begin: ClientPlace, most: int

@@ -29,6 +29,7 @@ from fedq.shell.peer_channel import (
     Options,
 )
 from fedq.shell.peer_desk import PeerDesk
+from fedq.shell.turnstile import Turnstile
 
 #: Calls at a time on one server; two streams of each peer are among them.
 _CALLS_MAX: Final = 256
@@ -55,7 +56,7 @@ class GrpcServers:
 
     __slots__ = (
         "_admin", "_certificates", "_config", "_health", "_peer", "_services", "_token_paths",
-        "admin_port", "peer_port",
+        "_turnstile", "admin_port", "peer_port",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +70,7 @@ class GrpcServers:
         self._peer: grpc.aio.Server | None = None
         self._admin: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
+        self._turnstile = Turnstile(f"/{SERVICE}/")
         #: Where commands find the token of the admin port.
         self._token_paths: list[Path] = []
         #: The ports bound; None where there is no server.
@@ -94,7 +96,7 @@ class GrpcServers:
         guard: grpc.aio.ServerInterceptor = admin_token.MembersGuard((SERVICE,), asked)
         if secure:
             guard = ProofGuard(desk, self._config.peers, asked)
-        self._peer = _server(PEER_SERVER_OPTIONS, [guard])
+        self._peer = _server(PEER_SERVER_OPTIONS, [guard, self._turnstile])
         service.add_to(self._peer)
         for further in self._services.values():
             further.add_to(self._peer)
@@ -110,8 +112,10 @@ class GrpcServers:
         # On loopback commands need no certificate, but must be able to read the node's files.
         secure = not is_loopback(listener.host)
         token = "" if secure else self._make_token()
-        guards = [] if secure else [admin_token.TokenGuard(token)]
-        self._admin = _server(ADMIN_SERVER_OPTIONS, guards)
+        guards: list[grpc.aio.ServerInterceptor] = []
+        if not secure:
+            guards.append(admin_token.TokenGuard(token))
+        self._admin = _server(ADMIN_SERVER_OPTIONS, [*guards, self._turnstile])
         for further in self._services.values():
             further.add_to(self._admin)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._admin)

@@ -189,3 +189,19 @@ def test_all_of_a_user_or_virtual_host_end_and_what_they_held_is_free() -> None:
     late = cluster.client()
     late.ask(QueueDeclare("own", exclusive=True), QueueDeclareOk)
     assert end(cluster, None, None, "/") == 1
+
+
+def test_a_page_of_connections_looks_at_their_channels_too() -> None:
+    """What a connection has unacknowledged is a sum over its channels: they count."""
+    cluster = Cluster(1)
+    for _ in range(7):
+        cluster.client(channels=listed_per_page_max // 3)
+    view = overview(cluster.node("n1"))
+    begin: ClientPlace | None = ClientPlace()
+    sizes = []
+    while begin is not None:
+        page = view.connection_page(None, begin, 500)
+        sizes.append(len(page.items))
+        begin = page.next_place
+    assert sizes == [3, 3, 1]
+    assert len(view.connections(500)) == 3
