@@ -32,9 +32,10 @@ class Answers:
             self.state.dirty_clients[channel.client] = None
 
     def wait(self, channel: Channel) -> None:
-        """The channel's next requests wait."""
+        """The channel's next requests wait. A request that waits for several things in turn is
+        given up when it has waited for too long in all."""
         channel.waiting = True
-        self.state.waiting[channel] = self.state.now_ms
+        self.state.waiting.setdefault(channel, self.state.now_ms)
 
     def wait_for_turns(self, channel: Channel) -> None:
         """The channel's next requests wait for what only this node is busy with.
@@ -60,9 +61,12 @@ class Answers:
         class_id, method_id = ids_of(request)
         self.fail(channel, ChannelViolation(refused.reply_code, refused.text, class_id, method_id))
 
-    def when_everywhere(self, action: Callable[[], None]) -> None:
-        """Runs the action when every live member has applied the map as it is now (P6)."""
-        self.state.after_applied.append((self.state.map.version, action))
+    def when_everywhere(self, action: Callable[[], None], until_ms: int = 0) -> None:
+        """Runs the action when every live member has applied the map as it is now (P6).
+
+        `until_ms`: or then at the latest, for who leaves.
+        """
+        self.state.after_applied.append((self.state.map.version, until_ms, action))
 
     def flush_confirms(self, channel: Channel) -> None:
         """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""

@@ -163,13 +163,16 @@ class BasicRequests:
             return
         hub = self.state.hubs.get(consumer.queue)
         sources = list(hub.sources) if hub is not None else []
+        until_ms = self._leave_until_ms()
         if self._has_sent(sources):
             # What was published or given back here may be on its way there, and back.
             self.answers.wait(channel)
             self.consuming.settling.flush_settlements()
-            self.asking.ask(CALL_COUNT, sources, lambda _: self._cancel(consumer, answer))
+            self.asking.ask(
+                CALL_COUNT, sources, lambda _: self._cancel(consumer, answer, until_ms), until_ms
+            )
         else:
-            self._cancel(consumer, answer)
+            self._cancel(consumer, answer, until_ms)
 
     def _has_sent(self, fragments: list[FragmentId]) -> bool:
         """Whether a fragment elsewhere may get messages of this node that it has not had yet."""
@@ -180,7 +183,11 @@ class BasicRequests:
             for fragment in fragments
         )
 
-    def _cancel(self, consumer: Consumer, answer: BasicCancelOk | None) -> None:
+    def _leave_until_ms(self) -> int:
+        """Until when who leaves now waits for others; what is to go goes later, if it must."""
+        return self.state.now_ms + self.state.settings.leave_wait_ms
+
+    def _cancel(self, consumer: Consumer, answer: BasicCancelOk | None, until_ms: int) -> None:
         """Deliveries of what was published before come before the answer."""
         channel, queue = consumer.channel, consumer.queue
         if consumer.hub is None:
@@ -193,13 +200,17 @@ class BasicRequests:
         if hub is not None and hub.sources and not hub.size:
             self.answers.wait(channel)
             fragments = list(hub.sources)
-            self._when_quiet(fragments, lambda: self._left(channel, queue, answer))
+            self._when_quiet(
+                fragments, lambda: self._left(channel, queue, answer, until_ms), until_ms
+            )
         else:
-            self._left(channel, queue, answer)
+            self._left(channel, queue, answer, until_ms)
 
-    def _left(self, channel: Channel, queue: QueueKey, answer: BasicCancelOk | None) -> None:
+    def _left(
+        self, channel: Channel, queue: QueueKey, answer: BasicCancelOk | None, until_ms: int
+    ) -> None:
         # No function of its own name within another: compiled, the two would keep each other alive.
-        self.when_left(channel, {queue: None}, lambda: self._cancelled(channel, answer))
+        self._when_left(channel, {queue: None}, lambda: self._cancelled(channel, answer), until_ms)
 
     def _cancelled(self, channel: Channel, answer: BasicCancelOk | None) -> None:
         if answer is not None:
@@ -211,20 +222,31 @@ class BasicRequests:
         self, channel: Channel, queues: dict[QueueKey, None], action: Callable[[], None]
     ) -> None:
         """Consumers of these queues have left: the channel waits until those queues that go with
-        their last consumer have gone, everywhere; then runs the action."""
+        their last consumer have gone, everywhere; then runs the action.
+
+        Not for ever: where nobody can say so within the time of a failover, they go later.
+        """
+        self._when_left(channel, queues, action, self._leave_until_ms())
+
+    def _when_left(
+        self, channel: Channel, queues: dict[QueueKey, None], action: Callable[[], None],
+        until_ms: int,
+    ) -> None:  # fmt: skip
         first = self._going(queues)
         if first:
             self.answers.wait(channel)
-        self._ask_left(first, action)
+        self._ask_left(first, action, until_ms)
 
     def when_gone(self, queues: dict[QueueKey, None], action: Callable[[], None]) -> None:
         """Runs the action when those of the queues that go with their last consumer, and have
         none any more, have gone everywhere. Perhaps at once."""
-        self._ask_left(self._going(queues), action)
+        self._ask_left(self._going(queues), action, self._leave_until_ms())
 
-    def _ask_left(self, first: list[FragmentId], action: Callable[[], None]) -> None:
+    def _ask_left(self, first: list[FragmentId], action: Callable[[], None], until_ms: int) -> None:
         if first:
-            self.asking.ask(CALL_LEFT, first, lambda _: self.answers.when_everywhere(action))
+            self.asking.ask(
+                CALL_LEFT, first, lambda _: self.answers.when_everywhere(action, until_ms), until_ms
+            )
         else:
             action()
 
@@ -238,17 +260,23 @@ class BasicRequests:
                 first.append(info.fragments[0])
         return first
 
-    def _when_quiet(self, fragments: list[FragmentId], action: Callable[[], None]) -> None:
+    def _when_quiet(
+        self, fragments: list[FragmentId], action: Callable[[], None], until_ms: int
+    ) -> None:
         """The queue's fragments elsewhere may have sent messages before they hear of the cancel.
 
         When they answer a question, those messages have come, and gone back; when they answer
         another one, they have them again. So after cancel-ok nothing is missing from the queue.
         """
-        self.asking.ask(CALL_COUNT, fragments, lambda _: self._came_back(fragments, action))
+        self.asking.ask(
+            CALL_COUNT, fragments, lambda _: self._came_back(fragments, action, until_ms), until_ms
+        )
 
-    def _came_back(self, fragments: list[FragmentId], action: Callable[[], None]) -> None:
+    def _came_back(
+        self, fragments: list[FragmentId], action: Callable[[], None], until_ms: int
+    ) -> None:
         self.consuming.settling.flush_settlements()
-        self.asking.ask(CALL_COUNT, fragments, lambda _: action())
+        self.asking.ask(CALL_COUNT, fragments, lambda _: action(), until_ms)
 
     def remove_consumers(self, consumers: Iterable[Consumer]) -> int:
         """Consumers end; an auto-delete queue of this node goes with its last one.

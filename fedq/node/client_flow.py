@@ -388,6 +388,7 @@ class ClientFlow:
 
     def _resume(self, channel: Channel) -> None:
         channel.waiting = False
+        self.state.waiting.pop(channel, None)
         client, work = channel.client, self.state.work
         self._begin_share(client)
         while channel.backlog and not channel.waiting and not channel.closed:

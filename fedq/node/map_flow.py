@@ -277,8 +277,7 @@ class MapFlow:
         if node != state.me:
             if node in state.peers:
                 self._refresh_link(node)
-            if not member.up:
-                self._give_up_on(node)
+            self._give_up_on(node)
             return
         for fragment in list(state.map.fragments):
             self._try(f"fragment {fragment}", partial(self._take_part, fragment))
@@ -298,9 +297,10 @@ class MapFlow:
             self._aim(info)
 
     def _give_up_on(self, node: NodeId) -> None:
-        """Whoever waits for an answer of this member's fragments gets none before it returns."""
+        """A process of this member is gone: of the fragments that nobody has any more, whoever
+        waits for an answer gets none before somebody returns."""
         for info in list(self.state.map.fragments.values()):
-            if info.primary == node:
+            if node in info.in_sync and not self.state.is_in_memory(info.id):
                 self._try(f"fragment {info.id}", partial(self._ask_again, info.id))
 
     def _ask_again(self, fragment: FragmentId) -> None:
@@ -436,8 +436,8 @@ class MapFlow:
             return
         everywhere = applied_everywhere(state)
         waiting, state.after_applied = state.after_applied, []
-        for version, action in waiting:
-            if version <= everywhere:
+        for version, until_ms, action in waiting:
+            if version <= everywhere or 0 < until_ms <= state.now_ms:
                 action()
             else:
-                state.after_applied.append((version, action))
+                state.after_applied.append((version, until_ms, action))

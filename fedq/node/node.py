@@ -461,6 +461,7 @@ class Node:
         self.clients.tick()
         self.tallies.tick()
         self.getting.tick()
+        self.asking.tick()
         self.timers.tick()
         self.locked.tick()
         self.registrations.tick()

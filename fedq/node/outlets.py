@@ -180,11 +180,11 @@ class Outlets:
         """The fragment at hand; else one of the nearest zone, spread over senders."""
         state = self.state
         infos = [state.map.fragments[fragment] for fragment in state.map.queues[queue].fragments]
-        for info in infos:
+        alive = [info for info in infos if state.primary_of(info.id) is not None] or infos
+        for info in alive:
             if info.primary == state.me:
                 return info.id
         members = state.map.members
-        alive = [info for info in infos if members[info.primary].up] or infos
         near = [i for i in alive if members[i.primary].zone == state.settings.zone] or alive
         return near[spread % len(near)].id
 

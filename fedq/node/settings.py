@@ -73,6 +73,12 @@ class NodeSettings:
     request_timeout_ms: int = 15_000
 
     @property
+    def leave_wait_ms(self) -> int:
+        """Who leaves a queue waits so long at most for what goes with it: by then those who have
+        the majority have replaced a node that is gone."""
+        return 2 * self.suspect_ms
+
+    @property
     def share_bytes_max(self) -> int:
         """What one kind of thing that clients make a node hold may take of its memory."""
         return max(self.memory_bytes_max // 4, limits.MIB)

@@ -380,8 +380,9 @@ class NodeState:
         self.committed: list[Committer] = []
         #: Who waits for which journal chunk: a fragment this node serves, or one it copies.
         self.sync_waits: deque[tuple[int, Primary | FragmentId]] = deque()
-        #: Actions that wait until every live member has applied a map version.
-        self.after_applied: list[tuple[MapVersion, Callable[[], None]]] = []
+        #: Actions that wait until every live member has applied a map version, and until when at
+        #: most (0: for as long as it takes).
+        self.after_applied: list[tuple[MapVersion, int, Callable[[], None]]] = []
         #: Actions that wait until every live member has an interest announcement in force.
         self.after_interest: list[tuple[int, Callable[[], None]]] = []
 
@@ -467,11 +468,22 @@ class NodeState:
             if member.up and node != self.me and node in self.peers
         ]
 
-    def primary_of(self, fragment: FragmentId) -> NodeId | None:
-        """Who serves a fragment, by the map; None if nobody can before its node returns."""
+    def is_in_memory(self, fragment: FragmentId) -> bool:
+        """Whether a process that is up has the fragment: by the map, one of them leads or will."""
         info = self.map.fragments.get(fragment)
-        if info is None or not self.map.members[info.primary].up:
+        return info is not None and any(self.map.is_up(*copy) for copy in info.in_sync.items())
+
+    def primary_of(self, fragment: FragmentId) -> NodeId | None:
+        """Who serves a fragment, or is about to, by the map; None if nobody can before its node
+        returns, or nothing of it is left."""
+        info = self.map.fragments.get(fragment)
+        if info is None:
             return None
+        if not self.is_in_memory(fragment):
+            # What is durable begins anew from the disk of its primary, if that is back.
+            durable = self.map.queues[info.queue].durable
+            if not durable or not self.map.members[info.primary].up:
+                return None
         return info.primary
 
 

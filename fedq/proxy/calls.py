@@ -70,6 +70,16 @@ class Calls:
             if fragment in question.open
         ]
 
+    def is_open(self, request: int) -> bool:
+        """Whether a fragment has not answered it yet."""
+        return request in self._by_request
+
+    def give_up(self, request: int) -> None:
+        """Nothing more is waited for: those that have not answered count 0."""
+        question = self._by_request.get(request)
+        for fragment in list(question.open) if question is not None else ():
+            self.on_reply(request, fragment, 0, 0)
+
     def on_fragment_gone(self, fragment: FragmentId) -> None:
         """A deleted fragment answers 0."""
         for request, _ in self.waiting_for(fragment):

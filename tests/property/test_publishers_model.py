@@ -196,6 +196,13 @@ class CallsMachine(RuleBasedStateMachine):
         for request in list(self.open):
             self.note(request, fragment, 0, 0)
 
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        request = data.draw(st.integers(1, len(self.sums) + 1))
+        self.calls.give_up(request)
+        for fragment in FRAGMENTS:
+            self.note(request, fragment, 0, 0)
+
     def note(self, request: int, fragment: FragmentId, ready: int, consumers: int) -> None:
         if fragment in self.open.get(request, ()):
             del self.open[request][fragment]
@@ -209,6 +216,8 @@ class CallsMachine(RuleBasedStateMachine):
         for fragment in FRAGMENTS:
             waiting = [(r, 1) for r, left in self.open.items() if fragment in left]
             assert self.calls.waiting_for(fragment) == waiting
+        for request, left in self.open.items():
+            assert self.calls.is_open(request) == bool(left)
 
 
 TestPublisher = PublisherMachine.TestCase

@@ -98,6 +98,8 @@ class Cluster:
         self.survived: tuple[type[Exception], ...] = ()
         #: Nothing of the map is decided.
         self.proposals_lost = False
+        #: Nothing that these nodes propose is.
+        self.unheard: dict[NodeId, None] = {}
         #: Whose turn it is, or was last.
         self.turning = NodeId("n1")
         #: (from, to, message) of all that nodes said to each other.
@@ -289,7 +291,8 @@ class Cluster:
                 client.lost = True
                 host.inbox.append(partial(disconnected, connection=connection))
         host.reading.update(out.reading)
-        if host.name not in self.cuts and self._has_quorum() and not self.proposals_lost:
+        decides = self._has_quorum() and not self.proposals_lost
+        if decides and host.name not in self.cuts and host.name not in self.unheard:
             self.log += out.proposals
         host.story += [*out.story, *out.warnings]
         host.due_ms = out.due_ms
