@@ -71,6 +71,8 @@ class Attack(NamedTuple):
     growth_bytes: int
     #: Short enough for every run of the tests.
     is_quick: bool
+    #: Changes the nodes' files before they start.
+    prepare: Callable[[Cluster], None]
 
 
 class Verdict(NamedTuple):
@@ -88,6 +90,7 @@ attacks: dict[str, Attack] = {}
 def attack(
     finding: str, *, nodes: int = 1, more: dict[str, Any] | None = None,
     growth_bytes: int = int(1.3 * MEMORY_BYTES), is_quick: bool = False,
+    prepare: Callable[[Cluster], None] = lambda _: None,
 ) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:  # fmt: skip
     """Registers a function as an attack, named after it."""
 
@@ -95,7 +98,7 @@ def attack(
         name = run.__name__
         assert name not in attacks, f"two attacks are called {name}"
         settings = {"limits": {"memory_bytes": MEMORY_BYTES}} if more is None else more
-        attacks[name] = Attack(name, finding, run, nodes, settings, growth_bytes, is_quick)
+        attacks[name] = Attack(name, finding, run, nodes, settings, growth_bytes, is_quick, prepare)
         return run
 
     return register
@@ -111,7 +114,7 @@ def play(attack: Attack) -> Verdict:
     names = [f"n{number + 1}" for number in range(attack.nodes)]
     with (
         tempfile.TemporaryDirectory(prefix="fedq-attack-") as directory,
-        Cluster(Path(directory), names, more=attack.more) as cluster,
+        _prepared(attack, Cluster(Path(directory), names, more=attack.more)) as cluster,
     ):
         stage = Stage(cluster)
         problems: list[str] = []
@@ -124,6 +127,11 @@ def play(attack: Attack) -> Verdict:
                 problems.append(f"the script did not come to its end: {error}")
         sight = probe.sight
         return Verdict(attack, sight, [*problems, *_judge(attack, sight), *_after(cluster)])
+
+
+def _prepared(attack: Attack, cluster: Cluster) -> Cluster:
+    attack.prepare(cluster)
+    return cluster
 
 
 def _judge(attack: Attack, sight: Sight) -> list[str]:

@@ -27,6 +27,7 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
 from fedq.core.suspects import LastWords
 from fedq.node.node import Node
 from fedq.shell.peer_codec import decode_frame, encode_frame
+from tests.property.journal_model import records
 from tests.property.peer_strategies import (
     BY_FIELD,
     EVENTS,
@@ -36,6 +37,7 @@ from tests.property.peer_strategies import (
     messages_of,
     suspects_of,
 )
+from tests.unit.journal.samples import encode_all
 from tests.unit.node.harness import Client, Cluster
 
 ME, OTHER = NodeId("n1"), NodeId("n2")
@@ -102,6 +104,7 @@ def test_whatever_a_member_says_the_other_one_goes_on(data: st.DataObject) -> No
         | BY_FIELD["origin"],
         # One whose map is another keeps the two from serving: of two nobody knows who is right.
         "digest": st.just(0),
+        "user": st.sampled_from(["", "guest", "nobody"]),
         "everything": st.lists(keys, max_size=2), "selective": st.lists(keys, max_size=2),
     }  # fmt: skip
     for kind in data.draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=8)):
@@ -109,8 +112,12 @@ def test_whatever_a_member_says_the_other_one_goes_on(data: st.DataObject) -> No
         ids: dict[str, st.SearchStrategy[int]] = {
             "fragment": st.sampled_from([info.id] * 9 + [FragmentId(9)]),
             "reign": st.sampled_from([info.reign] * 9 + [info.reign + 1]),
+            "epoch": st.sampled_from([info.epoch - 1, info.epoch, info.epoch + 1]),
         }
-        message = data.draw(messages_of(kind, **{**fields, **ids}))
+        # What a disk would take: of this fragment, its last word on what was seen among them.
+        disk = records(st.just(info.id), near).map(lambda record: encode_all([record]))
+        written = {"records": disk | st.binary(max_size=100), "origins": disk}
+        message = data.draw(messages_of(kind, **{**fields, **ids, **written}))
         suspects = suspects_of(ids["fragment"], near)
         words = st.builds(LastWords, st.just("a step"), st.lists(suspects, max_size=3))
         link = state.peers[OTHER].link
