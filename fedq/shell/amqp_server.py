@@ -373,6 +373,9 @@ class _Client(Line, asyncio.Protocol):
         except OSError as error:
             why = error or type(error).__name__
             self._server.failed_handshakes.warn("the TLS handshake of %s failed: %s", place, why)
+            # Its frames hold the transport, which holds it: a circle that the collector, which
+            # freezes what it has met alive, would never find again.
+            error.__traceback__ = error.__context__ = None
         finally:
             self._securing = None
             if not self.is_introduced:

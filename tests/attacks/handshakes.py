@@ -10,6 +10,7 @@ from typing import Final
 import yaml
 
 from fedq.core.ids import NodeId
+from fedq.core.limits import MIB
 from fedq.shell.certificates import make_authority, make_node_certificate
 from tests.attacks.attacker import HEADER
 from tests.attacks.crowds import hang_up
@@ -78,7 +79,7 @@ def handshakes_that_are_not_finished(stage: Stage) -> None:
     _again_and_again(stage, _hello())
 
 
-@attack("H3", prepare=with_tls, more=AMPLE, growth_bytes=AMPLE_GROWTH)
+@attack("H3", prepare=with_tls, more=AMPLE, growth_bytes=64 * MIB)
 def plain_bytes_to_the_tls_port(stage: Stage) -> None:
     """Thousands of connections send AMQP without TLS, and a page of zeros."""
     _again_and_again(stage, HEADER + bytes(4_096))
