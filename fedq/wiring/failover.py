@@ -25,7 +25,8 @@ of its era is gone, the queue itself is: that is the new era.)
 
 A copy is given up, and a primary chosen, only with a *proven* hot copy at hand (its node was heard
 lately). After a stop of the whole cluster the map still takes for up whoever has not returned yet;
-a leader that chose one of those would throw away the good copies of those who have.
+a leader that chose one of those would throw away the good copies of those who have. While no hot
+copy is proven, the fragment stays as it is: a new epoch would void what a node said at its stop.
 """
 
 from collections.abc import Collection, Sequence
