@@ -27,11 +27,14 @@ NOT_JOINED = "this node has not joined a majority of the cluster yet; try anothe
 class Fencing:
     """See the module's docstring."""
 
-    __slots__ = ("_since_ms", "_told", "_warned_ms", "clients", "state")
+    __slots__ = ("_serves", "_since_ms", "_told", "_warned_ms", "clients", "state")
 
     def __init__(self, state: NodeState, clients: ClientFlow) -> None:
         self.state = state
         self.clients = clients
+        #: The last word of a turn's end. What a turn begins with is none: one that begins after
+        #: the lease serves nobody until it has heard what waited, which may renew the lease.
+        self._serves = False
         #: Since when this node does not serve.
         self._since_ms: int | None = None
         self._told = False
@@ -42,6 +45,7 @@ class Fencing:
         if not changed:
             return
         state = self.state
+        self._serves = state.serving
         if state.serving:
             state.out.story.append("serving")
             self.clients.on_serving()
@@ -56,9 +60,10 @@ class Fencing:
     def tick(self) -> None:
         """Tells the clients, and the operator, when it is time."""
         state = self.state
+        if self._serves:
+            return
         if self._since_ms is None:
-            if not state.serving:
-                self._since_ms = state.now_ms
+            self._since_ms = state.now_ms
             return
         lasted = state.now_ms - self._since_ms
         patience_ms = TELL_AFTER_MS if state.joined else JOIN_PATIENCE_MS

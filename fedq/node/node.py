@@ -194,8 +194,12 @@ class Node:
         """Works off everything this turn's inputs touched, and fills the lanes."""
         state = self.state
         state.at = state.at_what = None
+        served = state.serving
         if self.cluster.decide_serving():
             self.fencing.on_serving(True)
+        elif state.serving and not served:
+            # What it heard in this turn renewed the lease after which the turn began.
+            self.clients.on_serving()
         if not state.joined and self.cluster.decide_joined():
             self.clients.on_joined()
         if self._ends:
