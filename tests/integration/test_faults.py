@@ -8,7 +8,8 @@ import pytest
 from tests.faults import power
 from tests.faults.play import FAULTS, Play
 
-pytestmark = pytest.mark.slow
+#: Alone it takes some 40 s; beside other lanes on two cores, longer than most tests may.
+pytestmark = [pytest.mark.slow, pytest.mark.patience(180)]
 
 
 def test_faults_lose_nothing_and_repeat_nothing_unmarked(tmp_path: Path) -> None:

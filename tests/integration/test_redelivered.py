@@ -63,7 +63,13 @@ def test_after_a_stop_in_order_only_what_was_handed_out_is_marked(
         with ThreadPoolExecutor(len(names) if together else 1) as pool:
             assert not any(pool.map(cluster.terminate, names))
         start_all(cluster)
-        assert look(cluster, first, open_connection, most=2) == marked(1, among=(1, 2))
+        found = look(cluster, first, open_connection, most=2)
+        if together and len(names) > 1 and found == marked(1, 2, among=(1, 2)):
+            # A node handed over to one that was stopping, too, and ended before it heard that: then
+            # all are marked, and none is lost (ADR 0046).
+            assert look(cluster, first, open_connection) == marked(1, 2, 3, 4)
+            return
+        assert found == marked(1, among=(1, 2))
         for name in reversed(names):
             assert cluster.terminate(name) == 0
         start_all(cluster)
