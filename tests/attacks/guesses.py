@@ -53,7 +53,7 @@ def _guessing(stage: Stage) -> Iterator[None]:
             number += 1
             if len(held) > GUESSES * ADDRESSES:
                 held.pop(0).close()
-                time.sleep(0.002)
+                ends.wait(0.002)
         hang_up(held)
 
     thread = threading.Thread(target=guess)
@@ -99,7 +99,7 @@ def signals_to_reload_during_logins(stage: Stage) -> None:
     def hang_up_signals() -> None:
         while not ends.is_set():
             os.kill(stage.pid, signal.SIGHUP)
-            time.sleep(0.000_1)
+            ends.wait(0.000_1)
 
     thread = threading.Thread(target=hang_up_signals)
     thread.start()
