@@ -52,10 +52,9 @@ def _while_committing(difference: Difference) -> bool:
 def _gone_a_moment_later(difference: Difference) -> bool:
     """An exclusive queue that went with its last consumer is still locked to others: 405."""
     rabbit, fedq = difference.streams.get(difference.operation.place, ([], []))
-    script = str(difference.script)
+    declared = [each.arguments for each in difference.script if each.verb == "queue.declare"]
     return (
-        "auto_delete=True" in script
-        and "exclusive=True" in script
+        any(each.get("auto_delete") and each.get("exclusive") for each in declared)
         and difference.operation.verb.startswith("queue.")
         and rabbit[:1] != fedq[:1]
         and [line[:30] for line in fedq] == ["ChannelClose reply_code=405 cl"]

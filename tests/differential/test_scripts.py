@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedq.amqp.content import encode_properties
+from fedq.amqp.values import FieldTable
 from tests.differential import decisions
 from tests.differential.compare import Difference, differing
 from tests.differential.documents import DOCUMENT, document
@@ -57,6 +58,23 @@ def test_no_decision_covers_a_lost_message() -> None:
     get = Operation("a1", "basic.get", {"queue": "q0"})
     lost = Difference((get,), {"a1 get": (["BasicGetOk"], []), "a1": ([], ["BasicGetEmpty"])})
     assert decisions.decision(lost) is None
+
+
+def test_an_exclusive_queue_that_goes_may_be_locked_for_a_moment() -> None:
+    declared: FieldTable = {"queue": "q0", "auto_delete": True, "exclusive": True}
+    script = (
+        Operation("a1", "queue.declare", declared),
+        Operation("a1", "basic.consume", {"queue": "q0"}),
+        Operation("a1", "basic.consume", {"queue": "", "exclusive": True}, joined=True),
+        Operation("b1", "queue.delete", {"queue": "q0"}),
+    )
+    locked = "ChannelClose reply_code=405 class_id=50 method_id=40"
+    found = Difference(script, {"b1": (["QueueDeleteOk message_count=0"], [locked])})
+    covering = decisions.decision(found)
+    assert covering is not None
+    assert "exclusive" in covering.where
+    kept = (script[0]._replace(arguments={"queue": "q0", "exclusive": True}), *script[1:])
+    assert decisions.decision(found._replace(script=kept)) is None
 
 
 def test_the_document_is_made_from_the_decisions() -> None:

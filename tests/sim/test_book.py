@@ -391,6 +391,19 @@ def test_a_consumer_of_one_at_a_time_is_idle_or_not() -> None:
     assert here.registry.idle("q", False) == []
 
 
+def test_a_consumer_that_has_just_settled_what_it_had_is_not_idle() -> None:
+    here = book()
+    mine, other = (here.registry.ask("q", holder, 0, 0) for holder in ("c#1", "c#2"))
+    for each in (mine, other):
+        here.registry.begin(each)
+        here.registry.receives(each, PLAIN)
+    live(here, IDLE_US + 1 * MS)
+    here.registry.settles(mine)
+    assert here.registry.idle("q", False) == []
+    live(here, SOON_US + 1 * MS)
+    assert here.registry.idle("q", False) == [mine]
+
+
 @pytest.mark.parametrize(("held", "found"), [(BEHIND - 1, 0), (BEHIND, 1)])
 def test_who_falls_behind_gets_no_more_while_another_is_idle(held: int, found: int) -> None:
     here = book()
