@@ -26,18 +26,20 @@ from fedq.node.state import NodeState
 
 
 class _Page(Generic[Item]):
-    """What a page has found so far, and how much it may look at yet."""
+    """What a page has found so far, how much it may look at yet, and where the next one begins."""
 
-    __slots__ = ("_looks", "_most", "found")
+    __slots__ = ("_looks", "_most", "_place", "found")
 
     def __init__(self, most: int) -> None:
         self.found: list[Item] = []
         self._most = most
         self._looks = listed_per_page_max
+        self._place: ClientPlace | None = None
 
-    def may_look(self) -> bool:
-        """Whether there is room for one thing more."""
+    def may_look(self, place: ClientPlace) -> bool:
+        """Whether there is room for one thing more; if not, the next page begins at this place."""
         if len(self.found) == self._most or self._looks == 0:
+            self._place = place
             return False
         self._looks -= 1
         return True
@@ -46,9 +48,28 @@ class _Page(Generic[Item]):
         """So many things were looked at that get no place of their own."""
         self._looks = max(0, self._looks - count)
 
-    def until(self, place: ClientPlace | None) -> ClientPage[Item]:
-        """The page; the next one begins there."""
-        return ClientPage(self.found, place)
+    def clients(self, state: NodeState, begin: ClientPlace) -> Iterator[Client]:
+        """In order of their numbers, which is the one in which they came."""
+        numbers = list(state.clients)
+        for at in range(bisect_left(numbers, begin.connection), len(numbers)):
+            client = state.clients[numbers[at]]
+            if not self.may_look(ClientPlace(client.connection)):
+                return
+            yield client
+
+    def channels(
+        self, state: NodeState, vhost: str | None, begin: ClientPlace
+    ) -> Iterator[Channel]:
+        """Channels of all clients, of one virtual host or of all."""
+        for client in self.clients(state, begin):
+            for channel in _channels_from(client, vhost, begin):
+                if not self.may_look(ClientPlace(client.connection, channel.number)):
+                    return
+                yield channel
+
+    def ended(self) -> ClientPage[Item]:
+        """The page as it is."""
+        return ClientPage(self.found, self._place)
 
 
 def connection_page(
@@ -56,13 +77,11 @@ def connection_page(
 ) -> ClientPage[ConnectionOverview]:
     """At most so many connections; not those that are only waited for to hang up."""
     page: _Page[ConnectionOverview] = _Page(most)
-    for client in _clients_from(state, begin):
-        if not page.may_look():
-            return page.until(ClientPlace(client.connection))
+    for client in page.clients(state, begin):
         if not client.gone and vhost in (None, client.vhost):
             page.look_through(len(client.channels))
             page.found.append(connection_overview(client))
-    return page.until(None)
+    return page.ended()
 
 
 def channel_page(
@@ -70,14 +89,9 @@ def channel_page(
 ) -> ClientPage[ChannelOverview]:
     """At most so many channels."""
     page: _Page[ChannelOverview] = _Page(most)
-    for client in _clients_from(state, begin):
-        if not page.may_look():
-            return page.until(ClientPlace(client.connection))
-        for channel in _channels_from(client, vhost, begin):
-            if not page.may_look():
-                return page.until(ClientPlace(client.connection, channel.number))
-            page.found.append(_channel_overview(channel))
-    return page.until(None)
+    for channel in page.channels(state, vhost, begin):
+        page.found.append(_channel_overview(channel))
+    return page.ended()
 
 
 def consumer_page(
@@ -85,29 +99,18 @@ def consumer_page(
 ) -> ClientPage[ConsumerOverview]:
     """At most so many consumers."""
     page: _Page[ConsumerOverview] = _Page(most)
-    for client in _clients_from(state, begin):
-        if not page.may_look():
-            return page.until(ClientPlace(client.connection))
-        for channel in _channels_from(client, vhost, begin):
-            if not page.may_look():
-                return page.until(ClientPlace(client.connection, channel.number))
-            is_first = client.connection == begin.connection and channel.number == begin.channel
-            last = begin.tag if is_first else ""
-            for tag in sorted(channel.consumers):
-                if tag <= last:
-                    continue
-                if not page.may_look():
-                    return page.until(ClientPlace(client.connection, channel.number, last))
-                last = tag
-                page.found.append(_consumer_overview(state, channel.consumers[tag]))
-    return page.until(None)
-
-
-def _clients_from(state: NodeState, begin: ClientPlace) -> Iterator[Client]:
-    """In order of their numbers, which is the one in which they came."""
-    numbers = list(state.clients)
-    for at in range(bisect_left(numbers, begin.connection), len(numbers)):
-        yield state.clients[numbers[at]]
+    for channel in page.channels(state, vhost, begin):
+        connection = channel.client.connection
+        is_first = connection == begin.connection and channel.number == begin.channel
+        last = begin.tag if is_first else ""
+        for tag in sorted(channel.consumers):
+            if tag <= last:
+                continue
+            if not page.may_look(ClientPlace(connection, channel.number, last)):
+                return page.ended()
+            last = tag
+            page.found.append(_consumer_overview(state, channel.consumers[tag]))
+    return page.ended()
 
 
 def _channels_from(client: Client, vhost: str | None, begin: ClientPlace) -> list[Channel]:
