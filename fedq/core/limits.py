@@ -42,11 +42,12 @@ table_depth_max: Final = 32
 #: After so many bytes of one connection in one turn, it is read again only after that turn. What
 #: one read brings (with uvloop up to 250 KiB) may come on top.
 read_bytes_per_turn_max: Final = 256 * KIB
-#: The same, once a pass of the event loop has taken in `turn_bytes_max`: who sends little is heard
-#: in every pass, and those who send much take turns.
-read_bytes_in_full_pass_max: Final = 4 * KIB
-#: Of those who send much, as many are heard in one pass as took so long before; one at least.
-held_pass_ms: Final = 20
+#: Reads of so much are heard at once, and others only while a pass of the event loop has room.
+short_read_bytes_max: Final = 2 * KIB
+#: How long one pass hears long reads, beside `turn_bytes_max`, before it puts off what else comes.
+heard_pass_ms: Final = 20
+#: What may be put off of all connections.
+put_off_bytes_max: Final = 64 * MIB
 #: After so many bytes of all connections together, a turn ends at once. One read on top, too.
 turn_bytes_max: Final = MIB
 

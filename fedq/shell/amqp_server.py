@@ -9,44 +9,30 @@ Until a client has opened a virtual host it is in the *lobby* (`lobby.py`), whic
 there or for any client, who has been there longest makes some, if it had its time. So clients that
 say nothing, or too slowly, cost a bounded amount and shut nobody out.
 
-One pass of the event loop may bring dozens of reads of each connection. A pass of the server is
-as long as that, and takes in `read_bytes_per_turn_max` of each connection: beyond, the connection
-is held (not read). After `turn_bytes_max` of all of them the turn ends within the pass, so that the
-answers to what came do not wait for what comes; and who sends more than a little then is held, too.
-Those that are held go on in turn, as many in each pass as a turn has room for.
+Whose bytes are heard when is `reading.py`.
 
 Invariants: a connection's inputs are `on_connected`, any number of `on_bytes` and `on_writable`,
 `on_disconnected`, each connection once; on a TLS listener they begin after the TLS handshake; bytes
 after the node closed a connection are discarded; a connection is read only if neither the node nor
-the bound of the pass is against it; there are never more connections than the process has
+`Reading` is against it; there are never more connections than the process has
 descriptors for.
 """
 
 import asyncio
 import logging
 import socket
-from collections import deque
-from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import (
-    MIB,
-    held_pass_ms,
-    logins_per_address_max,
-    read_bytes_in_full_pass_max,
-    read_bytes_per_turn_max,
-    turn_bytes_max,
-    unread_bytes_max,
-)
+from fedq.core.limits import MIB, logins_per_address_max, unread_bytes_max
 from fedq.shell.keep_alive import keep_alive
 from fedq.shell.listeners import ClientSecurity
 from fedq.shell.lobby import Lobby
 from fedq.shell.node_config import is_loopback, join_address
 from fedq.shell.passes import Writers
 from fedq.shell.rare_lines import RareLines
+from fedq.shell.reading import Feed, Reading
 from fedq.shell.sending import Line, Lines, write_pieces
 from fedq.shell.tls_listener import BACKLOG, TlsListener
 
@@ -81,19 +67,13 @@ class ClientInputs(Protocol):
     def on_disconnected(self, connection: ConnectionId) -> None: ...
 
 
-class Feed(Protocol):
-    """`Turn.input`, as far as it is needed here."""
-
-    def __call__(self, method: Callable[..., bool | None], *args: object) -> None: ...
-
-
 class AmqpServer:
     """All client connections of a node."""
 
     __slots__ = (
-        "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_held", "_is_releasing",
-        "_last_number", "_loop", "_node", "_pass", "_pass_bytes", "_servers", "_spared",
-        "_turn_bytes", "_warned_at", "failed_handshakes", "lobby", "writers",
+        "_behind", "_clients", "_connections_max", "_feed", "_has_ended", "_last_number", "_loop",
+        "_node", "_servers", "_spared", "_warned_at", "failed_handshakes", "lobby", "reading",
+        "writers",
     )  # fmt: skip
 
     def __init__(
@@ -118,16 +98,10 @@ class AmqpServer:
         self.failed_handshakes = RareLines(logger, self._loop.time)
         #: When something was last said about clients that were turned away.
         self._warned_at = float("-inf")
-        #: The number of this pass, what it has taken in, and the clients that are held until a
-        #: later one has room for as much as they sent last.
-        self._pass = 0
-        self._pass_bytes = 0
-        self._held: deque[_Client] = deque()
-        self._is_releasing = False
+        #: Takes in what clients send.
+        self.reading = Reading(feed, node.on_bytes)
         #: Clients whose transports hold more than `write_buffer_bytes_max`.
         self._behind: dict[_Client, None] = {}
-        #: What the turn at hand has taken in.
-        self._turn_bytes = 0
         #: Nobody is let in any more.
         self._has_ended = False
         _keep_freed_memory()
@@ -158,8 +132,10 @@ class AmqpServer:
         return len(self._clients)
 
     def bytes_waiting(self) -> int:
-        """What the clients' transports hold that have more than the mark."""
-        return sum([line.transport.get_write_buffer_size() for line in self._behind])
+        """What the clients' transports hold that have more than the mark, and what was read of
+        clients and is not heard yet."""
+        unread = sum([line.transport.get_write_buffer_size() for line in self._behind])
+        return unread + self.reading.bytes_put_off
 
     # --- outlets of the driver ---
 
@@ -239,55 +215,6 @@ class AmqpServer:
             self._warned_at = now
             logger.warning(text, *details)
 
-    def on_bytes(self, client: "_Client", data: bytes) -> None:
-        """A chunk from the client."""
-        if client.last_pass != self._pass:
-            client.last_pass, client.bytes_taken, client.took_s = self._pass, 0, 0.0
-        client.bytes_taken += len(data)
-        self._pass_bytes += len(data)
-        began = perf_counter()
-        self._feed(self._take, client.connection, data)
-        client.took_s += perf_counter() - began
-        is_full = self._pass_bytes >= turn_bytes_max
-        most = read_bytes_in_full_pass_max if is_full else read_bytes_per_turn_max
-        if client.bytes_taken >= most and not client.is_held:
-            client.hold(True)
-            self._held.append(client)
-
-    def _take(self, connection: ConnectionId, data: bytes) -> bool:
-        """Hands bytes to the node; whether the turn has had enough of them."""
-        self._node.on_bytes(connection, data)
-        self._turn_bytes += len(data)
-        if self._turn_bytes < turn_bytes_max:
-            return False
-        self._turn_bytes = 0
-        return True
-
-    def end_pass(self) -> None:
-        """The turn that took the last bytes has ended: some of those who were held may go on."""
-        self._pass += 1
-        self._pass_bytes = self._turn_bytes = 0
-        if self._held and not self._is_releasing:
-            self._release()
-
-    def _release(self) -> None:
-        """Some go on, those who have waited longest first: as many as one pass has room for, if
-        they send as much again, and it takes as long.
-
-        However many send as fast as they can, the loop then looks at all others in between.
-        """
-        self._is_releasing = False
-        room, room_s = turn_bytes_max, held_pass_ms / 1_000
-        while self._held and room > 0 and room_s > 0:
-            client = self._held.popleft()
-            room -= client.bytes_taken
-            room_s -= client.took_s
-            client.hold(False)
-        if self._held:
-            # Whether those that go on send anything or not.
-            self._is_releasing = True
-            self._loop.call_soon(self._release)
-
     def on_writable(self, client: "_Client", writable: bool) -> None:
         """The client's buffer is full, or empty again."""
         if writable:
@@ -299,6 +226,7 @@ class AmqpServer:
     def on_gone(self, client: "_Client") -> None:
         """The socket is closed."""
         self._behind.pop(client, None)
+        self.reading.forget(client)
         self.lobby.leave(client)
         if self._clients.pop(client.connection, None) is not None and client.is_introduced:
             self._feed(self._node.on_disconnected, client.connection)
@@ -336,14 +264,16 @@ class _Client(Line, asyncio.Protocol):
 
     __slots__ = (
         "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
-        "bytes_taken", "is_closing", "is_held", "is_introduced", "last_pass", "took_s",
+        "bytes_taken", "is_closing", "is_gone", "is_held", "is_introduced", "last_pass", "put_off",
+        "took_s",
     )  # fmt: skip
 
     def __init__(self, server: AmqpServer, connection: ConnectionId) -> None:
         super().__init__(connection)
         #: Whether the node knows it.
         self.is_introduced = False
-        #: What it has sent in the pass of this number.
+        #: See `Reading`.
+        self.put_off = b""
         self.last_pass = -1
         self.bytes_taken = 0
         self.took_s = 0.0
@@ -352,6 +282,8 @@ class _Client(Line, asyncio.Protocol):
         #: The TLS handshake, while it lasts.
         self._securing: asyncio.Task[None] | None = None
         self.is_closing = False
+        #: The socket is closed, and what came before that is not heard yet.
+        self.is_gone = False
         #: Read while the node wants its bytes and the pass has room for them.
         self._is_wanted = True
         self.is_held = False
@@ -405,7 +337,7 @@ class _Client(Line, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.is_closing:
-            self._server.on_bytes(self, data)
+            self._server.reading.on_read(self, data)
 
     def pause_writing(self) -> None:
         if not self.is_closing:
@@ -416,11 +348,18 @@ class _Client(Line, asyncio.Protocol):
             self._server.on_writable(self, True)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_gone = bool(self.put_off) and not self.is_closing
         self.is_closing = True
         self.is_open = False
         if self._linger is not None:
             self._linger.cancel()
-        self._server.on_gone(self)
+        if not self.is_gone:
+            self._server.on_gone(self)
+
+    def on_all_heard(self) -> None:
+        if self.is_gone:
+            self.is_gone = False
+            self._server.on_gone(self)
 
     # --- what the node wants ---
 
@@ -448,9 +387,10 @@ class _Client(Line, asyncio.Protocol):
             self.transport.pause_reading()
 
     def close(self, client_first: bool) -> None:
+        # What came and still comes is discarded, so there is no bound to it either.
+        self._server.reading.forget(self)
         if self._is_over:
             return
-        # What still comes is discarded, so there is no bound to it either.
         self.is_held = False
         self.set_reading(True)
         self.is_closing = True
@@ -473,7 +413,9 @@ class _Client(Line, asyncio.Protocol):
     def abort(self) -> None:
         self.is_closing = True
         self.is_open = False
-        if self._securing is not None:
+        if self.is_gone:
+            self.on_all_heard()
+        elif self._securing is not None:
             self._securing.cancel()
         else:
             self.transport.abort()

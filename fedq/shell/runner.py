@@ -266,7 +266,7 @@ class NodeRunner:
                 cut=amqp.cut,
                 set_reading=amqp.set_reading,
                 propose=raft.propose,
-                end_pass=amqp.end_pass,
+                end_pass=amqp.reading.end_pass,
                 set_aside=QuarantineStore(config.data).put,
                 verify=verifier.verify,
                 tell_stop=self._last_act.tell,

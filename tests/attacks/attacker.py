@@ -124,6 +124,16 @@ class Attacker:
             if readable:
                 self._read()
 
+    def skip(self) -> None:
+        """Throws away what has come, uncounted."""
+        try:
+            while not self.is_closed and (data := self.socket.recv(READ_BYTES)):
+                del data
+        except BlockingIOError:
+            return
+        except OSError:
+            self.hang_up()
+
     def _read(self) -> None:
         try:
             data = self.socket.recv(READ_BYTES)

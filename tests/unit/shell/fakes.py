@@ -52,6 +52,8 @@ class FakeNode:
         self.has_room = True
         #: The connections of clients that have logged in.
         self.opened: set[ConnectionId] = set()
+        #: The clients of the server that told of them.
+        self.lines: dict[ConnectionId, Any] = {}
         #: What to do at an input, by its name.
         self.reactions: dict[str, Callable[..., None]] = {}
 
@@ -93,6 +95,7 @@ class FakeNode:
     ) -> None:  # fmt: skip
         assert isinstance(line, Line)
         assert line.connection == connection
+        self.lines[connection] = line
         self._take("on_connected", connection, address, is_loopback, certificate_name)
 
     def has_opened(self, connection: ConnectionId) -> bool:
@@ -105,6 +108,7 @@ class FakeNode:
         self._take("on_writable", connection, writable)
 
     def on_disconnected(self, connection: ConnectionId) -> None:
+        self.lines.pop(connection, None)
         self._take("on_disconnected", connection)
 
     def on_link_up(self, peer: NodeId, process: Incarnation) -> None:

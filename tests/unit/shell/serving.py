@@ -49,7 +49,9 @@ class Served:
         )
         lanes = Recorder().outlets()
         self.turn.connect(
-            lanes._replace(set_reading=self.server.set_reading, end_pass=self.server.end_pass)
+            lanes._replace(
+                set_reading=self.server.set_reading, end_pass=self.server.reading.end_pass
+            )
         )
         self.port = 0
 
@@ -75,6 +77,10 @@ class Served:
     def has_met(self, connection: ConnectionId) -> bool:
         """Whether the node knows the connection."""
         return any(one[0] == connection for one in self.node.of("on_connected"))
+
+    def has_lost(self, connection: ConnectionId) -> bool:
+        """Whether the node knows that the connection is gone."""
+        return (connection,) in self.node.of("on_disconnected")
 
 
 @asynccontextmanager

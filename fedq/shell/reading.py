@@ -1,0 +1,162 @@
+"""Whose bytes are heard when, so that who sends little never waits for those who send much.
+
+    read --short----------------------------> node
+      |
+      +--long--the pass has room for it-----> node
+                   |  it has not
+                   +--> put off, the client is held --> node, in turn, a pass's worth at a time
+
+In: reads of clients, ends of passes. Out: the node's `on_bytes`, each inside a turn; who is held
+(not read). A pass is what one iteration of the event loop brings, and that reads every socket that
+has something: forty that are full bring 10 MiB, whose work is half a second. No read can be taken
+back, but it can wait: what a pass has no room for is put off, unheard, and its client is held.
+Those that are held go on first come first, as many in each pass as it has room for in bytes and
+time, and what new reads bring comes after them.
+
+One client has `read_bytes_per_turn_max` of a pass; beyond, it is held, too. After `turn_bytes_max`
+of all of them the turn ends within the pass, so that the answers to what came do not wait for what
+comes. Short reads are heard at once and not timed.
+
+Invariants: bytes of a connection keep their order; a client that is held is in the queue, once;
+what is put off is heard before its client counts as gone, unless it was cut off; not more
+than `put_off_bytes_max` is, and one read: beyond, reads are heard as they come.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol
+
+from fedq.core.ids import ConnectionId
+from fedq.core.limits import (
+    heard_pass_ms,
+    put_off_bytes_max,
+    read_bytes_per_turn_max,
+    short_read_bytes_max,
+    turn_bytes_max,
+)
+
+
+class Feed(Protocol):
+    """`Turn.input`, as far as it is needed here."""
+
+    def __call__(self, method: Callable[..., bool | None], *args: object) -> None: ...
+
+
+class Reader(Protocol):
+    """A client, as far as it is needed here; what it notes of itself is this module's."""
+
+    connection: ConnectionId
+    is_held: bool
+    #: What was read and not heard yet.
+    put_off: bytes
+    #: What was heard in the pass of this number, and how long that took.
+    last_pass: int
+    bytes_taken: int
+    took_s: float
+
+    def hold(self, is_held: bool) -> None: ...
+    def on_all_heard(self) -> None: ...
+
+
+class Reading:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_feed", "_held", "_on_bytes", "_pass", "_pass_bytes", "_pass_s", "_turn_bytes",
+        "bytes_put_off",
+    )  # fmt: skip
+
+    def __init__(self, feed: Feed, on_bytes: Callable[[ConnectionId, bytes], None]) -> None:
+        """`on_bytes`: the node's."""
+        self._feed = feed
+        self._on_bytes = on_bytes
+        #: The number of this pass, and what it has heard, in bytes and, of long reads, in seconds.
+        self._pass = 0
+        self._pass_bytes = 0
+        self._pass_s = 0.0
+        #: What the turn at hand has heard.
+        self._turn_bytes = 0
+        #: Clients that are held; who has waited longest is first.
+        self._held: deque[Reader] = deque()
+        self.bytes_put_off = 0
+
+    def on_read(self, client: Reader, data: bytes) -> None:
+        """A chunk of a client."""
+        if len(data) <= short_read_bytes_max and not client.is_held:
+            self._pass_bytes += len(data)
+            self._feed(self._take, client.connection, data)
+        elif client.is_held or (self._is_full and self.bytes_put_off < put_off_bytes_max):
+            client.put_off += data
+            self.bytes_put_off += len(data)
+            self._hold(client)
+        else:
+            self._hear(client, data)
+            if client.bytes_taken >= read_bytes_per_turn_max:
+                self._hold(client)
+
+    def forget(self, client: Reader) -> None:
+        """What was put off of a client is not to be heard any more."""
+        self.bytes_put_off -= len(client.put_off)
+        client.put_off = b""
+
+    def end_pass(self) -> None:
+        """The turn that heard the last bytes has ended: some of those who were held may go on."""
+        self._pass += 1
+        self._pass_bytes = self._turn_bytes = 0
+        self._pass_s = 0.0
+        if self._held:
+            self._release()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._pass_bytes >= turn_bytes_max or self._pass_s >= heard_pass_ms / 1_000
+
+    def _hold(self, client: Reader) -> None:
+        if not client.is_held:
+            client.hold(True)
+            self._held.append(client)
+
+    def _hear(self, client: Reader, data: bytes) -> None:
+        if client.last_pass != self._pass:
+            client.last_pass, client.bytes_taken, client.took_s = self._pass, 0, 0.0
+        client.bytes_taken += len(data)
+        self._pass_bytes += len(data)
+        began = perf_counter()
+        self._feed(self._take, client.connection, data)
+        took_s = perf_counter() - began
+        client.took_s += took_s
+        self._pass_s += took_s
+
+    def _take(self, connection: ConnectionId, data: bytes) -> bool:
+        """Hands bytes to the node; whether the turn has had enough of them."""
+        self._on_bytes(connection, data)
+        self._turn_bytes += len(data)
+        if self._turn_bytes < turn_bytes_max:
+            return False
+        self._turn_bytes = 0
+        return True
+
+    def _release(self) -> None:
+        """As many go on as the pass has room for, if they send as much again, and it takes as long.
+
+        One at least. What they had put off is heard; they are read again in this pass.
+        """
+        held, room, room_s = self._held, turn_bytes_max, heard_pass_ms / 1_000
+        while held and room > 0 and room_s > 0:
+            client = held.popleft()
+            data = client.put_off
+            if data:
+                self.forget(client)
+                self._hear(client, data)
+            client.on_all_heard()
+            room -= client.bytes_taken
+            room_s -= client.took_s
+            client.hold(False)
+        if held:
+            # There is a next pass, whether those that go on send anything or not.
+            self._feed(_go_on)
+
+
+def _go_on() -> None:
+    """An input that brings nothing."""
