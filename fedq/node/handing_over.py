@@ -18,6 +18,8 @@ Done for two reasons:
   seen (docs/adr/0046): before it asks for another primary, and at the end of what it still leads.
 """
 
+from typing import Final
+
 from fedq.core.errors import Refused
 from fedq.core.ids import Epoch, FragmentId, MapVersion, NodeId
 from fedq.core.limits import hand_overs_in_flight_max
@@ -29,13 +31,17 @@ from fedq.wiring.detector import Detector
 from fedq.wiring.operations import SetCopies
 from fedq.wiring.state import FragmentInfo
 
+#: Within so many heartbeats the others have heard that this node stops, and what they have asked
+#: the map for until then is decided.
+_HEARD_WITHIN_BEATS: Final = 2
+
 
 class HandingOver:
     """See the module's docstring."""
 
     __slots__ = (
-        "_asked", "_detector", "_owed_since_ms", "_proposals", "_said_at", "_stop_at_ms", "_synced",
-        "state",
+        "_asked", "_detector", "_given_until_ms", "_owed_since_ms", "_proposals", "_said_at",
+        "_stop_at_ms", "_synced", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals, detector: Detector) -> None:
@@ -47,6 +53,8 @@ class HandingOver:
         self._synced = 0
         #: When a stop waits no longer; None: nobody wants this node to stop.
         self._stop_at_ms: int | None = None
+        #: Until when it may be given what others hand over that have not heard that it stops, too.
+        self._given_until_ms = 0
         #: The map as it was when this node last said of all that it leads what was seen.
         self._said_at = MapVersion(-1)
         #: Fragments that are being handed over, with the epoch at which that was decided, and
@@ -58,6 +66,7 @@ class HandingOver:
         state = self.state
         if self._stop_at_ms is None:
             self._stop_at_ms = state.now_ms + state.settings.stop_wait_ms
+            self._given_until_ms = state.now_ms + _HEARD_WITHIN_BEATS * state.settings.heartbeat_ms
             state.stopping = True
 
     def tick(self) -> None:
@@ -95,9 +104,9 @@ class HandingOver:
         state = self.state
         if self._stop_at_ms is None or state.now_ms >= self._stop_at_ms or not state.serving:
             return True
-        helpers = [node for node in state.live_peers() if not state.peers[node].leaving]
-        if not helpers:
-            return True
+        others = state.live_peers()
+        if not any(not state.peers[node].leaving for node in others):
+            return len(others) == 0 or state.now_ms >= self._given_until_ms
         return not any(
             len(info.backups) > 0 or state.map.queues[info.queue].replicas > 1
             for fragment in state.primaries

@@ -17,7 +17,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from fedq.node.node import Node
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.harness import TICK_MS, Client, Cluster, Host
 
 
 def stop_node(node: Node) -> None:
@@ -153,6 +153,42 @@ def test_all_nodes_stop_at_the_same_moment() -> None:
     stop(cluster, "n1", "n2", "n3")
     restart(cluster, "n3", "n1", "n2")
     assert consume(cluster, "n1").deliveries() == ["again: a", "b", "c"]
+
+
+class SlowMap(Cluster):
+    """One whose map takes its time to decide who is primary."""
+
+    def __init__(self, size: int) -> None:
+        self.is_slow = False
+        self.undecided: list[bytes] = []
+        super().__init__(size)
+
+    def _drain(self, host: Host, node: Node) -> None:
+        proposals = node.out.proposals
+        held = [each for each in proposals if self.is_slow and b'"set_copies"' in each]
+        self.undecided += held
+        proposals[:] = [each for each in proposals if each not in held]
+        super()._drain(host, node)
+
+
+def test_who_stops_too_waits_for_what_it_has_just_been_given() -> None:
+    """It is told to stop when the map has been asked to make it the primary."""
+    cluster = SlowMap(2)
+    publisher(cluster).publish("orders", "a", "b", "c")
+    assert consume(cluster, prefetch=1).deliveries() == ["a"]
+    cluster.is_slow = True
+    cluster.hosts[NodeId("n1")].inbox.append(stop_node)
+    cluster.wait_for(lambda: len(cluster.undecided) > 0)
+    second = cluster.node("n2")
+    cluster.hosts[NodeId("n2")].inbox.append(stop_node)
+    cluster.pass_ms(TICK_MS)
+    assert not second.stopped
+    cluster.is_slow = False
+    cluster.log += cluster.undecided
+    cluster.wait_for(lambda: second.stopped, 1_000)
+    stop(cluster, "n1", "n2")
+    restart(cluster, "n1", "n2")
+    assert consume(cluster).deliveries() == ["again: a", "b", "c"]
 
 
 def test_a_fragment_that_moves_at_a_stop_marks_what_was_seen_alone() -> None:
