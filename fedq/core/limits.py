@@ -67,6 +67,8 @@ admin_request_bytes_max: Final = MIB
 # --- the journal -----------------------------------------------------------------------------
 segment_bytes_max: Final = 64 * MIB
 record_bytes_max: Final = 256 * MIB
+#: A record that is so long is written as it is, not copied to what is written with it.
+long_record_bytes_min: Final = 256 * KIB
 #: Ranges in the record of what was seen of a fragment; of more, the lowest ones become one.
 seen_ranges_max: Final = 4_096
 #: Messages kept singly that are looked at for it, one by one.
@@ -124,6 +126,9 @@ admin_failed_logins_burst: Final = 20
 
 # --- peers -----------------------------------------------------------------------------------
 peer_frame_bytes_max: Final = 4 * MIB
+#: A message, or a record, that is so long follows its frame, in pieces of so many bytes.
+peer_long_bytes_min: Final = MIB
+peer_piece_bytes_max: Final = 512 * KIB
 #: What one link may hold unacknowledged before its senders are held back.
 peer_window_bytes_max: Final = 32 * MIB
 interest_keys_per_exchange_max: Final = 1_000

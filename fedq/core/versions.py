@@ -9,11 +9,13 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 6
+NEWEST: Final = 7
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.seen`).
 SEEN: Final = 6
+#: From which one on long contents follow their frames in pieces (`fedq.shell.peer_longs`).
+PIECES: Final = 7
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -77,9 +77,9 @@ class Unread:
     def read(self) -> dict[int, bytes]:
         """All messages, which are here no more, by ascending position."""
         messages: dict[int, bytes] = {}
-        for batch in self._batches:
-            messages |= batch.read()
-        self._batches.clear()
+        # One after the other: each is here twice while it is taken apart.
+        while self._batches:
+            messages |= self._batches.popleft().read()
         self.bytes_held = self.count = 0
         return messages
 

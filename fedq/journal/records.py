@@ -229,27 +229,22 @@ def encode_enqueue(
     count = len(messages)
     assert count > 0, "an enqueue record holds at least one message"
     node = origin.node.encode()
-    body = b"".join(
-        (
-            _WHOLE_ENQUEUE_HEAD.pack(
-                VERSION,
-                KIND_ENQUEUE,
-                fragment,
-                reign,
-                first_position,
-                FLAG_RESENT if resent else 0,
-                origin.incarnation,
-                first_number,
-                count,
-                len(node),
-            ),
-            node,
-            struct.pack(f">{count}I", *map(len, messages)),
-            *messages,
-        )
+    head = _WHOLE_ENQUEUE_HEAD.pack(
+        VERSION,
+        KIND_ENQUEUE,
+        fragment,
+        reign,
+        first_position,
+        FLAG_RESENT if resent else 0,
+        origin.incarnation,
+        first_number,
+        count,
+        len(node),
     )
-    if len(body) <= bytes_max:
-        return _framed(body)
+    lengths = struct.pack(f">{count}I", *map(len, messages))
+    record = _framed_parts([head, node, lengths, *messages], bytes_max)
+    if record is not None:
+        return record
     half = _half_of(count, bytes_max)
     return encode_enqueue(
         fragment, reign, first_position, origin, first_number, messages[:half], resent, bytes_max
@@ -290,9 +285,9 @@ def encode_copy(
         node = origin.node.encode()
         parts += (bytes((len(node),)), node, ORIGIN_TAIL.pack(origin.incarnation, number))
     parts += messages
-    body = b"".join(parts)
-    if len(body) <= bytes_max:
-        return _framed(body)
+    record = _framed_parts(parts, bytes_max)
+    if record is not None:
+        return record
     half = _half_of(count, bytes_max)
     return encode_copy(
         fragment, reign, positions[:half], messages[:half], {}, bytes_max
@@ -370,13 +365,14 @@ def encode_group(
 
     Raises `ValueError` if they are longer than a record may be: a group is never divided.
     """
-    body = b"".join((HEAD.pack(VERSION, KIND_GROUP, fragment, reign), *_ungrouped(records)))
-    if len(body) > bytes_max:
+    head = HEAD.pack(VERSION, KIND_GROUP, fragment, reign)
+    record = _framed_parts([head, *_ungrouped(records)], bytes_max)
+    if record is None:
         raise ValueError(
             f"a group of {len(records)} bytes exceeds the {bytes_max} bytes of a "
             "record; refuse such a transaction before it is encoded"
         )
-    return _framed(body)
+    return record
 
 
 def _ungrouped(records: bytes) -> Iterator[bytes]:
@@ -438,6 +434,21 @@ def _encode_ranges(
 
 def _framed(body: bytes) -> bytes:
     return FRAME.pack(len(body), crc32(body)) + body
+
+
+def _framed_parts(parts: list[bytes], bytes_max: int) -> bytes | None:
+    """The same of a body in parts; None: it is longer than `bytes_max`. A long one is copied once,
+    others twice, which costs less than a look at each part."""
+    if len(parts[-1]) < limits.long_record_bytes_min:
+        body = b"".join(parts)
+        return _framed(body) if len(body) <= bytes_max else None
+    size = sum(map(len, parts))
+    if size > bytes_max:
+        return None
+    checksum = 0
+    for part in parts:
+        checksum = crc32(part, checksum)
+    return b"".join([FRAME.pack(size, checksum), *parts])
 
 
 def _half_of(count: int, bytes_max: int) -> int:

@@ -4,11 +4,13 @@ A segment is one file of records. Inputs: encoded records with the highest messa
 and, on demand, the lowest live position of a fragment. Outputs: numbered chunks for the disk, and
 the numbers of dead segments. Invariants:
 
-* Chunks are numbered from 1 without gaps; one turn gives one chunk, two if it rolls.
+* Chunks are numbered from 1 without gaps; one turn gives one chunk, two if it rolls, and more if
+  there are long records in it.
 * A segment never grows beyond `bytes_max`, except to hold a single longer append.
 * Only the oldest segments are ever dropped: the record that says that a message is gone is always
   younger than the one that brought it, so it outlives it, and nothing returns from the dead.
 * After a restart nothing is appended to an old segment: its tail may have been cut.
+* A long record is a chunk of its own, the very bytes that were appended: nothing is copied.
 * A chunk begins with a mark (`fedq.journal.marks`) if more is known to be on disk than the last
   one said; so does each segment.
 """
@@ -100,15 +102,23 @@ class SegmentPlan:
         their chunk will be reported when it is safe. The bytes leave with the next `take`.
         """
         assert data, "an append holds at least one record"
-        active = self._active
-        if active.size > 0 and active.size + len(data) > self._bytes_max:
+        active, size = self._active, len(data)
+        is_long = size >= limits.long_record_bytes_min
+        if is_long:
+            size += MARK_BYTES
+        if active.size > 0 and active.size + size > self._bytes_max:
             active = self._roll()
+        if is_long:
+            self._finish_chunk()
         active.size += len(data)
         if max_position > active.highest.get(fragment, 0):
             active.highest[fragment] = max_position
         self._parts.append(data)
         self._sync = self._sync or sync
-        return self._number
+        number = self._number
+        if is_long:
+            self._finish_chunk()
+        return number
 
     def on_synced(self, number: int) -> None:
         """The disk has every chunk up to this number."""

@@ -32,6 +32,7 @@ from fedq.core.peer_messages import (
     Interest,
     PeerFrame,
     PeerMessage,
+    PublishAtomic,
     Replicate,
 )
 from fedq.proxy.fanout import interest_bytes
@@ -55,7 +56,7 @@ FIXED_BYTES = 64
 
 def size_of(message: PeerMessage) -> int:
     """Roughly what a message costs on the wire; exact for what is large."""
-    if isinstance(message, (CARRY_MESSAGES, Got)):
+    if isinstance(message, (CARRY_MESSAGES, Got, PublishAtomic)):
         return FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
     if isinstance(message, CARRY_RECORDS):
         return FIXED_BYTES + len(message.records)

@@ -86,6 +86,8 @@ class GroupCommit:
                 while self._entries and self._entries[0][1] == segment:
                     taken.append(self._entries.popleft())
             self._commit(file, taken)
+            # What is written must not be held while nothing else is to be.
+            del taken
 
     def _commit(self, file: int, taken: list[tuple[int, int, bytes, bool]]) -> None:
         _write_all(file, [data for _, _, data, _ in taken])

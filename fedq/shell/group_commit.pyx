@@ -114,8 +114,14 @@ cdef class GroupCommit:
         pthread_mutex_unlock(&self._mutex)
         if not has_room:
             raise MemoryError
-        while self._kept[0][0] <= written:
-            self._kept.popleft()
+        self._forget(written)
+
+    cdef int _forget(self, long long written) except -1:
+        """Buffers that are written need not be kept."""
+        kept = self._kept
+        while kept and kept[0][0] <= written:
+            kept.popleft()
+        return 0
 
     def interrupt(self):
         """Makes `serve` return 0 once, as soon as everything pushed before is written."""
@@ -126,10 +132,11 @@ cdef class GroupCommit:
 
     def synced(self):
         """The number of the last buffer that is on disk with all before it; 0: none."""
-        cdef long long found
+        cdef long long found, written
         pthread_mutex_lock(&self._mutex)
-        found = self._synced
+        found, written = self._synced, self._written
         pthread_mutex_unlock(&self._mutex)
+        self._forget(written)
         return found
 
     def backlog_bytes(self):

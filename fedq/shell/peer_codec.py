@@ -12,7 +12,7 @@ gives a frame whose fields are each within what the field may say, and fit toget
 the receiver can judge is a `PeerViolation` there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -23,9 +23,11 @@ from fedq.core import limits, versions
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
+from fedq.shell.heartbeats import get_heartbeat, put_heartbeat
 from fedq.shell.last_words import get_last_words, put_last_words
 from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
+from fedq.shell.peer_longs import Filled, Long, by_message
 from fedq.wiring.operation_fields import canonical_arguments
 
 #: One message of the largest allowed body must pass, with everything around it.
@@ -316,8 +318,13 @@ assert len(_BY_SLOT) == len(pb.PeerMessage.DESCRIPTOR.fields), "peer.proto has a
 # --- frames ---------------------------------------------------------------------------------------
 
 
-def encode_frame(frame: peer.PeerFrame, version: int = versions.NEWEST) -> bytes:
-    """The frame as bytes. A value that does not fit its field is a bug and raises `ValueError`."""
+def encode_frame(
+    frame: peer.PeerFrame, version: int = versions.NEWEST, longs: Sequence[Long] = ()
+) -> bytes:
+    """The frame as bytes. A value that does not fit its field is a bug and raises `ValueError`.
+
+    `longs`: what was left out of it, and follows it.
+    """
     wire = pb.PeerFrame(
         version=version,
         sender=frame.sender,
@@ -338,21 +345,22 @@ def encode_frame(frame: peer.PeerFrame, version: int = versions.NEWEST) -> bytes
         part.SetInParent()
         for field, value in zip(kind.fields, message, strict=True):
             field.put(part, value)
-    if frame.heartbeat is not None:
-        sent_ms, echo_ms, leads, leaving, start, stalls, full = frame.heartbeat
-        wire.heartbeat.SetInParent()
-        wire.heartbeat.sent_ms = sent_ms
-        wire.heartbeat.echo_ms = echo_ms
-        wire.heartbeat.leads = leads
-        wire.heartbeat.leaving = leaving
-        wire.heartbeat.start = start
-        wire.heartbeat.stalls = stalls
-        wire.heartbeat.full = full
+    put_heartbeat(wire, frame.heartbeat)
+    for number, place, content in longs:
+        wire.longs.add(message=number, place=place, size=len(content))
     return wire.SerializeToString()
 
 
 def decode_frame(data: bytes) -> peer.PeerFrame:
     """The frame in `data`; raises `MalformedFrameError` when there is none."""
+    wire = read_frame(data)
+    if wire.longs:
+        raise MalformedFrameError("the long contents of a frame do not follow it")
+    return frame_of(wire)
+
+
+def read_frame(data: bytes) -> pb.PeerFrame:
+    """What `data` says, and what of it is to follow; raises `MalformedFrameError`."""
     if len(data) > frame_bytes_max:
         raise MalformedFrameError(
             f"a frame of {len(data)} bytes; at most {frame_bytes_max} are read"
@@ -370,20 +378,12 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
         raise MalformedFrameError(f"{len(wire.messages)} messages in one frame")
     if wire.messages and wire.first == 0:
         raise MalformedFrameError("messages without a number")
-    heartbeat = None
-    if wire.HasField("heartbeat"):
-        beat = wire.heartbeat
-        if len(beat.start) > limits.name_bytes_max:
-            raise MalformedFrameError("a start's id is longer than 255 characters")
-        heartbeat = peer.Heartbeat(
-            beat.sent_ms,
-            beat.echo_ms,
-            beat.leads,
-            beat.leaving,
-            beat.start,
-            beat.stalls,
-            beat.full,
-        )
+    return wire
+
+
+def frame_of(wire: pb.PeerFrame, longs: Iterable[Long] = ()) -> peer.PeerFrame:
+    """The frame, with the long contents that came behind it; raises `MalformedFrameError`."""
+    contents = by_message(longs, len(wire.messages))
     return peer.PeerFrame(
         sender=NodeId(_node_name(wire.sender)),
         incarnation=Incarnation(wire.incarnation),
@@ -391,19 +391,23 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
         first=wire.first,
         acknowledged=wire.acknowledged,
         map_version=MapVersion(wire.map_version),
-        messages=[_decode_message(part) for part in wire.messages],
-        heartbeat=heartbeat,
+        messages=[
+            _decode_message(part, contents.get(number)) for number, part in enumerate(wire.messages)
+        ],
+        heartbeat=get_heartbeat(wire),
         asks=wire.asks,
         last_words=get_last_words(wire),
     )
 
 
-def _decode_message(wire: pb.PeerMessage) -> peer.PeerMessage:
+def _decode_message(wire: pb.PeerMessage, longs: dict[int, bytes] | None) -> peer.PeerMessage:
     slot = wire.WhichOneof("kind")
     if slot is None:
         raise MalformedFrameError("a message of an unknown kind")
     kind = _BY_SLOT[slot]
     part = getattr(wire, slot)
+    if longs is not None:
+        part = Filled(part, longs)
     message: peer.PeerMessage = kind.make(*[field.get(part) for field in kind.fields])
     match message:
         case peer.Deliver() | peer.Got() if len(message.positions) != len(message.messages):

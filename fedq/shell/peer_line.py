@@ -7,17 +7,21 @@ goes at once when the stream is idle, and with all that came meanwhile when it i
 
 Invariants: messages keep their order and their numbers; frames of different sessions stay apart;
 joined frames are of the newest map version among them, so none is taken in too early, and stay
-below `peer_frame_bytes_max`, unless a single one is larger.
+below `peer_frame_bytes_max`, unless a single one is larger; the long contents of a frame
+(`fedq.shell.peer_longs`) follow it before anything else does.
 """
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
-from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.limits import peer_frame_bytes_max, peer_long_bytes_min
 from fedq.core.peer_messages import PeerFrame
-from fedq.core.versions import NEWEST
+from fedq.core.versions import NEWEST, PIECES
 from fedq.proxy.links import FIXED_BYTES, size_of
 from fedq.shell.peer_codec import encode_frame
+from fedq.shell.peer_longs import pieces, shortened
 
 #: So many messages at most, whatever their size.
 _JOINED_MAX: Final = 1_000
@@ -26,12 +30,14 @@ _JOINED_MAX: Final = 1_000
 class FrameLine:
     """See the module's docstring."""
 
-    __slots__ = ("_frames", "bytes_waiting", "version")
+    __slots__ = ("_frames", "_rest", "bytes_waiting", "version")
 
     def __init__(self) -> None:
         #: With about how many bytes each will be.
         self._frames: deque[tuple[PeerFrame, int]] = deque()
         self.bytes_waiting = 0
+        #: Of the frame that was taken: its long contents, in pieces, as far as they are not taken.
+        self._rest: Iterator[bytes] = iter(())
         #: Which version of frames the other end takes.
         self.version = NEWEST
 
@@ -42,14 +48,21 @@ class FrameLine:
         self.bytes_waiting += size
 
     def take(self) -> bytes | None:
-        """The next frame, with those behind it that can be one with it; None: there is none."""
+        """What is to be written next; None: nothing.
+
+        A frame, with those behind it that can be one with it; or a piece of what follows it.
+        """
+        piece = next(self._rest, None)
+        return piece if piece is not None else self._take_frame()
+
+    def _take_frame(self) -> bytes | None:
         frames = self._frames
         if not frames:
             return None
         frame, size = frames.popleft()
         self.bytes_waiting -= size
         if not frames:
-            return encode_frame(frame, self.version)
+            return self._encoded(frame, size)
         messages = list(frame.messages)
         while frames:
             later, more = frames[0]
@@ -67,12 +80,25 @@ class FrameLine:
                 asks=later.asks or frame.asks,
                 last_words=later.last_words or frame.last_words,
             )
-        return encode_frame(frame._replace(messages=messages), self.version)
+        return self._encoded(frame._replace(messages=messages), size)
+
+    def _encoded(self, frame: PeerFrame, size: int) -> bytes:
+        if size < peer_long_bytes_min or self.version < PIECES:
+            return encode_frame(frame, self.version)
+        frame, longs = shortened(frame)
+        if longs:
+            self._rest = chain.from_iterable([pieces(long.content) for long in longs])
+        return encode_frame(frame, self.version, longs)
 
     def clear(self) -> None:
-        """The stream is down: nothing waits any more."""
+        """What waits is void; what was begun is still to be written to its end."""
         self._frames.clear()
         self.bytes_waiting = 0
+
+    def reset(self) -> None:
+        """The stream is down: nothing is to be written any more."""
+        self.clear()
+        self._rest = iter(())
 
 
 def _follows(frame: PeerFrame, count: int, later: PeerFrame) -> bool:

@@ -27,12 +27,12 @@ from fedq.shell.peer_channel import (
 )
 from fedq.shell.peer_codec import (
     Hello,
-    decode_frame,
     decode_hello,
     decode_raft,
     encode_hello,
 )
 from fedq.shell.peer_desk import PeerDesk, Refusal
+from fedq.shell.peer_reader import FrameReader
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,7 @@ class PeerServer:
         "_is_secure",
         "_node_id",
         "_peers",
+        "_readers",
         "_said",
         "_sink",
         "_streams",
@@ -85,6 +86,8 @@ class PeerServer:
         self._is_secure = is_secure
         #: The newest stream of each kind and peer.
         self._streams: dict[tuple[str, NodeId], Context] = {}
+        #: Of the links that are listened to.
+        self._readers: dict[FrameReader, None] = {}
         self._endings: dict[asyncio.Task[None], None] = {}
         #: The last sentence with which each peer was turned away.
         self._said: dict[NodeId, str] = {}
@@ -98,14 +101,26 @@ class PeerServer:
         handler = grpc.method_handlers_generic_handler(SERVICE, handlers)
         server.add_generic_rpc_handlers((handler,))
 
+    def bytes_begun(self) -> int:
+        """What has come of frames that are not complete."""
+        return sum(reader.bytes_begun for reader in self._readers)
+
     async def _link(self, _: object, context: Context) -> None:
+        reader = FrameReader()
+        self._readers[reader] = None
+
         def take(peer: NodeId, data: bytes) -> None:
-            frame = decode_frame(data)
+            frame = reader.take(data)
+            if frame is None:
+                return
             if frame.sender != peer:
                 raise MalformedFrameError(f"a frame of {frame.sender} in the stream of {peer}")
             self._sink.feed(self._sink.node.on_peer, frame)
 
-        await self._listen("link", context, take)
+        try:
+            await self._listen("link", context, take)
+        finally:
+            del self._readers[reader]
 
     async def _raft(self, _: object, context: Context) -> None:
         def take(peer: NodeId, data: bytes) -> None:

@@ -184,7 +184,7 @@ class PeerStream:
             raise _StreamFailed("this node broke it off") from error
         finally:
             self._up = self._writing = False
-            self._line.clear()
+            self._line.reset()
             self._queue.clear()
             self._queue_bytes = 0
             self._call = None

@@ -94,6 +94,7 @@ class NodeRunner:
         self._config = config
         self._make_services: dict[str, MakeService] = {}
         self._parts: _Parts | None = None
+        self._peer_server: PeerServer | None = None
         self._bound: list[tuple[str, list[socket.socket], listeners.ClientSecurity | None]] = []
         self._amqp_ports: tuple[int, ...] = ()
         self._ended = asyncio.Event()
@@ -305,8 +306,8 @@ class NodeRunner:
         except OSError as error:
             raise disk_failure(error, config.data) from error
         self._mark_raft(parts.raft)
-        peer_server = PeerServer(parts.desk, self._voters, sink, is_secure=is_secure)
-        await parts.grpc.start_peer(peer_server, parts.desk)
+        self._peer_server = PeerServer(parts.desk, self._voters, sink, is_secure=is_secure)
+        await parts.grpc.start_peer(self._peer_server, parts.desk)
         await parts.grpc.start_admin()
         parts.peers.start(self._voters)
         self._last_act.begin(parts.peers, asyncio.get_running_loop())
@@ -384,11 +385,12 @@ class NodeRunner:
         return allowed
 
     def _bytes_waiting(self) -> int:
-        """What was said to clients, or to the disk, and is not written yet."""
+        """What is said to clients, or to the disk, and not written; and by peers in part."""
         assert self._parts is not None
         parts = self._parts
         written = parts.turn.bytes_waiting() + parts.amqp.bytes_waiting()
-        return written + parts.journal.backlog_bytes
+        begun = 0 if self._peer_server is None else self._peer_server.bytes_begun()
+        return written + begun + parts.journal.backlog_bytes
 
     # --- what happens above and below ---
 

@@ -102,6 +102,23 @@ def consumers_that_do_not_read(stage: Stage) -> None:
         attacker.hang_up()
 
 
+@attack("H2", nodes=3, is_quick=True)
+def long_messages_until_publishers_wait(stage: Stage) -> None:
+    """Persistent messages of 8 MiB into a queue with three copies, by way of each node."""
+    publish = message(1, QUEUE, bytes(8 * MIB), properties={"delivery_mode": 2})
+    attackers = [Attacker(node.amqp) for node in stage.cluster.nodes.values()]
+    for attacker in attackers:
+        attacker.open_channels(1)
+        declare = m.QueueDeclare(QUEUE, durable=True, arguments={"x-fedq-replicas": 3})
+        attacker.call(1, declare, m.QueueDeclareOk)
+    for attacker in attackers:
+        # As much as its node takes.
+        attacker.send_bytes(publish * 12, reads=False)
+    _others_go_on(stage)
+    for attacker in attackers:
+        attacker.hang_up()
+
+
 @attack("H1")
 def one_long_message_for_many_who_do_not_read(stage: Stage) -> None:
     """Three messages of 15 MiB; 60 connections get each of them many times, and read nothing.

@@ -1,8 +1,8 @@
-"""Another client of an attacked node: how long it waits, and how much memory the node takes.
+"""Another client of an attacked node: how long it waits, and how much memory the nodes take.
 
 A process of its own, so that the attacker's work does not count: `python -m tests.attacks.probe
-HOST PORT PID`. It declares one queue passively every `PERIOD_S`, until its standard input ends, and
-then prints one JSON object (`Sight`).
+HOST PORT PID…`; the first process is the one that it asks. It declares one queue passively every
+`PERIOD_S`, until its standard input ends, and then prints one JSON object (`Sight`).
 
 A wait counts as far as the node's process was at work meanwhile: on a busy machine a client waits
 for the machine, too. Both are in the answer.
@@ -36,6 +36,7 @@ class Sight(NamedTuple):
     longest_ms: float
     #: The most processor time that the node's process used during one wait.
     busiest_ms: float
+    #: Resident memory of the node that grew most.
     rss_before: int
     rss_largest: int
     #: Why it could not go on asking; "": it could.
@@ -70,9 +71,11 @@ def _is_told_to_end() -> bool:
     return bool(readable)
 
 
-def watch(address: Address, pid: int) -> Sight:
+def watch(address: Address, pids: list[int]) -> Sight:
     """Asks until the standard input ends."""
-    before = largest = _rss(pid)
+    pid = pids[0]
+    before = {each: _rss(each) for each in pids}
+    largest = dict(before)
     asked, longest, busiest, problem = 0, 0.0, 0.0, ""
     # That publishers are blocked while memory is full is no fault: this client only asks.
     connection = connect(address, blocked_connection_timeout=None)
@@ -90,16 +93,18 @@ def watch(address: Address, pid: int) -> Sight:
         asked += 1
         longest = max(longest, 1_000 * (time.monotonic() - began))
         busiest = max(busiest, (_processor_ns(pid) - worked) / 1e6)
-        largest = max(largest, _rss(pid))
-    return Sight(asked, longest, busiest, before, largest, problem)
+        largest = {each: max(size, _rss(each)) for each, size in largest.items()}
+    grown = max(pids, key=lambda each: largest[each] - before[each])
+    return Sight(asked, longest, busiest, before[grown], largest[grown], problem)
 
 
 class Probe:
     """The other client as a context manager; `sight` is known after it."""
 
-    def __init__(self, address: Address, pid: int) -> None:
+    def __init__(self, address: Address, pids: list[int]) -> None:
+        """`pids`: of all nodes, first of the one that is asked."""
         self._command = [sys.executable, "-m", "tests.attacks.probe", address.host]
-        self._command += [str(address.port), str(pid)]
+        self._command += [str(address.port), *map(str, pids)]
         self._process: subprocess.Popen[str]
         self.sight: Sight
 
@@ -129,8 +134,8 @@ class Probe:
 
 def main() -> None:
     """The process."""
-    host, port, pid = sys.argv[1:]
-    _say(json.dumps(watch(Address(host, int(port)), int(pid))._asdict()))
+    host, port, *pids = sys.argv[1:]
+    _say(json.dumps(watch(Address(host, int(port)), [int(pid) for pid in pids])._asdict()))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What attacks are run on, and how they are judged.
 
 An attack gets a `Stage`: running nodes with small limits. It may do what a client can. It is judged
-by what others notice: the node lives and answers, nobody waits longer than `WAIT_MS` for it, its
-memory keeps within the attack's bound.
+by what others notice: the node lives and answers, nobody waits longer than `WAIT_MS` for it, the
+memory of each node keeps within the attack's bound.
 """
 
 import os
@@ -48,9 +48,13 @@ class Stage:
     @property
     def pid(self) -> int:
         """The attacked process."""
-        process = self.cluster.nodes[self.name].process
-        assert process is not None, "the attacked node runs"
-        return process.pid
+        return self.pids[0]
+
+    @property
+    def pids(self) -> list[int]:
+        """All nodes' processes."""
+        processes = [node.process for node in self.cluster.nodes.values()]
+        return [process.pid for process in processes if process is not None]
 
     def descriptors(self) -> int:
         """How many descriptors the attacked process has open."""
@@ -67,7 +71,7 @@ class Attack(NamedTuple):
     nodes: int
     #: Added to each node's configuration.
     more: dict[str, Any]
-    #: How much the node's memory may grow.
+    #: How much the memory of any of the nodes may grow.
     growth_bytes: int
     #: Short enough for every run of the tests.
     is_quick: bool
@@ -118,7 +122,7 @@ def play(attack: Attack) -> Verdict:
     ):
         stage = Stage(cluster)
         problems: list[str] = []
-        with Probe(stage.address, stage.pid) as probe:
+        with Probe(stage.address, stage.pids) as probe:
             try:
                 attack.run(stage)
                 # What the end of its connections costs is a part of the attack.
@@ -146,7 +150,7 @@ def _judge(attack: Attack, sight: Sight) -> list[str]:
     growth = sight.rss_largest - sight.rss_before
     if growth > attack.growth_bytes:
         problems.append(
-            f"the node's memory grew by {growth / MIB:,.0f} MiB; {attack.growth_bytes / MIB:,.0f} "
+            f"a node's memory grew by {growth / MIB:,.0f} MiB; {attack.growth_bytes / MIB:,.0f} "
             "at most"
         )
     return problems

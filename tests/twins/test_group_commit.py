@@ -4,6 +4,7 @@ import array
 import fcntl
 import os
 import signal
+import sys
 import termios
 import threading
 from collections.abc import Callable
@@ -140,6 +141,20 @@ def test_it_calls_when_more_is_synced(module: ModuleType, tmp_path: Path) -> Non
     writer.queue.push(2, 1, b"somebody does", True)
     assert os.read(writer.called, 100)
     assert writer.queue.synced() == 2
+    writer.end()
+
+
+def test_what_is_written_is_not_held_until_there_is_more(
+    module: ModuleType, tmp_path: Path
+) -> None:
+    """Before, the last batch was: a handful of long messages, for as long as publishers wait."""
+    writer = Writer(module, files_in(tmp_path))
+    data = bytes(1_000)
+    held_by_others = sys.getrefcount(data)
+    writer.queue.push(1, 1, data, True)
+    assert os.read(writer.called, 100)
+    assert writer.queue.synced() == 1
+    until("it is held no more", lambda: sys.getrefcount(data) == held_by_others)
     writer.end()
 
 

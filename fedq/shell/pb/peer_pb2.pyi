@@ -50,7 +50,7 @@ class RaftFrame(_message.Message):
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat", "asks", "last_words")
+    __slots__ = ("version", "sender", "incarnation", "session_sender", "session_receiver", "first", "acknowledged", "map_version", "messages", "heartbeat", "asks", "last_words", "longs")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +63,7 @@ class PeerFrame(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     ASKS_FIELD_NUMBER: _ClassVar[int]
     LAST_WORDS_FIELD_NUMBER: _ClassVar[int]
+    LONGS_FIELD_NUMBER: _ClassVar[int]
     version: int
     sender: str
     incarnation: int
@@ -75,7 +76,18 @@ class PeerFrame(_message.Message):
     heartbeat: Heartbeat
     asks: bool
     last_words: LastWords
-    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ..., last_words: _Optional[_Union[LastWords, _Mapping]] = ...) -> None: ...
+    longs: _containers.RepeatedCompositeFieldContainer[LongContent]
+    def __init__(self, version: _Optional[int] = ..., sender: _Optional[str] = ..., incarnation: _Optional[int] = ..., session_sender: _Optional[int] = ..., session_receiver: _Optional[int] = ..., first: _Optional[int] = ..., acknowledged: _Optional[int] = ..., map_version: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[PeerMessage, _Mapping]]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., asks: _Optional[bool] = ..., last_words: _Optional[_Union[LastWords, _Mapping]] = ..., longs: _Optional[_Iterable[_Union[LongContent, _Mapping]]] = ...) -> None: ...
+
+class LongContent(_message.Message):
+    __slots__ = ("message", "place", "size")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    message: int
+    place: int
+    size: int
+    def __init__(self, message: _Optional[int] = ..., place: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class LastWords(_message.Message):
     __slots__ = ("step", "suspects")

@@ -1,8 +1,16 @@
 """What a link does at once, and what it refuses: the cases that a random walk seldom meets."""
 
-from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
 from fedq.core.limits import peer_frame_bytes_max
-from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, PeerMessage, Relay, Replicate
+from fedq.core.peer_messages import (
+    Heartbeat,
+    Offer,
+    PeerFrame,
+    PeerMessage,
+    PublishAtomic,
+    Relay,
+    Replicate,
+)
 from fedq.proxy.links import (
     ACK_MS,
     ASK_BYTES,
@@ -201,3 +209,12 @@ def test_a_gap_between_records_is_not_closed() -> None:
     ann.send(record(2, 3))
     (frame,) = ann.take_frames(ONE, 0, None)
     assert frame.messages == [record(0, 1), record(2, 3)]
+
+
+def test_a_transaction_on_its_way_is_counted_by_its_bytes() -> None:
+    """Before, it counted as 64 bytes, whatever it published."""
+    ann, _ = pair()
+    origin = Origin(NodeId("ann"), Incarnation(1))
+    publishes = PublishAtomic(FragmentId(1), 1, origin, 1, False, [bytes(5_000)], [], [], [])
+    ann.send(publishes)
+    assert ann.bytes_unacked > 5_000

@@ -1,0 +1,29 @@
+"""Heartbeats in the form of `protos/peer.proto`."""
+
+from fedq.core.limits import name_bytes_max
+from fedq.core.peer_messages import Heartbeat
+from fedq.shell.malformed import MalformedFrameError
+from fedq.shell.pb import peer_pb2 as pb
+
+
+def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat | None) -> None:
+    """Into a frame that is to be sent."""
+    if heartbeat is None:
+        return
+    wire = frame.heartbeat
+    wire.SetInParent()
+    (
+        wire.sent_ms, wire.echo_ms, wire.leads, wire.leaving, wire.start, wire.stalls, wire.full,
+    ) = heartbeat  # fmt: skip
+
+
+def get_heartbeat(frame: pb.PeerFrame) -> Heartbeat | None:
+    """From a frame of a peer; raises `MalformedFrameError` for what says more."""
+    if not frame.HasField("heartbeat"):
+        return None
+    beat = frame.heartbeat
+    if len(beat.start) > name_bytes_max:
+        raise MalformedFrameError("a start's id is longer than 255 characters")
+    return Heartbeat(
+        beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving, beat.start, beat.stalls, beat.full
+    )
