@@ -385,6 +385,10 @@ PeerMessage: TypeAlias = (
 #: Those that carry messages of clients, and those that carry records of a fragment.
 CARRY_MESSAGES: Final = (PublishBatch, PublishAtomic, Deliver, Relay)
 CARRY_RECORDS: Final = (CopyChunk, Replicate)
+#: What a node says to whoever leads a fragment.
+TO_PRIMARY: Final = (
+    PublishBatch, PublishAtomic, ReplicaOffer, ReplicaAck, Attach, Watch, Credit, Get, Settle, Call,
+)  # fmt: skip
 
 # --- the envelope ----------------------------------------------------------------------------
 

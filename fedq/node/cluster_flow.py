@@ -285,7 +285,9 @@ class ClusterFlow:
             return True
         for node in primary.replication.may_join():
             member = state.map.members.get(node)
-            if member is not None and member.up:
+            # Without a session, what it has may be what a process had that is no more.
+            is_linked = state.peers[node].link.session != NO_SESSION
+            if member is not None and member.up and is_linked:
                 primary.replication.propose_joining(node)
                 self._let_in(node, member.incarnation)
                 self._propose(primary, info, {**info.in_sync, node: member.incarnation})

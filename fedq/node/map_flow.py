@@ -2,7 +2,7 @@
 
     queue, exchange, binding, claim -> router, hubs
     fragment                        -> roles, then publishers, consumers and questions are re-aimed
-    member                          -> links: what ends with a session, what begins with one
+    member                          -> sessions with peers (`fedq.node.peer_sessions`)
 
 Inputs: committed commands and snapshots, in log order.
 """
@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from fedq.core.ids import FragmentId, MapVersion, NodeId, QueueKey
+from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import MapApplied
-from fedq.fragments.replica import forget_origins
 from fedq.node.answers import applied_everywhere
 from fedq.node.asking import Asking
 from fedq.node.consume_flow import ConsumeFlow
@@ -26,13 +25,13 @@ from fedq.node.map_digests import MapDigests
 from fedq.node.map_faults import MapFaults
 from fedq.node.map_routes import MapRoutes
 from fedq.node.outlets import Outlets
+from fedq.node.peer_sessions import PeerSessions
 from fedq.node.private_flow import PrivateFlow
 from fedq.node.proposals import Proposals
 from fedq.node.relay_flow import RelayFlow
 from fedq.node.risk import Fault
 from fedq.node.state import NodeState
 from fedq.node.tallies import Tallies
-from fedq.proxy.links import NO_SESSION
 from fedq.wiring.state import (
     Change,
     EraChanged,
@@ -42,7 +41,6 @@ from fedq.wiring.state import (
     FragmentInfo,
     FragmentRemoved,
     LimitsChanged,
-    Member,
     MemberChanged,
     MemberSpeaks,
     PermissionsChanged,
@@ -51,9 +49,6 @@ from fedq.wiring.state import (
     VhostAdded,
     VhostRemoved,
 )
-
-#: How long a peer that counts as down may be back with its subscribers.
-ABSENT_MS = 30_000
 
 #: What a command costs, and each of its operations and of the changes that come of them.
 _COMMAND_WORK: Final = 10
@@ -65,7 +60,8 @@ class MapFlow:
 
     __slots__ = (
         "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments", "getting",
-        "outlets", "private", "proposals", "relays", "roles", "routes", "state", "tallies",
+        "outlets", "private", "proposals", "relays", "roles", "routes", "sessions", "state",
+        "tallies",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +85,10 @@ class MapFlow:
         self.digests = MapDigests(state)
         self.faults = MapFaults(state)
         self.routes = MapRoutes(state, private)
+        self.sessions = PeerSessions(
+            state, self.faults, fragments=fragments, roles=roles, outlets=outlets, relays=relays,
+            consuming=consuming, asking=asking, private=private, tallies=tallies,
+        )  # fmt: skip
         #: The map version that the peers were told last.
         self._told = 0
         self._load(())
@@ -226,16 +226,8 @@ class MapFlow:
         if info is None:
             return
         self.roles.reconcile(fragment)
-        if new_reign:
-            self._aim(info)
-
-    def _aim(self, info: FragmentInfo) -> None:
-        """A reign, or a link to its primary, begins: everyone here turns to it."""
-        if info.queue in self.state.hubs or info.primary == self.state.me:
-            self.consuming.aim(info.queue)
-        self.consuming.introduce(info.id)
-        self.outlets.resend(info.id)
-        self.asking.on_fragment_moved(info.id)
+        if new_reign and not self.sessions.is_unsaid(info):
+            self.sessions.aim(info)
 
     def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
         self.roles.leave(fragment)
@@ -271,19 +263,19 @@ class MapFlow:
         if member is None:
             return
         if member.up:
-            self._forget_origins(node)
+            self.sessions.forget_origins(node)
         word = "up" if member.up else "down"
         self._tell(f"member {node} is {word} (incarnation {member.incarnation})")
         if node != state.me:
             if node in state.peers:
-                self._refresh_link(node)
+                self.sessions.refresh(node)
             self._give_up_on(node)
             return
         for fragment in list(state.map.fragments):
             self._try(f"fragment {fragment}", partial(self._take_part, fragment))
         self._forget_orphans()
         for peer in state.peers:
-            self._try(f"link to {peer}", partial(self._refresh_link, peer))
+            self._try(f"link to {peer}", partial(self.sessions.refresh, peer))
         for info in list(state.map.fragments.values()):
             if info.primary == state.me:
                 self._try(f"fragment {info.id}", partial(self._aim_at, info.id))
@@ -294,7 +286,7 @@ class MapFlow:
     def _aim_at(self, fragment: FragmentId) -> None:
         info = self.state.map.fragments.get(fragment)
         if info is not None:
-            self._aim(info)
+            self.sessions.aim(info)
 
     def _give_up_on(self, node: NodeId) -> None:
         """A process of this member is gone: of the fragments that nobody has any more, whoever
@@ -314,105 +306,6 @@ class MapFlow:
             for fragment in [f for f in state.recovered if f not in state.map.fragments]:
                 self.roles.leave(fragment)
 
-    def _refresh_link(self, node: NodeId) -> None:
-        state = self.state
-        peer = state.peers[node]
-        before = peer.link.session
-        mine = state.map.members.get(state.me)
-        theirs = state.map.members.get(node)
-        mine_up = mine.up_version if mine is not None and self._is_me(mine) else 0
-        theirs_up = theirs.up_version if theirs is not None and theirs.up else 0
-        begins = peer.link.set_session(mine_up, theirs_up)
-        if peer.link.session == before:
-            return
-        peer.applied = state.map.version if not begins else MapVersion(0)
-        peer.full = False
-        peer.waiting = []
-        self.tallies.forget(node)
-        if before != NO_SESSION:
-            self._lose_taker(node)
-            if before[1] != theirs_up:
-                peer.down_ms = state.now_ms
-                self.relays.on_peer_down(node)
-        # As long as its process may be the same, what the peer wants to hear stands, and what it
-        # has not answered goes again.
-        process = theirs.incarnation if theirs is not None else None
-        if peer.process != process:
-            if peer.process is not None:
-                self._forget_peer(node)
-            peer.process = process
-        if begins:
-            self._try(f"introduction to {node}", partial(self._introduce, node))
-
-    def _lose_taker(self, node: NodeId) -> None:
-        for fragment, primary in list(self.state.primaries.items()):
-            try:
-                self.fragments.lose_taker(primary, node)
-            except Exception as error:
-                again = partial(self._lose_taker_again, fragment, node)
-                self.faults.contain(f"fragment {fragment} without {node}", again, error)
-
-    def _lose_taker_again(self, fragment: FragmentId, node: NodeId) -> None:
-        """Unless it is back meanwhile: then it has said what it holds."""
-        primary = self.state.primaries.get(fragment)
-        if primary is not None and self.state.peers[node].link.session == NO_SESSION:
-            self.fragments.lose_taker(primary, node)
-
-    def _forget_origins(self, node: NodeId) -> None:
-        """A newer process of the node is in the map: those before it publish no more."""
-        now = self.state.map.members[node].incarnation
-        for primary in self.state.primaries.values():
-            forget_origins(primary.fragment.origins, node, now)
-        for backup in self.state.backups.values():
-            backup.replica.forget_origins(node, now)
-
-    def _forget_peer(self, node: NodeId) -> None:
-        """The peer's process is gone for good, and its private queues with it."""
-        self.relays.on_peer_gone(node)
-        self.private.on_peer_gone(node)
-
-    def give_up_absent(self) -> None:
-        """Peers that have been down for too long, or are owed too much, are not waited for."""
-        state = self.state
-        lost, state.lost_peers = state.lost_peers, {}
-        for node, peer in state.peers.items():
-            absent = peer.introduced and peer.link.session == NO_SESSION
-            late = state.now_ms - peer.down_ms >= ABSENT_MS
-            member = state.map.members.get(node)
-            if absent and member is not None and not member.up and (late or node in lost):
-                self._forget_peer(node)
-
-    def _is_me(self, member: Member) -> bool:
-        """Whether this member of this node's name is this very process, and up."""
-        settings = self.state.settings
-        mine = (settings.incarnation, settings.start)
-        return member.up and (member.incarnation, member.start) == mine
-
-    def _introduce(self, node: NodeId) -> None:
-        """A session with a peer begins: it hears all that it should know of us."""
-        state = self.state
-        if state.peers[node].link.session == NO_SESSION:
-            return
-        self.private.introduce(node)
-        self.tallies.introduce(node)
-        self.relays.resend(node)
-        for info in list(state.map.fragments.values()):
-            if info.primary == node:
-                self._try(f"fragment {info.id}", partial(self._aim_at, info.id))
-        for fragment in list(state.backups):
-            self._try(f"copy {fragment}", partial(self._refollow, fragment, node))
-        state.send(node, MapApplied(state.map.version, state.map.digest))
-
-    def _refollow(self, fragment: FragmentId, node: NodeId) -> None:
-        """A copy of a fragment that this node leads, and is known to lead by its backup."""
-        state = self.state
-        backup, info = state.backups.get(fragment), state.map.fragments.get(fragment)
-        if backup is None or info is None:
-            return
-        # What the same command moved to another primary is told by a change of its own.
-        if info.primary == backup.replication.primary == node:
-            self.roles.refollow(backup)
-
     # --- the end of a turn -------------------------------------------------------------------
 
     def tell_version(self) -> None:
@@ -421,7 +314,7 @@ class MapFlow:
         if version != self._told:
             self._told = version
             for node in self.state.live_peers():
-                self.state.send(node, MapApplied(version, self.state.map.digest))
+                self.sessions.tell_version(node)
 
     def on_map_applied(self, sender: NodeId, message: MapApplied) -> None:
         """A peer has applied the map up to a version."""

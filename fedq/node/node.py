@@ -475,7 +475,7 @@ class Node:
             self._segments_ms = state.now_ms
             state.plan.mark()
             self.roles.forget_cold()
-            self.map.give_up_absent()
+            self.map.sessions.give_up_absent()
             state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)
 
     def stop(self) -> None:

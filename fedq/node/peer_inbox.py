@@ -13,21 +13,28 @@ session said is void when it ends.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from fedq.core.ids import NodeId
 from fedq.core.limits import work_bytes_shift
 from fedq.core.peer_messages import (
     CARRY_MESSAGES,
     CARRY_RECORDS,
+    Attach,
     Call,
+    CopyStart,
     PeerFrame,
     PeerMessage,
+    ReplicaOffer,
     Settle,
 )
 from fedq.node.state import NodeState
 
 Handler = Callable[[NodeId, Any], None]
+
+#: What it costs to begin with a node's consumers, or its copy, of a fragment, with what the end of
+#: the turn makes of it.
+_BEGINNING_WORK: Final = 12
 
 
 class PeerInbox:
@@ -50,8 +57,10 @@ class PeerInbox:
         """A frame of a peer that is known."""
         state, sender = self.state, frame.sender
         peer = state.peers[sender]
-        if frame.messages and sender in self._waiting:
+        if frame.messages and (sender in self._waiting or peer.forgetting):
+            # Or it is of a session that begins here in a moment.
             peer.link.hold(frame)
+            self._waiting[sender] = None
         else:
             self._hear(sender, peer.link.on_frame(frame, state.map.version, state.now_ms))
 
@@ -73,9 +82,10 @@ class PeerInbox:
 
     def _release(self, sender: NodeId) -> None:
         """Frames that are held, one by one as long as the turn has room."""
-        state, link = self.state, self.state.peers[sender].link
+        state, peer = self.state, self.state.peers[sender]
+        link = peer.link
         while link.may_release(state.map.version):
-            if not state.work.may_serve:
+            if peer.forgetting or not state.work.may_serve:
                 self._waiting[sender] = None
                 return
             self._hear(sender, link.release(state.map.version, state.now_ms))
@@ -104,4 +114,8 @@ def _work_of(message: PeerMessage) -> int:
     if isinstance(message, Settle):
         returned = len(message.requeued) + len(message.rejected) + len(message.unseen)
         return 1 + returned + (len(message.acknowledged) >> 3)
+    if isinstance(message, Attach | ReplicaOffer):
+        return _BEGINNING_WORK + len(message.held)
+    if isinstance(message, CopyStart):
+        return _BEGINNING_WORK + len(message.dropped)
     return 5 if isinstance(message, Call) else 1

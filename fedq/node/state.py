@@ -15,7 +15,7 @@ from fedq.core.ids import (
     Origin,
     QueueKey,
 )
-from fedq.core.peer_messages import PeerMessage
+from fedq.core.peer_messages import TO_PRIMARY, PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Salts
 from fedq.core.work import Work
@@ -180,8 +180,8 @@ class Peer:
     """Another node of the cluster."""
 
     __slots__ = (
-        "applied", "down_ms", "full", "interest_told", "introduced", "leaving", "link", "process",
-        "relayed", "relays", "sent_heard_ms", "stalls", "waiting",
+        "applied", "down_ms", "forgetting", "full", "interest_told", "introduced", "leaving",
+        "link", "process", "relayed", "relays", "sent_heard_ms", "stalls", "unsaid", "waiting",
     )  # fmt: skip
 
     def __init__(self, link: Link) -> None:
@@ -209,6 +209,9 @@ class Peer:
         self.full = False
         #: Messages of it that wait for a turn with room for them.
         self.waiting: list[PeerMessage] = []
+        #: See `fedq.node.peer_sessions`: what it had has not all returned; and what is to be said.
+        self.forgetting = False
+        self.unsaid: dict[FragmentId, None] = {}
 
 
 class RelayWaiter:
@@ -424,9 +427,13 @@ class NodeState:
     def send(self, peer: NodeId, message: PeerMessage, patient: bool = False) -> None:
         """Queues a message on the link to a peer; void when it is down.
 
-        `patient`: nobody waits for it, so it may wait for others to travel with.
+        So is what concerns a fragment of it that it has not been told of in this session: it hears
+        all of that then. `patient`: nobody waits for it; it may wait for others to travel with.
         """
-        self.peers[peer].link.send(message, patient)
+        to = self.peers[peer]
+        if to.unsaid and isinstance(message, TO_PRIMARY) and message.fragment in to.unsaid:
+            return
+        to.link.send(message, patient)
 
     def wake(self, consumer: Consumer) -> None:
         """The consumer may take more than before: its queue is looked at."""
