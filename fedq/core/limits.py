@@ -168,6 +168,10 @@ waiting_bytes_max: Final = MIB
 #: A client with so much unread in its socket's buffer, or written to it in one turn, has enough:
 #: what it asks for next waits.
 unread_bytes_max: Final = 256 * KIB
+#: Of a client that speaks TLS so much is encrypted at a time, and so much of that waits in its
+#: transport before it has enough: with what the transport below holds, `unread_bytes_max` in all.
+tls_piece_bytes_max: Final = 64 * KIB
+tls_unread_bytes_max: Final = 64 * KIB
 #: While what clients do not read takes more than its share of a node's memory, those who have read
 #: nothing for so long are cut off.
 unread_stall_ms: Final = 5_000

@@ -35,6 +35,7 @@ from fedq.shell.rare_lines import RareLines
 from fedq.shell.reading import Feed, Reading
 from fedq.shell.sending import Line, Lines, write_pieces
 from fedq.shell.tls_listener import BACKLOG, TlsListener
+from fedq.shell.tls_writer import TlsWriter
 
 #: A client that takes its bytes more slowly than they come is reported beyond this.
 write_buffer_bytes_max: Final = unread_bytes_max
@@ -263,9 +264,9 @@ class _Client(Line, asyncio.Protocol):
     """One socket."""
 
     __slots__ = (
-        "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
-        "bytes_taken", "is_closing", "is_gone", "is_held", "is_introduced", "last_pass", "put_off",
-        "took_s",
+        "_has_enough", "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
+        "_writer", "bytes_taken", "is_closing", "is_gone", "is_held", "is_introduced", "last_pass",
+        "put_off", "took_s",
     )  # fmt: skip
 
     def __init__(self, server: AmqpServer, connection: ConnectionId) -> None:
@@ -279,6 +280,9 @@ class _Client(Line, asyncio.Protocol):
         self.took_s = 0.0
         self._server = server
         self._tls: ClientSecurity | None = None
+        #: Of a client that speaks TLS: its `transport`.
+        self._writer: TlsWriter | None = None
+        self._has_enough = False
         #: The TLS handshake, while it lasts.
         self._securing: asyncio.Task[None] | None = None
         self.is_closing = False
@@ -317,21 +321,23 @@ class _Client(Line, asyncio.Protocol):
     # --- what the event loop reports ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+        plain = self.transport = cast(asyncio.Transport, transport)
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(raw)
-        self.transport.set_write_buffer_limits(high=write_buffer_bytes_max)
         name = None
         if self._tls is not None:
+            self.transport = self._writer = TlsWriter(plain)
             name = self._tls.name_of(transport.get_extra_info("ssl_object"))
         elif not self._server.admit(self, _host_of(raw)):
             self.is_closing = True
             self.transport.abort()
             return
-        elif raw is not None:
-            self.descriptor = raw.fileno()
+        else:
+            plain.set_write_buffer_limits(high=write_buffer_bytes_max)
+            if raw is not None:
+                self.descriptor = raw.fileno()
         self.is_introduced = self.is_open = True
         self._server.introduce(self, transport.get_extra_info("peername"), name)
 
@@ -340,17 +346,26 @@ class _Client(Line, asyncio.Protocol):
             self._server.reading.on_read(self, data)
 
     def pause_writing(self) -> None:
-        if not self.is_closing:
-            self._server.on_writable(self, False)
+        if self._writer is not None:
+            self._writer.pause()
+        self._tell(True)
 
     def resume_writing(self) -> None:
-        if not self.is_closing:
-            self._server.on_writable(self, True)
+        if self._writer is None or self._writer.resume():
+            self._tell(False)
+
+    def _tell(self, has_enough: bool) -> None:
+        """The client has more to read than it takes, or not any more: the node hears of it."""
+        if not self.is_closing and has_enough != self._has_enough:
+            self._has_enough = has_enough
+            self._server.on_writable(self, not has_enough)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_gone = bool(self.put_off) and not self.is_closing
         self.is_closing = True
         self.is_open = False
+        if self._writer is not None:
+            self._writer.forget()
         if self._linger is not None:
             self._linger.cancel()
         if not self.is_gone:

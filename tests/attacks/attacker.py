@@ -5,6 +5,7 @@ Blocking; one thread. Frames that come are counted by kind and thrown away.
 
 import select
 import socket
+import ssl
 import time
 from collections import Counter
 from types import TracebackType
@@ -23,13 +24,22 @@ READ_BYTES: Final = 1 << 20
 #: An attacked node may be slow: that is for the probe to judge.
 PATIENCE_S: Final = 120.0
 _METHOD: Final = 1
+#: What a socket that does not block says.
+LATER: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Attacker:
     """One connection; a context manager that hangs up at its end."""
 
-    def __init__(self, address: Address, frame_bytes: int = FRAME_BYTES) -> None:
+    def __init__(
+        self, address: Address, frame_bytes: int = FRAME_BYTES, has_tls: bool = False
+    ) -> None:
+        """`has_tls`: that address speaks TLS."""
         self.socket = socket.create_connection(address, timeout=PATIENCE_S)
+        if has_tls:
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            self.socket = context.wrap_socket(self.socket)
         self._buffer = bytearray()
         #: Methods that came, by their type.
         self.came: Counter[type] = Counter()
@@ -81,7 +91,7 @@ class Attacker:
             if writable:
                 try:
                     view = view[self.socket.send(view) :]
-                except BlockingIOError:
+                except LATER:
                     continue
                 except OSError:
                     self.hang_up()
@@ -137,7 +147,10 @@ class Attacker:
     def _read(self) -> None:
         try:
             data = self.socket.recv(READ_BYTES)
-        except BlockingIOError:
+            # What is decrypted already is not to be seen from outside.
+            while data and isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
+                data += self.socket.recv(READ_BYTES)
+        except LATER:
             return
         except OSError:
             data = b""

@@ -41,7 +41,8 @@ def _authority(directory: Path) -> Path:
     return directory / "certs"
 
 
-def _secure(stage: Stage) -> Address:
+def secure(stage: Stage) -> Address:
+    """Where the attacked node speaks TLS."""
     path = stage.cluster.nodes[stage.name].directory / "node.yaml"
     place = yaml.safe_load(path.read_text())["amqp"]["listen"][1]
     return Address(place["host"], place["port"])
@@ -59,7 +60,7 @@ def _hello() -> bytes:
 
 def _again_and_again(stage: Stage, words: bytes) -> None:
     """Connections that say this and no more; the oldest hang up for new ones."""
-    place = _secure(stage)
+    place = secure(stage)
     held: list[socket.socket] = []
     last = time.monotonic() + LASTS_S
     while time.monotonic() < last:
@@ -88,7 +89,7 @@ def plain_bytes_to_the_tls_port(stage: Stage) -> None:
 @attack("H3", prepare=with_tls, more=AMPLE, growth_bytes=AMPLE_GROWTH)
 def handshakes_of_a_byte_a_second(stage: Stage) -> None:
     """600 connections send a byte of a handshake each second, until they are cut off."""
-    place, hello = _secure(stage), _hello()
+    place, hello = secure(stage), _hello()
     held = [socket.create_connection(place, timeout=5) for _ in range(CONNECTIONS)]
     for at in range(10):
         for one in held:

@@ -5,6 +5,7 @@ from fedq.amqp.methods import encode_method
 from fedq.amqp.values import FieldTable
 from fedq.core.limits import KIB, MIB
 from tests.attacks.attacker import Attacker, message
+from tests.attacks.handshakes import secure, with_tls
 from tests.attacks.stage import AMPLE, AMPLE_GROWTH, Stage, attack
 from tests.integration.stock import Address
 from tests.integration.waiting import until
@@ -144,7 +145,18 @@ def the_longest_message_for_many_who_do_not_read(stage: Stage) -> None:
 @attack("H1")
 def one_long_message_for_many_consumers_who_do_not_read(stage: Stage) -> None:
     """60 subscribers of a fanout exchange, a message of 15 MiB, nothing read."""
-    attackers = [Attacker(stage.address) for _ in range(60)]
+    _subscribe_and_do_not_read(stage, [Attacker(stage.address) for _ in range(60)])
+
+
+@attack("H1", prepare=with_tls)
+def one_long_message_for_many_tls_clients_who_do_not_read(stage: Stage) -> None:
+    """The same with 200 subscribers that speak TLS: each of them gets other bytes."""
+    place = secure(stage)
+    _subscribe_and_do_not_read(stage, [Attacker(place, has_tls=True) for _ in range(200)])
+
+
+def _subscribe_and_do_not_read(stage: Stage, attackers: list[Attacker]) -> None:
+    """Of a fanout exchange, to which a message of 15 MiB is published."""
     for attacker in attackers:
         attacker.open_channels(1)
         attacker.call(1, m.QueueDeclare("", exclusive=True), m.QueueDeclareOk)

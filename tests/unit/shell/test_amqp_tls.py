@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId, NodeId
-from fedq.core.limits import failed_logins_told
+from fedq.core.limits import KIB, MIB, failed_logins_told
 from fedq.shell import amqp_server, certificates, listeners
 from fedq.shell.certificates import (
     make_authority,
@@ -19,6 +20,7 @@ from fedq.shell.certificates import (
 )
 from fedq.shell.node_config import ClientTls, ConfigError, LoginFrom
 from fedq.shell.renewal import RenewableListener, Renewal
+from fedq.shell.resources import resident_bytes
 from tests.unit.shell.fakes import run, until
 from tests.unit.shell.serving import C1, CONFIG, HOST, hears_nothing, served
 
@@ -39,6 +41,41 @@ def test_clients_speak_tls(tmp_path: Path) -> None:
             assert await reader.read() == b"hello"
             await until(lambda: one.node.of("on_disconnected"))
             writer.close()
+
+    run(scenario())
+
+
+def test_who_does_not_read_over_tls_holds_little_of_a_long_message(tmp_path: Path) -> None:
+    """Before, each of them held an encrypted copy of all of it, and the node was not told."""
+    make_authority(tmp_path)
+    files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    tls = listeners.client_tls(CONFIG, "amqp", ClientTls(files.certificate, files.key))
+    trusting = ssl.create_default_context(cafile=str(files.authority))
+    body = memoryview(bytes(range(256)) * (16 * MIB // 256))
+    parts: list[Body] = [body[at : at + 128 * KIB] for at in range(0, len(body), 128 * KIB)]
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+            clients = [
+                await asyncio.open_connection(HOST, one.port, ssl=trusting) for _ in range(10)
+            ]
+            await until(lambda: len(one.node.of("on_connected")) == 10)
+            connections = [ConnectionId(number) for number in range(1, 11)]
+            before = resident_bytes()
+            for connection in connections:
+                one.server.writers.write(connection, list(parts))
+            told = one.node.of("on_writable")
+            assert sorted(told) == [(connection, False) for connection in connections]
+            assert resident_bytes() - before < 2 * len(body), "of ten that were copies of it"
+            one.server.close(ConnectionId(1), client_first=False)
+            reader, writer = clients[0]
+            assert await reader.read() == body, "it comes whole before the end"
+            reader, writer = clients[1]
+            assert await reader.readexactly(len(body)) == body
+            await until(lambda: one.node.of("on_writable")[10:] == [(ConnectionId(2), True)])
+            for _, writer in clients:
+                writer.transport.abort()
+            await until(lambda: one.server.connections == 0)
 
     run(scenario())
 
