@@ -367,8 +367,16 @@ class Ledger:
     def _may_lose(self, copy: Copy, holder: str) -> bool:
         """Whether what the connection holds may be given to another one meanwhile."""
         if self.only_kills and not self._from_disk(copy.queue):
-            return not self._alive.get(holder, lambda: True)()
+            return not self._alive.get(holder, lambda: True)() or self._went_early(copy)
         return self.fault_between(copy.deliveries[-1].at_us, self.world.now_us)
+
+    def _went_early(self, copy: Copy) -> bool:
+        """Whether it was handed out before it was confirmed, by a primary that may have died since:
+        then it is sent again by the node where it entered, and is another message to the next
+        primary (docs/PROMISES.md, Repeats)."""
+        confirmed_us, sent_us = copy.attempt.confirmed_us, copy.attempt.sent_us
+        early = confirmed_us is None or confirmed_us > copy.deliveries[-1].at_us
+        return early and any(sent_us <= at_us <= self.world.now_us for at_us in self.crashes_us)
 
     def _from_disk(self, queue: Queue) -> bool:
         """Whether a fragment may have begun anew from a disk, which does not know every publish

@@ -67,6 +67,21 @@ def test_only_whom_its_node_serves_holds_a_message(ledger: Ledger, served: bool)
     assert ["P2" in problem for problem in ledger.problems] == [True] * served
 
 
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_what_a_dead_primary_handed_out_unconfirmed_may_come_again(
+    ledger: Ledger, confirmed: bool
+) -> None:
+    ledger.only_kills = True
+    attempt = publish(ledger, 1)
+    if confirmed:
+        ledger.confirmed(attempt)
+    live(ledger, 1 * SECOND)
+    deliver(ledger, 1)
+    ledger.crashes_us.append(ledger.world.now_us)
+    deliver(ledger, 1, redelivered=True)
+    assert ["P2" in problem for problem in ledger.problems] == [True] * confirmed
+
+
 def test_an_unconfirmed_message_may_be_lost(ledger: Ledger) -> None:
     publish(ledger, 1)
     ledger.finish()
