@@ -331,7 +331,7 @@ class Consumer(Client):
         if isinstance(self._ledger, Ledger):
             self._ledger.take(numbers)
         else:
-            self._ledger.gather(numbers, self._last)
+            self._ledger.gather(numbers, self._last, batch.redelivered)
         if self._measure.is_on:
             self._measure.latencies.record_since(batch.times, now_ns)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from fedq.amqp.frames import FRAME_HEARTBEAT, FRAME_METHOD, scan_frame
 from fedq.amqp.methods import Method, decode_method
-from fedq.bench.cut import cut
+from fedq.bench.cut import REDELIVERED_AT, cut
 from fedq.core.errors import FRAME_ERROR, ConnectionViolation
 
 FRAME_BYTES_MAX: Final = 131_072
@@ -20,7 +20,7 @@ _DELIVER_IDS: Final = b"\0\x3c\0\x3c"
 class Batch:
     """What a read brought: columns of equal length. Times in nanoseconds."""
 
-    __slots__ = ("ends", "methods", "numbers", "tags", "times")
+    __slots__ = ("ends", "methods", "numbers", "redelivered", "tags", "times")
 
     def __init__(self) -> None:
         #: Where each delivery ends, counted from the first byte that was not cut before.
@@ -29,6 +29,8 @@ class Batch:
         self.times: list[int] = []
         self.tags: list[bytes] = []
         self.methods: list[Method] = []
+        #: Which of the deliveries came back from another consumer, as places in the columns.
+        self.redelivered: dict[int, None] = {}
 
 
 class Reader:
@@ -56,9 +58,12 @@ class Reader:
                 break
             kind, _, start, end = found
             if data.startswith(_DELIVER_IDS, start):
-                if not _is_whole(data, at):
+                end = _delivery_end(data, at)
+                if not end:
                     break
-                raise ConnectionViolation(FRAME_ERROR, "a delivery that is not the generator's")
+                self._cut_redelivered(data[at:end], end, batch)
+                at = self._cut(data, end, batch)
+                continue
             if kind == FRAME_METHOD:
                 batch.methods.append(decode_method(data[start:end]))
             elif kind != FRAME_HEARTBEAT:
@@ -67,17 +72,29 @@ class Reader:
         self.partial = data[at:] if at else data
         return batch
 
+    def _cut_redelivered(self, delivery: bytes, end: int, batch: Batch) -> None:
+        """The one delivery as a regular one; `end` is its place. Raises `ConnectionViolation`."""
+        plain = delivery[:REDELIVERED_AT] + b"\0" + delivery[REDELIVERED_AT + 1 :]
+        if delivery[REDELIVERED_AT] != 1 or not self._cut(plain, 0, batch):
+            raise ConnectionViolation(FRAME_ERROR, "a delivery that is not the generator's")
+        batch.redelivered[len(batch.numbers) - 1] = None
+        if batch.ends:
+            batch.ends[-1] = end
+
     def _cut(self, data: bytes, at: int, batch: Batch) -> int:
         tags = batch.tags if self._has_tags else None
         ends = batch.ends if self._has_ends else None
         return cut(data, at, batch.numbers, batch.times, tags, ends)
 
 
-def _is_whole(data: bytes, at: int) -> bool:
-    """Whether the three frames of a delivery are there. Raises `ConnectionViolation`."""
+def _delivery_end(data: bytes, at: int) -> int:
+    """Where the three frames of a delivery end; 0: they are not all there.
+
+    Raises `ConnectionViolation`.
+    """
     for _ in range(3):
         found = scan_frame(data, at, FRAME_BYTES_MAX)
         if found is None:
-            return False
+            return 0
         at = found[3] + 1
-    return True
+    return at

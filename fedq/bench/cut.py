@@ -1,8 +1,8 @@
 """Deliveries, cut out of bytes in bulk: a hot module with a compiled twin.
 
 `cut` takes the whole, regular deliveries at a place in the data and stops in front of everything
-else. Consumer tags have `TAG_BYTES` bytes; a body is one frame, and begins with number and time in
-8 bytes each, little-endian.
+else, also of one that is redelivered. Consumer tags have `TAG_BYTES` bytes; a body is one frame,
+and begins with number and time in 8 bytes each, little-endian.
 
 Here, deliveries of one size in a row are cut at once: columns of bytes that all of them must share
 are compared first, so that a frame of another kind or size ends the run and nothing is misread.
@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Final
 
 TAG_BYTES: Final = 8
+#: Where in a delivery's bytes it says whether it is redelivered.
+REDELIVERED_AT: Final = 20 + TAG_BYTES
 
 _deliver: Final = struct.Struct(">BHIIB")
 _header: Final = struct.Struct(">BHIIQ")
@@ -46,6 +48,7 @@ def cut(
         if (
             kind != 1 or ids != _DELIVER or tag_size != TAG_BYTES
             or header_at + _CONTENT_BYTES_MIN > size or data[header_at - 1] != 0xCE
+            or data[at + REDELIVERED_AT]
         ):  # fmt: skip
             break
         kind, _, length, ids, body_size = unpack_header(data, header_at)
@@ -95,8 +98,8 @@ def _alike(data: bytes, at: int, size: int, frames: tuple[int, int]) -> int:
     """
     second, third = frames
     marks = (
-        0, *range(3, 12), second - 1, second, *range(second + 3, second + 19), third - 1, third,
-        *range(third + 3, third + 7), size - 1,
+        0, *range(3, 12), REDELIVERED_AT, second - 1, second, *range(second + 3, second + 19),
+        third - 1, third, *range(third + 3, third + 7), size - 1,
     )  # fmt: skip
     count = (len(data) - at) // size
     for mark in marks:

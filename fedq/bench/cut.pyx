@@ -11,9 +11,11 @@ from libc.stdint cimport uint8_t, uint64_t
 from fedq.core.octets cimport read_u32, read_u64
 
 TAG_BYTES = 8
+REDELIVERED_AT = 28
 
 cdef enum:
     TAG_SIZE = 8
+    FLAG_AT = 28
     STAMP_BYTES = 16
     DELIVERY_BYTES_MIN = 78
     CONTENT_BYTES_MIN = 46
@@ -36,7 +38,7 @@ cdef Py_ssize_t stamp_of(const uint8_t* start, Py_ssize_t size, Py_ssize_t* end)
     ):
         return 0
     second = <Py_ssize_t>length + 8
-    if start[second - 1] != FRAME_END or start[second] != 2:
+    if start[second - 1] != FRAME_END or start[second] != 2 or start[FLAG_AT]:
         return 0
     if read_u32(start + second + 7) != BASIC_HEADER:
         return 0

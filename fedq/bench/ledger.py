@@ -8,6 +8,7 @@ round of its block that are routed there. A `Ledger` has the sequences of one qu
 """
 
 from bisect import bisect_left
+from collections.abc import Collection
 from collections.abc import Sequence as Values
 from typing import Final
 
@@ -175,10 +176,18 @@ class SharedLedger:
         #: Deliveries that came to one consumer after a later message of the same producer.
         self.late = 0
 
-    def gather(self, numbers: list[int], last: dict[int, int]) -> None:
-        """A consumer got these; `last` has its highest number of each producer, and is updated."""
+    def gather(
+        self, numbers: list[int], last: dict[int, int], redelivered: Collection[int] = ()
+    ) -> None:
+        """A consumer got these; `last` has its highest number of each producer, and is updated.
+
+        `redelivered`: places of those that say so: they come back from another consumer, and may be
+        behind younger ones.
+        """
         self._gathered += numbers
-        if len(self.ledger.sequences) == 1 and (not last or numbers[0] > min(last.values())):
+        if redelivered:
+            numbers = [each for place, each in enumerate(numbers) if place not in redelivered]
+        elif len(self.ledger.sequences) == 1 and (not last or numbers[0] > min(last.values())):
             ordered = sorted(numbers)
             if ordered == numbers:
                 last[numbers[-1] >> PRODUCER_SHIFT] = numbers[-1]

@@ -50,12 +50,19 @@ def _while_committing(difference: Difference) -> bool:
 
 
 def _gone_a_moment_later(difference: Difference) -> bool:
-    """An exclusive queue that went with its last consumer is still locked to others: 405."""
+    """An exclusive queue that went with its last consumer, or with its connection, is still locked
+    to others: 405."""
     rabbit, fedq = difference.streams.get(difference.operation.place, ([], []))
-    declared = [each.arguments for each in difference.script if each.verb == "queue.declare"]
+    left = {each.connection for each in difference.script if each.verb == "hang-up"}
+    asking = difference.operation.connection
+    goes = any(
+        each.connection in left or (each.arguments.get("auto_delete") and each.connection != asking)
+        for each in difference.script
+        if each.verb == "queue.declare" and each.arguments.get("exclusive")
+    )
     return (
-        any(each.get("auto_delete") and each.get("exclusive") for each in declared)
-        and difference.operation.verb.startswith("queue.")
+        goes
+        and difference.operation.verb.startswith(("queue.", "basic."))
         and rabbit[:1] != fedq[:1]
         and [line[:30] for line in fedq] == ["ChannelClose reply_code=405 cl"]
     )
@@ -347,11 +354,12 @@ DECISIONS: Final[tuple[Decision, ...]] = (
     ),
     Decision(
         "gone-a-moment-later",
-        "an exclusive auto-delete queue, asked for elsewhere as its owner's channel fails",
+        "an exclusive queue, asked for elsewhere as its owner's connection breaks (or, if it is "
+        "auto-delete, as its owner's channel fails)",
         "it is gone",
         "405, until the end of its name is committed",
-        "names of exclusive queues are in the cluster map; the closing of a channel that failed "
-        "does not wait for its commit (close-ok and cancel-ok do)",
+        "names of exclusive queues are in the cluster map; the end of a channel that failed, or of "
+        "a connection that broke, does not wait for its commit (close-ok and cancel-ok do)",
         _gone_a_moment_later,
     ),
     Decision(

@@ -75,6 +75,10 @@ def test_an_exclusive_queue_that_goes_may_be_locked_for_a_moment() -> None:
     assert "exclusive" in covering.where
     kept = (script[0]._replace(arguments={"queue": "q0", "exclusive": True}), *script[1:])
     assert decisions.decision(found._replace(script=kept)) is None
+    left = (kept[0], Operation("a0", "hang-up", {}), script[-1])
+    assert decisions.decision(found._replace(script=left)) is covering
+    other = (kept[0], Operation("b0", "hang-up", {}), script[-1])
+    assert decisions.decision(found._replace(script=other)) is None
 
 
 def test_the_document_is_made_from_the_decisions() -> None:

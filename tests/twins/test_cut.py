@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedq.amqp.frames import HEARTBEAT
 from fedq.amqp.methods import BasicCancel, encode_method
 from tests.twins import KINDS, pairs, twin
-from tests.unit.bench.streams import body, deliveries, numbered
+from tests.unit.bench.streams import body, deliveries, numbered, redelivered
 
 NAME = "fedq.bench.cut"
 
@@ -31,6 +31,13 @@ def taken(module: ModuleType, data: bytes, at: int = 0) -> tuple[object, ...]:
     assert module.cut(data, at, bare, [], None, None) == stopped
     assert bare == numbers
     return numbers, times, tags, ends, stopped
+
+
+@pytest.mark.parametrize("at", [0, 1, 3, 4, 5, 39])
+def test_it_stops_at_what_is_redelivered(module: ModuleType, at: int) -> None:
+    each = [numbered([number]) for number in range(40)]
+    each[at] = redelivered(each[at])
+    assert taken(module, b"".join(each))[4] == sum(map(len, each[:at]))
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 40])
@@ -55,7 +62,7 @@ def test_a_damaged_delivery_ends_the_run(module: ModuleType, count: int) -> None
     data, last = numbered(range(count)), numbered([0])
     second, third = last.index(b"\2\0\1"), last.index(b"\3\0\1")
     free = {
-        1, 2, *range(12, second - 1),
+        1, 2, *range(12, 28), *range(29, second - 1),
         second + 1, second + 2, *range(second + 19, third - 1),
         third + 1, third + 2, *range(third + 7, len(last) - 1),
     }  # fmt: skip

@@ -38,3 +38,8 @@ def deliveries(
 def numbered(numbers: Sequence[int], padding: int = 0, tag: str = TAG) -> bytes:
     """Deliveries of these messages; each was sent at its number in nanoseconds."""
     return deliveries([body(number, number, padding) for number in numbers], tag)
+
+
+def redelivered(delivery: bytes) -> bytes:
+    """The same delivery, come back from another consumer; its tag has 8 bytes."""
+    return delivery[:28] + b"\1" + delivery[29:]

@@ -8,7 +8,7 @@ from fedq.amqp.frames import HEARTBEAT
 from fedq.amqp.methods import BasicCancel, ConnectionClose, encode_method
 from fedq.bench.columns import Batch, Reader
 from fedq.core.errors import ConnectionViolation
-from tests.unit.bench.streams import body, deliveries, numbered
+from tests.unit.bench.streams import body, deliveries, numbered, redelivered
 
 CLOSE = ConnectionClose(320, "CONNECTION_FORCED")
 
@@ -93,6 +93,18 @@ def test_the_same_size_by_another_key_and_body() -> None:
     other = deliveries([body(40, 0, 1)], key="queu") + numbered(range(41, 60))
     found = read([data + other], Reader())
     assert found.numbers == list(range(60))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40), PLACES)
+def test_what_came_back_is_known(marks: list[bool], places: list[int]) -> None:
+    each = [redelivered(numbered([n])) if mark else numbered([n]) for n, mark in enumerate(marks)]
+    reader = Reader(has_tags=True, has_ends=True)
+    seen: list[tuple[int, bool]] = []
+    for piece in cut(b"".join(each), places):
+        found = reader.take(piece)
+        seen += [(n, place in found.redelivered) for place, n in enumerate(found.numbers)]
+        assert len(found.ends) == len(found.tags) == len(found.times) == len(found.numbers)
+    assert seen == list(enumerate(marks))
 
 
 def test_a_stream_out_of_step_is_a_violation() -> None:

@@ -152,6 +152,15 @@ def test_disorder_at_one_of_several_consumers_is_found() -> None:
     assert shared.ledger.lost([6]) == 0
 
 
+def test_what_came_back_may_be_behind_younger_ones() -> None:
+    shared = SharedLedger(ledger())
+    last: dict[int, int] = {}
+    shared.gather([0, 2], last)
+    shared.gather([1, 3, 4], last, {0: None})
+    shared.settle()
+    assert (shared.out_of_order, shared.ledger.lost([5]), shared.ledger.repeated) == (0, 0, 0)
+
+
 def test_a_repeat_at_another_consumer_is_found() -> None:
     shared = SharedLedger(ledger())
     shared.gather([0, 1], {})
