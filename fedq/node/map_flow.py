@@ -32,6 +32,7 @@ from fedq.node.relay_flow import RelayFlow
 from fedq.node.risk import Fault
 from fedq.node.state import NodeState
 from fedq.node.tallies import Tallies
+from fedq.wiring.cluster_map import ReadMap
 from fedq.wiring.state import (
     Change,
     EraChanged,
@@ -114,14 +115,14 @@ class MapFlow:
         self.state.work.apply(_COMMAND_WORK + _STEP_WORK * (results + changed))
         self.proposals.on_committed(applied.request, list(applied.results))
 
-    def on_snapshot(self, data: bytes) -> None:
+    def on_snapshot(self, read: ReadMap) -> None:
         """The whole map is replaced: everything in memory is compared with it."""
         state = self.state
         state.risk.close()
         self.consuming.begin_map_change()
         before = dict(state.map.fragments)
         queues = list(state.map.queues)
-        state.map.restore(data)
+        state.map.take(read)
         self.digests.note()
         self._load(queues)
         for node in [state.me, *state.peers]:

@@ -60,6 +60,7 @@ from fedq.node.settle_flow import SettleFlow
 from fedq.node.state import NodeState, Primary
 from fedq.node.tallies import Tallies
 from fedq.node.transactions import Transactions
+from fedq.wiring.cluster_map import ReadMap
 from fedq.wiring.operations import Operation
 from fedq.wiring.snapshot import Frozen
 
@@ -397,9 +398,9 @@ class Node:
         """The whole map as it is now, for another thread to write."""
         return self.state.map.frozen()
 
-    def on_snapshot(self, data: bytes) -> None:
+    def on_snapshot(self, snapshot: bytes | ReadMap) -> None:
         """Replaces the whole cluster map (start, or a follower too far behind)."""
-        self.map.on_snapshot(data)
+        self.map.on_snapshot(snapshot if isinstance(snapshot, ReadMap) else ReadMap(snapshot))
         self.inbox.on_map()
 
     def on_log_owed(self, owed_ms: int) -> None:

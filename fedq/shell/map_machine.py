@@ -13,6 +13,7 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.shell.raft_compaction import Pieces
 from fedq.shell.turn import Turn
+from fedq.wiring.cluster_map import ReadMap
 from fedq.wiring.operations import CommandError, UnknownCommand, decode_command
 from fedq.wiring.snapshot import Frozen
 
@@ -27,7 +28,7 @@ class MapInputs(Protocol):
     def on_committed(self, command: bytes) -> None: ...
     def on_leader(self, leader: NodeId | None) -> None: ...
     def frozen_map(self) -> Frozen: ...
-    def on_snapshot(self, data: bytes) -> None: ...
+    def on_snapshot(self, snapshot: ReadMap) -> None: ...
 
 
 class MapMachine:
@@ -67,9 +68,14 @@ class MapMachine:
         """The whole cluster map as it is now."""
         return self._node.frozen_map().pieces
 
-    def on_snapshot(self, data: bytes) -> None:
+    def read_snapshot(self, data: bytes) -> ReadMap:
+        """The cluster map in a snapshot; for any thread."""
+        return ReadMap(data)
+
+    def on_snapshot(self, read: object) -> None:
         """Replaces the whole cluster map."""
-        self._input(self._node.on_snapshot, data)
+        assert isinstance(read, ReadMap), "this is what `read_snapshot` makes"
+        self._input(self._node.on_snapshot, read)
 
     def on_leader(self, leader: NodeId | None) -> None:
         """Whom this voter believes to lead."""

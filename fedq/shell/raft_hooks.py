@@ -1,11 +1,11 @@
 """What the Raft log's parts ask of each other: the machine it drives, the voter, and its turns."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fedq.core.ids import NodeId
 from fedq.shell.raft_compaction import Pieces
-from fedq.shell.raft_snapshot import Snapshot
+from fedq.shell.raft_snapshot import SnapshotError
 from fedq.shell.raft_wire import RaftMessage
 
 
@@ -26,11 +26,23 @@ class LogMachine(Protocol):
         """The whole state after the last `on_committed` or `on_snapshot`: the next ones do not
         change what comes of it, and its pieces may be made in another thread."""
 
-    def on_snapshot(self, data: bytes) -> None:
+    def read_snapshot(self, data: bytes) -> object:
+        """What `on_snapshot` takes; for any thread. ValueError if it cannot be restored."""
+
+    def on_snapshot(self, read: object) -> None:
         """Replaces the whole state (at start, or when this voter was too far behind)."""
 
     def on_leader(self, leader: NodeId | None) -> None:
         """Whom this voter now believes to lead; None at first."""
+
+
+class Taken(NamedTuple):
+    """A leader's snapshot that was read, and is on disk beside this voter's own."""
+
+    number: int
+    term: int
+    #: What the machine made of it.
+    read: object
 
 
 class Voter(Protocol):
@@ -58,6 +70,9 @@ class Voter(Protocol):
     def step(self) -> None:
         """Elections, commits, application, heartbeats: what is due."""
 
+    def on_read(self, taken: Taken | SnapshotError) -> None:
+        """The snapshot that `VoterHooks.read` was asked for, or what is wrong with it."""
+
     def has_more_to_do(self) -> bool:
         """Whether another step would get further without any frame or time in between."""
 
@@ -80,5 +95,8 @@ class VoterHooks(Protocol):
     def on_voting(self) -> None:
         """From now on this voter votes like any other."""
 
-    def install(self, encoded: bytes, snapshot: Snapshot) -> None:
+    def read(self, encoded: bytes) -> None:
+        """Has a leader's snapshot read beside the loop; `Voter.on_read` hears in a later turn."""
+
+    def install(self, taken: Taken) -> None:
         """A leader's snapshot takes the place of the machine's state and of the log."""

@@ -41,12 +41,9 @@ from fedq.shell.raft_face import JournalFace
 from fedq.shell.raft_hooks import LogMachine, VoterHooks
 from fedq.shell.raft_learning import Learning
 from fedq.shell.raft_replication import Follower, next_batch, take_entries
-from fedq.shell.raft_snapshot import (
-    SnapshotError,
-    SnapshotReceiver,
-    decode_snapshot,
-)
+from fedq.shell.raft_snapshot import SnapshotReceiver
 from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.raft_taking import Taking
 from fedq.shell.raft_timing import RaftTiming
 from fedq.shell.raft_turns import RaftTurns
 from fedq.shell.raft_wire import (
@@ -129,7 +126,7 @@ class _Transport(pysyncobj.transport.Transport):  # type: ignore[misc]
         return True
 
 
-class _Voter(Learning, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
+class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
     """pysyncobj's voter with its replication, application and compaction replaced.
 
     The names that begin with `_SyncObj__` are pysyncobj's private ones, hence the exact version.
@@ -305,7 +302,7 @@ class _Voter(Learning, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             self._SyncObj__onMessageReceived(node, message)
 
     def _on_append(self, node: Any, append: Append) -> None:
-        if not self._follow(node, append.term, append.number):
+        if not self._follow(node, append.term, append.number) or self._is_taking(node):
             return
         if append.prev_index == 0:
             self._answer(node, append.number, 0)
@@ -317,26 +314,6 @@ class _Voter(Learning, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
             # Only what was compared with the leader's log may be committed.
             committed = min(append.commit_index, taken.next_index - 1)
             self._SyncObj__raftCommitIndex = max(self.committed, committed)
-
-    def _on_chunk(self, node: Any, chunk: SnapshotChunk) -> None:
-        if not self._follow(node, chunk.term, chunk.number):
-            return
-        try:
-            encoded = self._receiver.take(node.id, chunk)
-            if encoded is None:
-                self._answer(node, chunk.number, 0)
-                return
-            snapshot = decode_snapshot(encoded)
-        except SnapshotError as error:
-            logger.warning("asking %s to send its snapshot again: %s", node.id, error)
-            self._answer(node, chunk.number, self._log.last_index + 1, reset=True)
-            return
-        if snapshot.number > self.applied:
-            self._hooks.install(encoded, snapshot)
-            self._SyncObj__raftLastApplied = snapshot.number
-            committed = max(self.committed, snapshot.number)
-            self._SyncObj__raftCommitIndex = committed
-        self._answer(node, chunk.number, snapshot.number + 1, success=True)
 
     def _follow(self, node: Any, term: int, number: int) -> bool:
         """Takes the sender for the leader; False when its term is over."""

@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from fedq.shell.raft_journal import (
     RaftStorageError,
     sync_directory,
-    write_durably,
     write_synced,
 )
 from fedq.shell.raft_wire import SnapshotChunk, payload_bytes_max, snapshot_bytes_max
@@ -93,11 +92,12 @@ def decode_snapshot(encoded: bytes) -> Snapshot:
 class SnapshotFile:
     """The newest snapshot of this node on disk, and the next one before it counts."""
 
-    __slots__ = ("_next", "_path")
+    __slots__ = ("_leaders", "_next", "_path")
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._next = path.with_name(path.name + ".next")
+        self._leaders = path.with_name(path.name + ".leader")
 
     def load(self) -> Snapshot | None:
         """The snapshot, None if there never was one; raises `RaftStorageError` if damaged."""
@@ -116,9 +116,14 @@ class SnapshotFile:
         """The newest snapshot as it was stored, None if there is none; raises `OSError`."""
         return self._path.read_bytes() if self._path.exists() else None
 
-    def store(self, encoded: bytes) -> None:
-        """Replaces the snapshot durably. Blocks for the disk; raises as `write_durably`."""
-        write_durably(self._path, [encoded])
+    def prepare(self, encoded: bytes) -> None:
+        """Writes a leader's snapshot beside the newest; raises `NotReplaced`."""
+        os.close(write_synced(self._leaders, [encoded]))
+
+    def take_prepared(self) -> None:
+        """The leader's is the newest from now on. Blocks for the disk; raises `OSError`."""
+        os.rename(self._leaders, self._path)
+        sync_directory(self._path.parent)
 
     def stage(self, pieces: list[bytes]) -> None:
         """Writes the next snapshot beside the newest; raises `NotReplaced`."""
@@ -130,8 +135,9 @@ class SnapshotFile:
         sync_directory(self._path.parent)
 
     def forget_staged(self) -> None:
-        """Removes what a process staged that did not live to put it in place."""
+        """Removes what a process wrote that did not live to put it in place."""
         self._next.unlink(missing_ok=True)
+        self._leaders.unlink(missing_ok=True)
 
 
 class SnapshotSender:

@@ -106,10 +106,14 @@ class RaftStorage:
             sync_directory(self._learner.parent)
         self.is_learner = self.is_new = False
 
-    def install(self, encoded: bytes, snapshot: Snapshot) -> None:
-        """Takes a leader's snapshot in place of the entries it contains."""
-        self._snapshots.store(encoded)
-        self._fit(snapshot.number, snapshot.term)
+    def prepare(self, encoded: bytes) -> None:
+        """Writes a leader's snapshot beside this voter's own. For any thread."""
+        self._snapshots.prepare(encoded)
+
+    def install(self, index: int, term: int) -> None:
+        """Takes the leader's snapshot that was prepared in place of the entries it contains."""
+        self._snapshots.take_prepared()
+        self._fit(index, term)
 
     def encoded_snapshot(self) -> bytes | None:
         """The newest snapshot on disk: it ends with the journal's first entry, or later."""

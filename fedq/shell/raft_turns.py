@@ -23,11 +23,12 @@ from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.shell.raft_compaction import Compactor
 from fedq.shell.raft_electorate import NO_MEMORY, Memory
-from fedq.shell.raft_hooks import LogMachine, Voter
+from fedq.shell.raft_hooks import LogMachine, Taken, Voter
 from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_replication import batches
 from fedq.shell.raft_snapshot import Snapshot
 from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.raft_taking import Reader
 from fedq.shell.raft_timing import RaftTiming
 from fedq.shell.raft_wire import Forward, RaftMessage, WireError, decode, encode
 
@@ -82,12 +83,12 @@ class RaftTurns:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._turn_is_due = False
-        #: The sync of the turn at hand, as long as it lasts, and when it began.
+        #: The sync of the turn at hand, when it began, and to which entry it compacts the log.
         self._sync: asyncio.Future[RaftStorageError | None] | None = None
         self._sync_began_s = 0.0
-        #: To which entry that sync compacts the log, if it does.
         self._compacts_to: int | None = None
         self._compactor: Compactor | None = None
+        self._reader = Reader(self._make_turn_due)
         self._inbox: list[tuple[NodeId, RaftMessage]] = []
         self._outbox: list[tuple[NodeId, RaftMessage]] = []
         #: Peers to whom frames can be sent; kept from before the start.
@@ -130,11 +131,16 @@ class RaftTurns:
         assert encoded is not None, "entries were compacted without a snapshot"
         return encoded
 
-    def install(self, encoded: bytes, snapshot: Snapshot) -> None:
-        """Stores a leader's snapshot durably, then shows it to the machine."""
+    def read(self, encoded: bytes) -> None:
+        """Has a leader's snapshot read, and written to the disk, beside the loop."""
         assert self._storage is not None
-        self._storage.install(encoded, snapshot)
-        self._machine.on_snapshot(snapshot.data)
+        self._reader.begin(self._storage, self._machine, encoded)
+
+    def install(self, taken: Taken) -> None:
+        """A leader's snapshot, on disk already, takes its place, and is shown to the machine."""
+        assert self._storage is not None
+        self._storage.install(taken.number, taken.term)
+        self._machine.on_snapshot(taken.read)
 
     def forget(self) -> None:
         """The files turn out to be an older copy: from now on this voter learns before it votes."""
@@ -155,13 +161,25 @@ class RaftTurns:
         assert self._loop is None, "a Raft log is started once"
         self._loop = asyncio.get_running_loop()
         if storage.restored is not None:
-            self._machine.on_snapshot(storage.restored.data)
+            self._machine.on_snapshot(self._read_own(storage.restored))
             storage.restored = None
         self._voter, self._storage = voter, storage
         self._compactor = Compactor(self._loop, self._timing, self._make_turn_due)
         for peer in self._connected:
             voter.connected(peer)
         self._timer = self._loop.call_later(0, self._on_timer)
+
+    def _read_own(self, restored: Snapshot) -> object:
+        """The machine's state from this voter's own file; there is nothing to begin with else."""
+        try:
+            return self._machine.read_snapshot(restored.data)
+        except ValueError as error:
+            raise RaftStorageError(
+                f"the cluster map in {self._directory} cannot be restored: {error}. Start the "
+                "release of fedq that wrote it. If the other nodes of the cluster run, and only "
+                "then, move that directory away: this node gets the map from them, and votes again "
+                "once it has it"
+            ) from error
 
     # --- inputs ---
 
@@ -295,6 +313,7 @@ class RaftTurns:
             await asyncio.wait((self._sync,))
         if self._compactor is not None:
             await self._compactor.finish()
+        await self._reader.finish()
         if self._storage is not None and self._voter is not None:
             self._end()
             self._storage.journal.close()
@@ -369,6 +388,9 @@ class RaftTurns:
         if voter is None or storage is None or compactor is None or self._sync is not None:
             return
         try:
+            taken = self._reader.take()
+            if taken is not None:
+                voter.on_read(taken)
             inbox, self._inbox = self._inbox, []
             for peer, message in inbox:
                 if isinstance(message, Forward):

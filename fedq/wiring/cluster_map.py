@@ -72,6 +72,19 @@ class Applied(NamedTuple):
     duplicate: bool
 
 
+class ReadMap:
+    """A map that was read from a snapshot, and all that is derived from it: to be taken over."""
+
+    __slots__ = ("remembered", "remembered_bytes", "state", "weights")
+
+    def __init__(self, data: bytes, objects_max: int = limits.map_objects_max) -> None:
+        """For any thread. ValueError if `data` is no intact snapshot."""
+        self.state, self.remembered = snapshot.decode(data, objects_max)
+        self.weights = weighing.Weights()
+        self.weights.recount(self.state)
+        self.remembered_bytes = _bytes_of(self.remembered)
+
+
 class ClusterMap(MapState):
     """The replicated state machine; its tables are those of `MapState`."""
 
@@ -152,19 +165,23 @@ class ClusterMap(MapState):
 
     def restore(self, data: bytes) -> None:
         """Replaces the whole map. ValueError if `data` is no intact snapshot: nothing changes."""
-        state, self._remembered = snapshot.decode(data, self.objects_max)
+        self.take(ReadMap(data, self.objects_max))
+
+    def take(self, read: ReadMap) -> None:
+        """Replaces the whole map by one that was read, and that nobody else keeps."""
         for name in TABLES:
-            setattr(self, name, getattr(state, name))
-        self._weigh_anew()
+            setattr(self, name, getattr(read.state, name))
+        self._remembered, self._remembered_bytes = read.remembered, read.remembered_bytes
+        self._weights = read.weights
+        self.bytes_held = self._weights.total
+        self.queues_of_vhost = self._weights.queues_of
         self.members_version = self.fragments_version = self.access_version = self.version
 
     def _weigh_anew(self) -> None:
         self._weights.recount(self)
         self.bytes_held = self._weights.total
         self.queues_of_vhost = self._weights.queues_of
-        self._remembered_bytes = sum(
-            [snapshot.request_bytes(*item) for item in self._remembered.items()]
-        )
+        self._remembered_bytes = _bytes_of(self._remembered)
 
     def _apply_weighed(self, operation: Operation) -> Result:
         """Applies an operation; the next one finds what it weighs."""
@@ -225,3 +242,8 @@ class ClusterMap(MapState):
                 self.fragments_version = self.version
             elif isinstance(change, AccessChange):
                 self.access_version = self.version
+
+
+def _bytes_of(remembered: snapshot.Remembered) -> int:
+    """What the remembered requests take of a snapshot at most."""
+    return sum([snapshot.request_bytes(*item) for item in remembered.items()])

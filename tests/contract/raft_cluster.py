@@ -40,6 +40,10 @@ class Machine:
         self.poison: bytes | None = None
         #: Called when a snapshot is made, in the thread that makes it.
         self.on_pieces: Callable[[], None] = lambda: None
+        #: Why no snapshot can be read.
+        self.unreadable = ""
+        #: Called when one is read, in the thread that reads it.
+        self.on_reading: Callable[[], None] = lambda: None
         #: How many commands it still takes in this turn of the event loop; None: all.
         self.room: int | None = None
 
@@ -72,7 +76,14 @@ class Machine:
 
         return pieces
 
-    def on_snapshot(self, data: bytes) -> None:
+    def read_snapshot(self, data: bytes) -> bytes:
+        self.on_reading()
+        if self.unreadable:
+            raise ValueError(self.unreadable)
+        return data
+
+    def on_snapshot(self, data: object) -> None:
+        assert isinstance(data, bytes)
         self.snapshots_installed += 1
         self.commands = [bytes.fromhex(command) for command in orjson.loads(data)]
         self._seen = set(self.commands)
@@ -102,6 +113,7 @@ class Member:
     def __init__(self, cluster: "Cluster", name: NodeId) -> None:
         self.name = name
         self.machine = Machine()
+        self.machine.unreadable = cluster.unreadable.get(name, "")
         self.failures: list[str] = []
         self.log = _Ticking(
             cluster.ticked,
@@ -145,6 +157,8 @@ class Cluster:
         self.patient: frozenset[NodeId] = frozenset()
         self.names: Sequence[NodeId] = [NodeId(f"n{number}") for number in range(1, size + 1)]
         self.members: dict[NodeId, Member] = {}
+        #: Why these, when they start, can read no snapshot.
+        self.unreadable: dict[NodeId, str] = {}
         #: What is known of a voter's files from elsewhere.
         self.memory: dict[NodeId, Memory] = {}
         self.connected: set[tuple[NodeId, NodeId]] = set()

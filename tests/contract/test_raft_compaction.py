@@ -1,5 +1,6 @@
 """Compacting the log holds nobody up, and harms nothing when it fails."""
 
+import asyncio
 import os
 import random
 import threading
@@ -8,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fedq.core.ids import NodeId
 from fedq.shell import raft_snapshot
+from fedq.shell.raft_electorate import Memory
+from fedq.shell.raft_journal import RaftStorageError
 from fedq.shell.raft_storage import RaftStorage
 from tests.contract.raft_cluster import FAST, Cluster, compacting, numbered, run
 
@@ -126,6 +130,98 @@ def test_a_follower_that_lags_gets_what_is_on_disk_and_nothing_is_made_for_it(
         await cluster.agreed(commands)
         assert late.machine.snapshots_installed >= 1
         assert leader.machine.snapshots_taken == made
+
+    run(tmp_path, scenario, timing=compacting(20))
+
+
+async def without_one(cluster: Cluster, directory: Path) -> tuple[NodeId, list[bytes]]:
+    """A voter that was killed, and is to get a snapshot now; and what that contains."""
+    leader = await cluster.leader()
+    late = cluster.followers(leader)[0].name
+    cluster.kill(late)
+    commands = [random.Random(n).randbytes(1_000) for n in range(25)]
+    await cluster.propose(leader, commands)
+    await cluster.until((directory / leader.name / "raft.snapshot").exists, "a compaction")
+    return late, commands
+
+
+def test_turns_go_on_while_a_leader_s_snapshot_is_read(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        name, commands = await without_one(cluster, tmp_path)
+        begun, may_end, readers = threading.Event(), threading.Event(), []
+
+        def read() -> None:
+            readers.append(threading.get_ident())
+            begun.set()
+            assert may_end.wait(10)
+
+        cluster.start(name)
+        late = cluster.members[name]
+        late.machine.on_reading = read
+        try:
+            await cluster.until(begun.is_set, "it is read")
+            applied = late.log.applied_index
+            leader = await cluster.leader()
+            await cluster.propose(leader, [b"meanwhile"])
+            # It hears its leader, and is neither given up nor sent all of it anew.
+            for _ in range(100):
+                await cluster.tick()
+            assert late.log.leader == leader.name
+            assert late.log.applied_index == applied
+            assert len(readers) == 1
+        finally:
+            may_end.set()
+        await cluster.agreed([*commands, b"meanwhile"])
+        assert readers[0] != threading.get_ident()
+        assert late.machine.snapshots_installed == 1
+
+    run(tmp_path, scenario, timing=compacting(20))
+
+
+def test_a_snapshot_that_cannot_be_restored_ends_the_log_and_is_not_kept(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        name, commands = await without_one(cluster, tmp_path)
+
+        def read() -> None:
+            raise ValueError("this is no map")
+
+        cluster.start(name)
+        late = cluster.members[name]
+        late.machine.on_reading = read
+        async with asyncio.timeout(10):
+            while not late.failures:
+                await cluster.tick()
+        assert "this is no map" in late.failures[0]
+        assert not (tmp_path / name / "raft.snapshot").exists()
+        # It begins where it was, and takes what can be restored.
+        cluster.kill(name)
+        cluster.start(name)
+        await cluster.agreed(commands)
+        assert cluster.members[name].machine.snapshots_installed == 1
+
+    run(tmp_path, scenario, timing=compacting(20))
+
+
+def test_a_voter_whose_own_map_cannot_be_restored_gets_it_from_the_others(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = await cluster.leader()
+        other = cluster.followers(leader)[0].name
+        directory = tmp_path / other
+        commands = [random.Random(n).randbytes(1_000) for n in range(60)]
+        await cluster.propose(leader, commands)
+        await cluster.until((directory / "raft.snapshot").exists, "a compaction")
+        await cluster.agreed(commands)
+        cluster.kill(other)
+        cluster.unreadable[other] = "a bug"
+        with pytest.raises(RaftStorageError, match=r"cannot be restored: a bug.* move that dir"):
+            cluster.start(other)
+        # What the sentence says.
+        directory.rename(tmp_path / "aside")
+        cluster.memory[other] = Memory(1, 1, is_used=True)
+        del cluster.unreadable[other]
+        cluster.start(other)
+        await cluster.agreed(commands)
+        assert cluster.members[other].machine.snapshots_installed == 1
 
     run(tmp_path, scenario, timing=compacting(20))
 

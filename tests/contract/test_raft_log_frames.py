@@ -59,8 +59,11 @@ class Bench:
         self.sent.clear()
         for message in messages:
             self.log.receive(peer, encode(message))
+        is_read = any(isinstance(message, SnapshotChunk) for message in messages)
         for _ in range(5):
             await asyncio.sleep(0)
+            while is_read and not self.sent:  # noqa: ASYNC110 - nor has that of a thread's reading
+                await asyncio.sleep(0)
             while self.log.is_syncing:  # noqa: ASYNC110 - the end of a sync has no event
                 await asyncio.sleep(0)
         return [

@@ -16,7 +16,7 @@ from fedq.node.outbox import NodeOut
 from fedq.shell.passes import Writers
 from fedq.shell.sending import Line
 from fedq.shell.turn import Outlets
-from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.cluster_map import ClusterMap, ReadMap
 from fedq.wiring.snapshot import Frozen
 
 T = TypeVar("T")
@@ -133,8 +133,8 @@ class FakeNode:
     def frozen_map(self) -> Frozen:
         return ClusterMap().frozen()
 
-    def on_snapshot(self, data: bytes) -> None:
-        self._take("on_snapshot", data)
+    def on_snapshot(self, snapshot: ReadMap) -> None:
+        self._take("on_snapshot", snapshot)
 
 
 class Recorder:

@@ -58,7 +58,9 @@ def test_a_damaged_file_refuses_and_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "raft.snapshot"
     file = SnapshotFile(path)
     assert file.load() is None
-    file.store(encode_snapshot(SMALL))
+    file.prepare(encode_snapshot(SMALL))
+    assert file.load() is None
+    file.take_prepared()
     assert file.load() == SMALL
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(RaftStorageError, match=r"raft\.snapshot cannot be used: its checksum"):
@@ -109,7 +111,9 @@ def test_a_crash_between_snapshot_and_compaction_keeps_what_follows(tmp_path: Pa
     directory = tmp_path / "raft"
     storage = stored(directory, 20)
     before = storage.journal[:]
-    SnapshotFile(directory / "raft.snapshot").store(encode_snapshot(Snapshot(11, 1, b"map")))
+    file = SnapshotFile(directory / "raft.snapshot")
+    file.prepare(encode_snapshot(Snapshot(11, 1, b"map")))
+    file.take_prepared()
     storage.journal.abandon()
     storage = RaftStorage.open(directory)
     assert storage.restored == Snapshot(11, 1, b"map")
@@ -124,7 +128,8 @@ def test_a_leader_s_snapshot_voids_entries_that_do_not_lead_to_it(
     directory = tmp_path / "raft"
     storage = stored(directory, 20)
     snapshot = Snapshot(number, term, b"map")
-    storage.install(encode_snapshot(snapshot), snapshot)
+    storage.prepare(encode_snapshot(snapshot))
+    storage.install(number, term)
     assert [(entry.number, entry.term) for entry in storage.journal[:]] == [(number, term)]
     storage.journal.abandon()
     storage = RaftStorage.open(directory)

@@ -369,7 +369,7 @@ def test_the_raft_log_drives_the_node_and_stops_with_it() -> None:
     async def scenario() -> None:
         driven = Driven()
         machine = MapMachine(driven.node, driven.turn)
-        machine.on_snapshot(b"old")
+        machine.on_snapshot(machine.read_snapshot(ClusterMap().snapshot()))
         machine.on_committed(b"one")
         machine.on_leader(N2)
         assert b"".join(machine.freeze()()) == ClusterMap().snapshot()
