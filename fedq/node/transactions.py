@@ -7,6 +7,9 @@ live in its memory: if it dies, nobody sees what they had.) What concerns more i
 channel error, and nothing of it takes effect (docs/adr/0018).
 """
 
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from fedq.amqp.method_types import (
@@ -86,7 +89,7 @@ class Transactions:
     def commit(self, channel: Channel, request: TxCommit) -> None:
         """tx.commit; answered when it is safe."""
         transaction = self._transaction(channel, request)
-        # It cannot be cut: it is one event. Nothing else begins in a turn that it fills.
+        # What is shared cannot be cut: it is one event. Nothing else begins in a turn it fills.
         self.state.work.spend(_STEP_WORK * (len(transaction.publishes) + transaction.settled))
         reaches = self._reaches(channel, transaction)
         try:
@@ -94,19 +97,43 @@ class Transactions:
         except ChannelViolation:
             self.settling.restore(channel, transaction)
             raise
-        forget(channel, transaction)
         channel.transaction = Transaction()
         settlements = self._settle_private(channel, transaction, fragment)
-        messages = self._publish_private(channel, transaction, reaches)
-        if fragment is None:
-            self.answers.reply(channel, TxCommitOk())
+        settled = Settled(*map(positions_of, settlements.lanes()[:3]))
+        shared: list[bytes] = []
+        private: list[tuple[bytes, Reach, bool]] = []
+        for message, targets, mandatory in transaction.publishes:
+            reach = reaches[targets]
+            if reach.publishers:
+                shared.append(as_stored(message))
+            if reach.private or reach.absent or (mandatory and not reach.publishers):
+                private.append((message, reach, mandatory))
+        done = partial(self._set_out, channel, transaction, fragment, shared, settled)
+        if not private:
+            done()
             return
-        self.answers.wait(channel)
+        publishing = _Publishing(self, channel, private, done)
+        if not self.state.chores.begin(publishing, publishing):
+            self.answers.wait_for_turns(channel)
+
+    def _set_out(
+        self, channel: Channel, transaction: Transaction, fragment: FragmentId | None,
+        messages: list[bytes], settled: Settled,
+    ) -> None:  # fmt: skip
+        """Queues of this node alone have all that is theirs: what is shared sets out."""
+        forget(channel, transaction)
+        if fragment is None or fragment not in self.state.map.fragments:
+            if channel.waiting:
+                self.answers.finish(channel, TxCommitOk())
+            else:
+                self.answers.reply(channel, TxCommitOk())
+            return
+        if not channel.closed:
+            self.answers.wait(channel)
         publisher = self.outlets.publisher_of(fragment)
         self.outlets.flush(fragment)
         committing = Committing(self.answers, channel)
         group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
-        settled = Settled(*map(positions_of, settlements.lanes()[:3]))
         self.outlets.commit(publisher, publisher.add_atomic(messages, settled, group))
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:
@@ -169,22 +196,49 @@ class Transactions:
             lanes.get(fragment, Settlements.none()) if fragment is not None else Settlements.none()
         )
 
-    def _publish_private(
-        self, channel: Channel, transaction: Transaction, reaches: dict[Route, Reach]
-    ) -> list[bytes]:
-        """Publishes to private queues go out; returns, in order, those for the shared fragment."""
-        shared: list[bytes] = []
-        vhost = channel.client.vhost
-        for message, targets, mandatory in transaction.publishes:
-            reach = reaches[targets]
-            if reach.publishers:
-                shared.append(as_stored(message))
-            if reach.private or reach.absent:
-                private = reach._replace(publishers=[])
-                self.outlets.deliver(vhost, [message], private, None, channel)
-            if mandatory and not reach.publishers and not reach.private:
-                give_back(self.state, channel, message)
-        return shared
+    def publish_private(
+        self, channel: Channel, message: bytes, reach: Reach, mandatory: bool
+    ) -> None:
+        """A publish goes to queues of this node alone, or nowhere."""
+        if reach.private or reach.absent:
+            known = self.state.private_by_id
+            # Some may be gone since the commit began.
+            left = [number for number in reach.private if number in known]
+            private = reach._replace(publishers=[], private=left)
+            self.outlets.deliver(channel.client.vhost, [message], private, None, channel)
+        if mandatory and not reach.publishers and not reach.private and not channel.closed:
+            give_back(self.state, channel, message)
+
+
+class _Publishing:
+    """A chore: the publishes of a commit that go to queues of this node alone, or nowhere.
+
+    It goes on if the client has gone: what it has committed takes effect.
+    """
+
+    __slots__ = ("_channel", "_done", "_left", "_transactions")
+
+    def __init__(
+        self, transactions: Transactions, channel: Channel,
+        publishes: list[tuple[bytes, Reach, bool]], done: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._transactions = transactions
+        self._channel = channel
+        self._done = done
+        self._left = deque(publishes)
+
+    def go_on(self) -> bool:
+        """See `fedq.node.chores.Chore`."""
+        transactions, left = self._transactions, self._left
+        work = transactions.state.work
+        while left:
+            message, reach, mandatory = left.popleft()
+            transactions.publish_private(self._channel, message, reach, mandatory)
+            work.spend(_STEP_WORK)
+            if left and work.is_spent:
+                return False
+        self._done()
+        return True
 
 
 def _refusal(request: Method, text: str) -> ChannelViolation:
