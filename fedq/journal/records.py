@@ -386,7 +386,8 @@ def _ungrouped(records: bytes) -> Iterator[bytes]:
             yield records[body_at + HEAD.size : end]
             taken = end
         at = end
-    yield records[taken:]
+    # The very bytes, if they may be long: compiled, a slice of all of them is a copy.
+    yield records[taken:] if taken else records
 
 
 def encode_with_notes(
