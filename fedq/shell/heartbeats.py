@@ -6,10 +6,8 @@ from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
 
 
-def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat | None) -> None:
+def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat) -> None:
     """Into a frame that is to be sent."""
-    if heartbeat is None:
-        return
     wire = frame.heartbeat
     wire.SetInParent()
     (
@@ -17,10 +15,8 @@ def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat | None) -> None:
     ) = heartbeat  # fmt: skip
 
 
-def get_heartbeat(frame: pb.PeerFrame) -> Heartbeat | None:
-    """From a frame of a peer; raises `MalformedFrameError` for what says more."""
-    if not frame.HasField("heartbeat"):
-        return None
+def get_heartbeat(frame: pb.PeerFrame) -> Heartbeat:
+    """From a frame of a peer that has one; raises `MalformedFrameError` for what says more."""
     beat = frame.heartbeat
     if len(beat.start) > name_bytes_max:
         raise MalformedFrameError("a start's id is longer than 255 characters")

@@ -12,7 +12,7 @@ gives a frame whose fields are each within what the field may say, and fit toget
 the receiver can judge is a `PeerViolation` there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +27,7 @@ from fedq.shell.heartbeats import get_heartbeat, put_heartbeat
 from fedq.shell.last_words import get_last_words, put_last_words
 from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peer_longs import Filled, Long, by_message
+from fedq.shell.peer_longs import Filled, Long, Places, by_message
 from fedq.wiring.operation_fields import canonical_arguments
 
 #: One message of the largest allowed body must pass, with everything around it.
@@ -321,10 +321,7 @@ assert len(_BY_SLOT) == len(pb.PeerMessage.DESCRIPTOR.fields), "peer.proto has a
 def encode_frame(
     frame: peer.PeerFrame, version: int = versions.NEWEST, longs: Sequence[Long] = ()
 ) -> bytes:
-    """The frame as bytes. A value that does not fit its field is a bug and raises `ValueError`.
-
-    `longs`: what was left out of it, and follows it.
-    """
+    """The frame as bytes; `longs` follow it. A value that does not fit is a bug: `ValueError`."""
     wire = pb.PeerFrame(
         version=version,
         sender=frame.sender,
@@ -345,7 +342,8 @@ def encode_frame(
         part.SetInParent()
         for field, value in zip(kind.fields, message, strict=True):
             field.put(part, value)
-    put_heartbeat(wire, frame.heartbeat)
+    if frame.heartbeat is not None:
+        put_heartbeat(wire, frame.heartbeat)
     for number, place, content in longs:
         wire.longs.add(message=number, place=place, size=len(content))
     return wire.SerializeToString()
@@ -381,9 +379,8 @@ def read_frame(data: bytes) -> pb.PeerFrame:
     return wire
 
 
-def frame_of(wire: pb.PeerFrame, longs: Iterable[Long] = ()) -> peer.PeerFrame:
+def frame_of(wire: pb.PeerFrame, longs: Sequence[Long] = ()) -> peer.PeerFrame:
     """The frame, with the long contents that came behind it; raises `MalformedFrameError`."""
-    contents = by_message(longs, len(wire.messages))
     return peer.PeerFrame(
         sender=NodeId(_node_name(wire.sender)),
         incarnation=Incarnation(wire.incarnation),
@@ -391,16 +388,19 @@ def frame_of(wire: pb.PeerFrame, longs: Iterable[Long] = ()) -> peer.PeerFrame:
         first=wire.first,
         acknowledged=wire.acknowledged,
         map_version=MapVersion(wire.map_version),
-        messages=[
-            _decode_message(part, contents.get(number)) for number, part in enumerate(wire.messages)
-        ],
-        heartbeat=get_heartbeat(wire),
+        messages=_with_longs(wire, longs) if longs else list(map(_decode_message, wire.messages)),
+        heartbeat=get_heartbeat(wire) if wire.HasField("heartbeat") else None,
         asks=wire.asks,
         last_words=get_last_words(wire),
     )
 
 
-def _decode_message(wire: pb.PeerMessage, longs: dict[int, bytes] | None) -> peer.PeerMessage:
+def _with_longs(wire: pb.PeerFrame, longs: Sequence[Long]) -> list[peer.PeerMessage]:
+    found = by_message(longs, len(wire.messages))
+    return [_decode_message(part, found.get(at)) for at, part in enumerate(wire.messages)]
+
+
+def _decode_message(wire: pb.PeerMessage, longs: Places | None = None) -> peer.PeerMessage:
     slot = wire.WhichOneof("kind")
     if slot is None:
         raise MalformedFrameError("a message of an unknown kind")

@@ -10,12 +10,15 @@ its long contents nothing is believed: what does not fit raises `MalformedFrameE
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedq.core.limits import peer_long_bytes_min, peer_piece_bytes_max
 from fedq.core.peer_messages import CARRY_MESSAGES, CARRY_RECORDS, Got, PeerFrame, PeerMessage
 from fedq.core.peer_messages import PublishAtomic as Atomic
 from fedq.shell.malformed import MalformedFrameError
+
+#: Long contents of one message, by their places in it.
+Places: TypeAlias = dict[int, bytes]
 
 _WITH_MESSAGES: Final = (*CARRY_MESSAGES, Got, Atomic)
 
@@ -57,12 +60,12 @@ def pieces(content: bytes) -> Iterator[bytes]:
         yield content[at : at + peer_piece_bytes_max]
 
 
-def by_message(longs: Iterable[Long], count: int) -> dict[int, dict[int, bytes]]:
+def by_message(longs: Iterable[Long], count: int) -> dict[int, Places]:
     """Long contents by their places, by the numbers of their messages, of which there are so many.
 
     Raises `MalformedFrameError` if they have no place.
     """
-    found: dict[int, dict[int, bytes]] = {}
+    found: dict[int, Places] = {}
     for number, place, content in longs:
         there = found.setdefault(number, {})
         if number >= count or place in there:
@@ -76,7 +79,7 @@ class Filled:
 
     __slots__ = ("_part", "messages", "records")
 
-    def __init__(self, part: Any, contents: dict[int, bytes]) -> None:
+    def __init__(self, part: Any, contents: Places) -> None:
         """`contents`: by place, see `Long`."""
         self._part = part
         if hasattr(part, "records"):
