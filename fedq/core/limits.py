@@ -131,6 +131,11 @@ peer_long_bytes_min: Final = MIB
 peer_piece_bytes_max: Final = 512 * KIB
 #: What one link may hold unacknowledged before its senders are held back.
 peer_window_bytes_max: Final = 32 * MIB
+#: A peer for which so much waits, in messages or bytes, must acknowledge what it was told within
+#: this time; what it says meanwhile is not heard.
+unacked_messages_max: Final = 10_000
+unacked_bytes_max: Final = 64 * MIB
+unacked_stall_ms: Final = 5_000
 interest_keys_per_exchange_max: Final = 1_000
 #: What a node says at once of what its private queues want.
 interest_piece_bytes_max: Final = 256 * KIB
@@ -215,6 +220,9 @@ failed_step_ms_min: Final = 1_000
 failed_step_ms_max: Final = 60_000
 #: Messages in quarantine that a node shows, or does something with, at once.
 asides_per_answer_max: Final = 1_000
+#: Last words of one peer that are heard.
+last_words_heard_s: Final = 1
+last_words_heard_burst: Final = 10
 #: How long a node that has to stop waits for its last words to leave.
 last_words_ms: Final = 500
 #: With less free on the disk of its data, a node's publishers wait (RabbitMQ's default).

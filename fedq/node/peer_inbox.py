@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import work_bytes_shift
+from fedq.core.limits import MIB, work_bytes_shift
 from fedq.core.peer_messages import (
     CARRY_MESSAGES,
     CARRY_RECORDS,
@@ -40,13 +40,15 @@ _BEGINNING_WORK: Final = 12
 class PeerInbox:
     """See the module's docstring."""
 
-    __slots__ = ("_handlers", "_waiting", "state")
+    __slots__ = ("_handlers", "_told", "_waiting", "state")
 
     def __init__(self, state: NodeState, handlers: dict[type, Handler]) -> None:
         self.state = state
         self._handlers = handlers
         #: Peers of whom something waits for a further turn, in turn.
         self._waiting: dict[NodeId, None] = {}
+        #: Peers that were said not to be heard, until when.
+        self._told: dict[NodeId, int] = {}
 
     @property
     def has_more(self) -> bool:
@@ -57,12 +59,29 @@ class PeerInbox:
         """A frame of a peer that is known."""
         state, sender = self.state, frame.sender
         peer = state.peers[sender]
-        if frame.messages and (sender in self._waiting or peer.forgetting):
+        link = peer.link
+        if frame.messages and link.refuses(frame, state.now_ms):
+            self._tell_deaf(sender)
+        elif frame.messages and (sender in self._waiting or peer.forgetting):
             # Or it is of a session that begins here in a moment.
-            peer.link.hold(frame)
+            link.hold(frame)
             self._waiting[sender] = None
         else:
-            self._hear(sender, peer.link.on_frame(frame, state.map.version, state.now_ms))
+            self._hear(sender, link.on_frame(frame, state.map.version, state.now_ms))
+
+    def _tell_deaf(self, sender: NodeId) -> None:
+        """Once for each time that a peer is not heard."""
+        state, link = self.state, self.state.peers[sender].link
+        if self._told.get(sender) == link.hear_ms:
+            return
+        self._told[sender] = link.hear_ms
+        sentence = (
+            f"{sender} acknowledges nothing of what it is told: {link.unacked} messages wait for "
+            f"it, {link.bytes_unacked // MIB} MiB; what it says is not heard until it does. If it "
+            f"goes on, restart {sender}"
+        )
+        state.out.warnings.append(sentence)
+        state.found[f"deaf to {sender}"] = (sentence, state.now_ms + link.deaf_ms)
 
     def on_map(self) -> None:
         """The map has moved: frames that waited for it are heard."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from fedq.core.ids import FragmentId, NodeId
+from fedq.core.ids import Epoch, FragmentId, NodeId
 from fedq.core.peer_messages import CopyQuery, CopyWorth
 from fedq.fragments.positions import Checksum, Positions
 from fedq.node.state import NodeState
@@ -25,19 +25,36 @@ _TOLD_MS: Final = 600_000
 class Reviving:
     """See the module's docstring."""
 
-    __slots__ = ("_awaited", "state")
+    __slots__ = ("_asked", "_awaited", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
         #: Who was waited for when the log said so last.
         self._awaited: list[NodeId] = []
+        #: What is being found out for others: the last question of each about each fragment.
+        self._asked: dict[tuple[NodeId, FragmentId], CopyQuery] = {}
 
     def on_query(self, sender: NodeId, message: CopyQuery) -> None:
-        """The leader wants to know what this node's copy holds."""
-        self._find_out(message.fragment, partial(self._answer, sender, message))
+        """The leader wants to know what this node's copy holds.
 
-    def _answer(self, asker: NodeId, query: CopyQuery, worth: Worth) -> None:
-        self.state.send(asker, CopyWorth(query.fragment, query.epoch, *worth))
+        Who asks again meanwhile gets one answer, and nobody wants to know of fragments that are
+        gone: whatever is asked, not more is under way than there are fragments.
+        """
+        if message.fragment not in self.state.map.fragments:
+            return
+        key = sender, message.fragment
+        is_asked = key in self._asked
+        self._asked[key] = message
+        if not is_asked:
+            self._find_out(message.fragment, partial(self._answer, sender, message))
+
+    def _answer(self, asker: NodeId, first: CopyQuery, worth: Worth | None) -> None:
+        fragment = first.fragment
+        last = self._asked.pop((asker, fragment))
+        if worth is not None:
+            self.state.send(asker, CopyWorth(fragment, last.epoch, *worth))
+        elif last.epoch != first.epoch:
+            self.on_query(asker, last)
 
     def on_worth(self, memory: FailoverMemory, sender: NodeId, message: CopyWorth) -> None:
         """A node has answered."""
@@ -46,8 +63,8 @@ class Reviving:
             worth = Worth(message.whole, message.last, message.live, message.digest)
             memory.on_worth(sender, member.incarnation, message.fragment, message.epoch, worth)
 
-    def _find_out(self, fragment: FragmentId, tell: Callable[[Worth], None]) -> None:
-        """What this node holds of a fragment that it does not serve."""
+    def _find_out(self, fragment: FragmentId, tell: Callable[[Worth | None], None]) -> None:
+        """What this node holds of a fragment that it does not serve; None: nobody wants to know."""
         self.state.chores.begin(self, _Weighing(self.state, fragment, tell))
 
     def ask(self, memory: FailoverMemory) -> bool:
@@ -59,14 +76,20 @@ class Reviving:
         while questions:
             node, fragment, epoch = questions.popleft()
             if node == state.me:
-                process = state.settings.incarnation
-                self._find_out(fragment, partial(memory.on_worth, node, process, fragment, epoch))
+                self._find_out(fragment, partial(self._answer_own, memory, fragment, epoch))
             else:
                 state.send(node, CopyQuery(fragment, epoch))
             state.work.spend(_QUESTION_WORK)
             if state.work.is_spent:
                 break
         return not questions
+
+    def _answer_own(
+        self, memory: FailoverMemory, fragment: FragmentId, epoch: Epoch, worth: Worth | None
+    ) -> None:
+        if worth is not None:
+            state = self.state
+            memory.on_worth(state.me, state.settings.incarnation, fragment, epoch, worth)
 
     def tell(self, memory: FailoverMemory) -> None:
         """Tells what an operator should know of the leader's last look."""
@@ -120,7 +143,7 @@ class Reviving:
 
 class _Weighing:
     """A chore: what a copy holds is found out and told. One that changes meanwhile is led by
-    somebody, and nobody wants to know any more: nothing is told."""
+    somebody, and nobody wants to know any more: that is told as None."""
 
     __slots__ = (
         "_checksum",
@@ -134,7 +157,7 @@ class _Weighing:
     )
 
     def __init__(
-        self, state: NodeState, fragment: FragmentId, tell: Callable[[Worth], None]
+        self, state: NodeState, fragment: FragmentId, tell: Callable[[Worth | None], None]
     ) -> None:
         self._state = state
         self._fragment = fragment
@@ -154,6 +177,7 @@ class _Weighing:
             self._copy, self._edits = copy, edits
             self._begin()
         elif self._copy is not copy or self._edits != edits:
+            self._tell(None)
             return True
         if self._positions is not None:
             if not self._positions.go_on(work):

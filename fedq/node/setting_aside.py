@@ -13,12 +13,17 @@ from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, QueueKey
-from fedq.core.limits import asides_per_answer_max
+from fedq.core.limits import (
+    asides_per_answer_max,
+    last_words_heard_burst,
+    last_words_heard_s,
+)
 from fedq.core.policy import QUARANTINED
 from fedq.core.suspects import LastWords
 from fedq.fragments.asides import readmit, set_aside
 from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
+from fedq.node.budget import Budget
 from fedq.node.state import NodeState, Primary
 
 #: What an operator may have done with what is in quarantine.
@@ -42,14 +47,20 @@ class Aside(NamedTuple):
 class SettingAside:
     """See the module's docstring."""
 
-    __slots__ = ("state",)
+    __slots__ = ("_heard", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
+        #: How often the last words of each peer are heard: one that stops has nothing to add.
+        self._heard: dict[NodeId, Budget] = {}
 
     def on_last_words(self, sender: NodeId, words: LastWords) -> None:
         """A peer has to stop: what it has in its hands comes back, but not to be tried again."""
         state = self.state
+        heard = self._heard.setdefault(sender, Budget(last_words_heard_s, last_words_heard_burst))
+        if not heard.has_left(state.now_ms):
+            return
+        heard.spend()
         state.suspects.add(words.suspects, state.now_ms)
         count = sum(1 for each in words.suspects if each.digest)
         sentence = f"{sender} failed: it was at {words.step}; {count} messages are set aside"

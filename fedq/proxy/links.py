@@ -18,12 +18,24 @@ after `LINGER_MS`. Records of a fragment that follow on each other unsent become
 
 Acknowledgements only let the sender forget, so they are in no hurry: they travel with the next
 messages, or alone after `ACK_MS`; at once if the sender asks, because it keeps much.
+
+A peer for which very much is kept, and which does not acknowledge what it was told long ago, is not
+heard until it does: what it says brings answers, and those would pile up for ever. It sends what
+was not heard again. (A frame is heard now and then: perhaps it does not hear this node either.)
 """
 
 from collections import deque
 
 from fedq.core.ids import Incarnation, MapVersion, NodeId
-from fedq.core.limits import KIB, MIB, peer_frame_bytes_max, peer_window_bytes_max
+from fedq.core.limits import (
+    KIB,
+    MIB,
+    peer_frame_bytes_max,
+    peer_window_bytes_max,
+    unacked_bytes_max,
+    unacked_messages_max,
+    unacked_stall_ms,
+)
 from fedq.core.peer_messages import (
     CARRY_MESSAGES,
     CARRY_RECORDS,
@@ -52,6 +64,8 @@ ASK_BYTES = MIB
 HELD_FRAMES_MAX = 1_000
 HELD_BYTES_MAX = peer_window_bytes_max
 FIXED_BYTES = 64
+#: What one frame brings at most, so that neither end takes long with it.
+FRAME_MESSAGES_MAX = 4_096
 
 
 def size_of(message: PeerMessage) -> int:
@@ -86,9 +100,10 @@ class Link:
     """This node's end of the link with one peer."""
 
     __slots__ = (
-        "_ack_asked", "_ack_since_ms", "_frame_bytes_max", "_framed", "_hurry", "_moved_ms",
-        "_next", "_patient_since_ms", "_received", "_sent", "_unacked", "bytes_held",
-        "bytes_unacked", "connected", "held", "incarnation", "lingers", "me", "peer", "session",
+        "_ack_asked", "_ack_since_ms", "_frame_bytes_max", "_framed", "_hurry", "_mark",
+        "_mark_ms", "_moved_ms", "_next", "_patient_since_ms", "_probes", "_received", "_sent",
+        "_unacked", "bytes_held", "bytes_unacked", "connected", "deaf_ms", "hear_ms", "held",
+        "incarnation", "lingers", "me", "peer", "session",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +139,19 @@ class Link:
         self._moved_ms = 0
         self._unacked: deque[tuple[int, PeerMessage, int]] = deque()
         self.bytes_unacked = 0
+        #: The last message there was at a time while much was unacknowledged; 0: not much is.
+        self._mark = 0
+        #: Of what was not acknowledged the first has been sent again, and the rest not yet.
+        self._probes = False
+        self._mark_ms = 0
+        #: For how long the peer is not heard, and when it is for a frame; 0: it is.
+        self.deaf_ms = 0
+        self.hear_ms = 0
+
+    @property
+    def unacked(self) -> int:
+        """How many messages the peer has not acknowledged."""
+        return len(self._unacked)
 
     @property
     def received(self) -> int:
@@ -162,6 +190,7 @@ class Link:
         self.connected = True
         self._sent = self._next - 1 - len(self._unacked)
         self._hurry = bool(self._unacked)
+        self._probes = False
 
     def on_disconnected(self) -> None:
         """Nothing can be sent for now."""
@@ -175,7 +204,9 @@ class Link:
         if not self.connected:
             return []
         unacked = self._unacked
-        if unacked and self._sent == self._next - 1 and now_ms - self._moved_ms > RESEND_MS:
+        is_again = bool(unacked) and self._sent == self._next - 1
+        is_again = is_again and now_ms - self._moved_ms > RESEND_MS
+        if is_again:
             self._sent -= len(unacked)
             self._hurry = True
         frames: list[PeerFrame] = []
@@ -191,7 +222,8 @@ class Link:
             first = self._sent + 1
             messages: list[PeerMessage] = []
             size = 0
-            while self._sent < self._next - 1 and (not messages or size < self._frame_bytes_max):
+            last = min(self._next - 1, self._sent + FRAME_MESSAGES_MAX)
+            while self._sent < last and (not messages or size < self._frame_bytes_max):
                 _, message, cost = unacked[skip]
                 messages.append(message)
                 size += cost
@@ -206,6 +238,10 @@ class Link:
             heartbeat = None
             ack_due = self._ack_asked = False
             self._ack_since_ms = None
+            if is_again and self._sent < self._next - 1:
+                # One frame of it; the rest when some of that has been acknowledged.
+                self._probes = True
+                self._sent = self._next - 1
         self._framed = max(self._framed, self._sent)
         self._hurry = False
         self._patient_since_ms = None
@@ -226,6 +262,40 @@ class Link:
             self.hold(frame)
             return []
         return self._take(frame, now_ms)
+
+    def refuses(self, frame: PeerFrame, now_ms: int) -> bool:
+        """Whether the peer is not heard for now, see the module's docstring.
+
+        What the frame acknowledges counts, and its messages are to be sent again.
+        """
+        if not self._mark and not self._keeps_much:
+            return False
+        if self.session == NO_SESSION or frame.session != self.session[::-1]:
+            return False
+        self._acknowledge(frame, now_ms)
+        if not self._keeps_much:
+            self._mark = self.deaf_ms = 0
+            return False
+        if not self._mark or self._unacked[0][0] > self._mark:
+            # All that there was at the last look has been acknowledged.
+            self._mark, self._mark_ms, self.deaf_ms = self._next - 1, now_ms, 0
+        if now_ms - self._mark_ms < unacked_stall_ms:
+            return False
+        is_next = frame.first <= self._received + 1 < frame.first + len(frame.messages)
+        if self.deaf_ms and is_next and now_ms >= self.hear_ms:
+            self.deaf_ms *= 2
+            self.hear_ms = now_ms + self.deaf_ms
+            return False
+        if not self.deaf_ms:
+            self.deaf_ms = unacked_stall_ms
+            self.hear_ms = now_ms + self.deaf_ms
+            self.held.clear()
+            self.bytes_held = 0
+        return True
+
+    @property
+    def _keeps_much(self) -> bool:
+        return len(self._unacked) > unacked_messages_max or self.bytes_unacked > unacked_bytes_max
 
     def may_release(self, version: MapVersion) -> bool:
         """Whether the map is where the first frame that waits wants it."""
@@ -251,14 +321,7 @@ class Link:
     def _take(self, frame: PeerFrame, now_ms: int) -> list[PeerMessage]:
         if self.session == NO_SESSION or frame.session != self.session[::-1]:
             return []
-        unacked = self._unacked
-        # It cannot have what was never in a frame.
-        acknowledged = min(frame.acknowledged, self._framed)
-        while unacked and unacked[0][0] <= acknowledged:
-            self.bytes_unacked -= unacked.popleft()[2]
-            self._moved_ms = now_ms
-        # After a reconnect it may acknowledge what was about to be sent again.
-        self._sent = max(self._sent, self._next - 1 - len(unacked))
+        self._acknowledge(frame, now_ms)
         if not frame.messages:
             return []
         self._ack_asked = self._ack_asked or frame.asks
@@ -269,3 +332,18 @@ class Link:
             return []
         self._received = frame.first + len(frame.messages) - 1
         return frame.messages[new:]
+
+    def _acknowledge(self, frame: PeerFrame, now_ms: int) -> None:
+        """What the peer has is kept no longer."""
+        unacked = self._unacked
+        # It cannot have what was never in a frame.
+        acknowledged = min(frame.acknowledged, self._framed)
+        while unacked and unacked[0][0] <= acknowledged:
+            self.bytes_unacked -= unacked.popleft()[2]
+            self._moved_ms = now_ms
+            if self._probes:
+                self._probes = False
+                self._sent = 0
+                self._hurry = True
+        # After a reconnect it may acknowledge what was about to be sent again.
+        self._sent = max(self._sent, self._next - 1 - len(unacked))

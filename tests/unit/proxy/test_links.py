@@ -1,7 +1,7 @@
 """What a link does at once, and what it refuses: the cases that a random walk seldom meets."""
 
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
-from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.limits import peer_frame_bytes_max, unacked_messages_max, unacked_stall_ms
 from fedq.core.peer_messages import (
     Heartbeat,
     Offer,
@@ -14,6 +14,7 @@ from fedq.core.peer_messages import (
 from fedq.proxy.links import (
     ACK_MS,
     ASK_BYTES,
+    FRAME_MESSAGES_MAX,
     HELD_FRAMES_MAX,
     LINGER_MS,
     NO_SESSION,
@@ -218,3 +219,91 @@ def test_a_transaction_on_its_way_is_counted_by_its_bytes() -> None:
     publishes = PublishAtomic(FragmentId(1), 1, origin, 1, False, [bytes(5_000)], [], [], [])
     ann.send(publishes)
     assert ann.bytes_unacked > 5_000
+
+
+def test_a_peer_that_acknowledges_nothing_is_not_heard_while_much_waits_for_it() -> None:
+    ann, _ = pair()
+    said, heard, asked = 0, 0, offers(*range(1_000))
+    for now_ms in range(0, 200_000, 50):
+        frame = PeerFrame(
+            NodeId("ben"), Incarnation(1), ann.session, said + 1, 0, ONE, asked, None
+        )  # fmt: skip
+        if ann.refuses(frame, now_ms):
+            continue
+        said += 1_000
+        for message in ann.on_frame(frame, ONE, now_ms):
+            heard += 1
+            ann.send(message)
+        ann.take_frames(ONE, now_ms, None)
+    # What came before it was too long ago, and a frame now and then.
+    most = unacked_messages_max + 1_000 * (unacked_stall_ms // 50) + 10 * 1_000
+    assert heard == ann.unacked <= most
+    assert ann.deaf_ms
+
+
+def test_a_peer_that_acknowledges_at_last_is_heard_and_nothing_is_lost() -> None:
+    ann, ben = pair()
+    much = list(range(unacked_messages_max + 1))
+    say(ann, *much)
+    late: list[PeerFrame] = []
+    for now_ms in (0, unacked_stall_ms, unacked_stall_ms + 50):
+        late += say(ben, now_ms)
+        assert ann.refuses(late[-1], now_ms) == (now_ms > 0)
+    heard: list[PeerMessage] = []
+    now_ms = unacked_stall_ms + 2_000
+    for _ in range(10):
+        now_ms += RESEND_MS + 1
+        for frame in ann.take_frames(ONE, now_ms, None):
+            ben.on_frame(frame, ONE, now_ms)
+        for frame in ben.take_frames(ONE, now_ms, Heartbeat(now_ms, 0, False, False)):
+            if not (frame.messages and ann.refuses(frame, now_ms)):
+                heard += ann.on_frame(frame, ONE, now_ms)
+    assert not ann.unacked
+    assert not ann.deaf_ms
+    assert heard == offers(0, unacked_stall_ms, unacked_stall_ms + 50)
+
+
+def test_two_that_keep_much_for_each_other_come_out_of_it() -> None:
+    ends = pair()
+    count = unacked_messages_max + 1
+    for end in ends:
+        for message in offers(*range(count)):
+            end.send(message)
+    heard = [0, 0]
+    for now_ms in range(0, 60_000, 50):
+        # For some time each hears that the other one lives, and never what it waits for.
+        is_bad = now_ms < 3 * unacked_stall_ms
+        for at, end in enumerate(ends):
+            for frame in end.take_frames(ONE, now_ms, None):
+                if is_bad and frame.messages:
+                    frame = frame._replace(first=frame.first + 1, messages=frame.messages[1:])
+                other = ends[1 - at]
+                if not (frame.messages and other.refuses(frame, now_ms)):
+                    heard[1 - at] += len(other.on_frame(frame, ONE, now_ms))
+        if is_bad and now_ms > 2 * unacked_stall_ms:
+            assert any(end.deaf_ms for end in ends)
+    assert heard == [count, count]
+    assert not any(end.unacked or end.deaf_ms for end in ends)
+
+
+def test_a_frame_brings_only_so_many_messages() -> None:
+    ann, _ = pair()
+    frames = say(ann, *range(FRAME_MESSAGES_MAX + 1))
+    assert [len(frame.messages) for frame in frames] == [FRAME_MESSAGES_MAX, 1]
+
+
+def test_of_much_that_is_not_acknowledged_one_frame_goes_again_and_the_rest_after_an_answer() -> (
+    None
+):
+    ann, ben = pair()
+    lost = say(ann, *range(3 * FRAME_MESSAGES_MAX))
+    assert len(lost) == 3
+    (probe,) = ann.take_frames(ONE, RESEND_MS + 1, None)
+    assert probe.messages == lost[0].messages
+    assert ann.take_frames(ONE, RESEND_MS + 2, None) == []
+    heard = ben.on_frame(probe, ONE, RESEND_MS + 2)
+    (answer,) = ben.take_frames(ONE, 3 * RESEND_MS, None)
+    ann.on_frame(answer, ONE, RESEND_MS + 3)
+    for frame in ann.take_frames(ONE, RESEND_MS + 3, None):
+        heard += ben.on_frame(frame, ONE, RESEND_MS + 3)
+    assert heard == offers(*range(3 * FRAME_MESSAGES_MAX))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import gc
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -339,3 +340,34 @@ def test_failed_handshakes_are_told_with_their_address_but_not_all(
     told = [record.getMessage() for record in caplog.records if "handshake" in record.getMessage()]
     assert len(told) == failed_logins_told
     assert all(f"handshake of {HOST}:" in line for line in told)
+
+
+def test_handshakes_that_fail_leave_nothing_behind(tmp_path: Path) -> None:
+    """Nor to a garbage collector: what it has met alive it never looks for again."""
+    make_authority(tmp_path)
+    files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
+    tls = listeners.client_tls(CONFIG, "amqp", ClientTls(files.certificate, files.key))
+
+    async def scenario() -> None:
+        async with served(tls=tls) as one:
+
+            async def fail(count: int) -> None:
+                for _ in range(count):
+                    reader, writer = await asyncio.open_connection(HOST, one.port)
+                    writer.write(bytes(100))
+                    assert await hears_nothing(reader)
+                    writer.close()
+                await until(lambda: one.server.connections == 0)
+
+            await fail(10)
+            gc.collect()
+            before = len(gc.get_objects())
+            await fail(100)
+            assert len(gc.get_objects()) - before < 50
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(scenario())
+    finally:
+        gc.enable()
