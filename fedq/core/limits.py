@@ -149,6 +149,8 @@ starts_remembered_max: Final = 256
 dead_letters_max: Final = 1_000
 #: Connections, channels and consumers that one page of a list looks at.
 listed_per_page_max: Final = 5_000
+#: Tickets of one node's consumers that a fragment bears in mind until the node has heard of them.
+tickets_given_max: Final = 1_000
 #: Messages of one fragment that expire, or become due, in one look at it.
 due_per_look_max: Final = 5_000
 #: What one transaction may publish, in bytes of messages and in messages with settlements.

@@ -22,14 +22,15 @@ ticket, so each fragment knows it without asking anybody.
 from collections.abc import Mapping
 
 from fedq.core.ids import NodeId
+from fedq.core.limits import tickets_given_max
 
 
 class Takers:
     """The watchers of one fragment and their credit."""
 
     __slots__ = (
-        "_last_ticket", "alone", "consumers", "credit", "had_consumers", "levels", "offered",
-        "once", "sent", "single", "tickets", "turn",
+        "_given", "_last_ticket", "alone", "consumers", "credit", "had_consumers", "levels",
+        "offered", "once", "sent", "single", "tickets", "turn",
     )  # fmt: skip
 
     def __init__(self, single: bool = False, reign: int = 0) -> None:
@@ -39,6 +40,8 @@ class Takers:
         self.consumers: dict[NodeId, int] = {}
         #: The lowest ticket of each node's consumers.
         self.tickets: dict[NodeId, int] = {}
+        #: Tickets that a node may not have heard of yet, ascending; where one consumer is active.
+        self._given: dict[NodeId, list[int]] = {}
         #: The level of each node's credit, where it is not 0.
         self.levels: dict[NodeId, int] = {}
         #: The node whose consumer is the only one the queue may have (basic.consume exclusive).
@@ -69,6 +72,10 @@ class Takers:
             self.alone = node
         self._last_ticket += 1
         self.tickets.setdefault(node, self._last_ticket)
+        if self.single:
+            given = self._given.setdefault(node, [])
+            if len(given) < tickets_given_max:
+                given.append(self._last_ticket)
         return self._last_ticket
 
     @property
@@ -97,15 +104,32 @@ class Takers:
             self.had_consumers = True
         else:
             self.consumers.pop(node, None)
-        if ticket:
-            self.tickets[node] = ticket
-            self._last_ticket = max(self._last_ticket, ticket)
+        self._last_ticket = max(self._last_ticket, ticket)
+        lowest = self._lowest(node, consumers, ticket)
+        if lowest:
+            self.tickets[node] = lowest
         else:
             self.tickets.pop(node, None)
+
+    def _lowest(self, node: NodeId, consumers: int, ticket: int) -> int:
+        """The lowest ticket of a node that says it is this one; 0: it has none.
+
+        It may have said so before it heard which ticket its next consumer has: that one is before
+        all that ask later, and nobody else is active meanwhile.
+        """
+        given = self._given.pop(node, None)
+        if given is None or not consumers:
+            return ticket
+        unheard = [each for each in given if each > ticket]
+        if unheard:
+            self._given[node] = unheard
+        return ticket or (unheard[0] if unheard else 0)
 
     def attach(self, node: NodeId, consumers: int, alone: bool, ticket: int) -> None:
         """A link to `node` begins, or a reign: as `watch`, and both count from 0."""
         self.sent.pop(node, None)
+        # It asks again for what it has not heard of.
+        self._given.pop(node, None)
         self.watch(node, consumers, alone, ticket)
 
     def forget(self, node: NodeId) -> None:

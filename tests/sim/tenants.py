@@ -26,7 +26,7 @@ from tests.sim.policies import TenantPlan
 from tests.sim.world import MS, World, between
 
 #: An unused queue is gone so long after its time: a tick, and a command of the map.
-GONE_US = 1_500 * MS
+GONE_US = 3_500 * MS
 
 
 class Tenant(Actor):

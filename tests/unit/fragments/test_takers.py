@@ -102,3 +102,34 @@ def test_an_exclusive_consumer_keeps_all_others_away_until_it_leaves() -> None:
     takers.watch(ANN, 0)
     assert takers.admit(BEN, False)
     assert not takers.admit(CAT, True)
+
+
+def test_who_was_admitted_first_stays_active_before_its_node_has_heard_so() -> None:
+    takers = Takers(single=True)
+    first = takers.admit(ANN, False)
+    takers.watch(ANN, 1, ticket=first)
+    second = takers.admit(ANN, False)
+    # The first one leaves; the node says so before it knows the ticket of the second.
+    takers.watch(ANN, 1, ticket=0)
+    third = takers.admit(BEN, False)
+    takers.watch(BEN, 1, ticket=third)
+    assert takers.active == ANN
+    takers.watch(ANN, 1, ticket=second)
+    assert takers.active == ANN
+    takers.watch(ANN, 0)
+    assert takers.active == BEN
+
+
+def test_a_ticket_that_nobody_came_for_holds_up_nobody() -> None:
+    takers = Takers(single=True)
+    takers.admit(ANN, False)
+    later = takers.admit(ANN, False)
+    other = takers.admit(BEN, False)
+    takers.watch(BEN, 1, ticket=other)
+    takers.watch(ANN, 1, ticket=later)
+    takers.watch(ANN, 1, ticket=0)
+    assert takers.active == BEN
+    takers.admit(ANN, False)
+    takers.attach(ANN, 1, False, 0)
+    takers.watch(BEN, 0)
+    assert takers.active is None
