@@ -49,9 +49,9 @@ check: setup ## Style, types, floors, generated files, tidiness.
 	$(BIN)/python scripts/draw_pictures.py --check
 	$(BIN)/python -m pytest -q tests/tidy
 
-test: check unit ## Everything the CI runs.
-	@# Integration mostly waits, and so do Celery's workers; what computes comes after these.
-	$(MAKE) --no-print-directory --output-sync --jobs 2 integration celery pure installed sim
+test: check ## Everything the CI runs.
+	@# Integration mostly waits, and takes as long as all the others together.
+	$(MAKE) --no-print-directory --output-sync --jobs 2 integration unit celery pure installed sim
 
 unit: setup ## Tests that start no processes.
 	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
