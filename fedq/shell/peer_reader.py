@@ -1,11 +1,13 @@
 """Frames of one peer's stream: put together from what comes on it.
 
 In: messages of the stream, in order. Out: frames, each with the long contents that follow it.
-Invariants: what was announced is believed as far as it has come: a lie costs no memory; a frame
-with all that follows it is no longer than `frame_bytes_max`; whatever comes either is a part of a
-frame or raises `MalformedFrameError`.
+Invariants: what was announced is believed as far as it has come: a lie costs no memory; only the
+last piece of a content may be shorter than `peer_piece_bytes_max`; a frame with all that follows it
+is no longer than `frame_bytes_max`; whatever comes either is a part of a frame or raises
+`MalformedFrameError`.
 """
 
+from fedq.core.limits import peer_piece_bytes_max
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
@@ -44,8 +46,9 @@ class FrameReader:
         return None
 
     def _take_piece(self, begun: pb.PeerFrame, data: bytes) -> PeerFrame | None:
-        if not 0 < len(data) <= self._missing:
-            raise MalformedFrameError("a piece of a long content that is empty, or too long")
+        if not min(self._missing, peer_piece_bytes_max) <= len(data) <= self._missing:
+            # Of pieces of a byte each would cost forty.
+            raise MalformedFrameError("a piece of a long content that is too short, or too long")
         self._pieces.append(data)
         self._missing -= len(data)
         self.bytes_begun += len(data)

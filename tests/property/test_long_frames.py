@@ -11,7 +11,7 @@ from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
 from fedq.core.versions import PIECES
-from fedq.shell import peer_line, peer_longs
+from fedq.shell import peer_line, peer_longs, peer_reader
 from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peer_codec import decode_frame
@@ -47,7 +47,8 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (peer_line, peer_longs):
             patch.setattr(module, "peer_long_bytes_min", LONG)
-        patch.setattr(peer_longs, "peer_piece_bytes_max", PIECE)
+        for reading in (peer_reader, peer_longs):
+            patch.setattr(reading, "peer_piece_bytes_max", PIECE)
         yield
 
 
@@ -145,7 +146,8 @@ RELAY = pb.PeerMessage(relay=pb.Relay(messages=[b""]))
         ([], [(0, 0, 0)], [], "of no bytes"),
         ([], [(0, 0, 1 << 40)], [], "a frame of more than"),
         ([pb.PeerMessage(replicate=pb.Replicate())], [(0, 0, 2)], [b"xyz"], "or too long"),
-        ([pb.PeerMessage(replicate=pb.Replicate())], [(0, 0, 2)], [b""], "is empty"),
+        ([pb.PeerMessage(replicate=pb.Replicate())], [(0, 0, 2)], [b""], "is too short"),
+        ([pb.PeerMessage(replicate=pb.Replicate())], [(0, 0, 2)], [b"x"], "is too short"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(
