@@ -68,6 +68,10 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
         refusal = state.refuse_if_full(by_operator=True)
     if refusal is not None:
         return refusal
+    # What its directory is worth was judged as it came up: a question that it asked before it had
+    # read all of the map, and that arrives after the right one, is no judgement.
+    is_known = known is not None and _is_same(known, operation)
+    behind = known.behind if known is not None and is_known else operation.behind
     stays = known is not None and known.up and known.incarnation == incarnation
     if known is not None and known.incarnation < incarnation:
         _forget_process(state, node)
@@ -80,12 +84,12 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
         operation.zone,
         operation.start,
         operation.started_ms,
-        operation.behind,
+        behind,
     )
     if member == known:
         return Ok()
     state.members[node] = member
-    if operation.behind:
+    if behind and not is_known:
         # Before the others begin a session with it: by then they must know what they lead.
         _take_out_of_sync(state, node)
     state.changes.append(MemberChanged(node))
@@ -96,11 +100,14 @@ def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
     return Ok(1)
 
 
+def _is_same(known: Member, operation: MemberUp) -> bool:
+    return (operation.incarnation, operation.start) == (known.incarnation, known.start)
+
+
 def _refuse_process(known: Member, operation: MemberUp) -> Refused | None:
     """Why this process may not take the place of the one that the map knows."""
     node, incarnation = operation.node, operation.incarnation
-    is_same = (incarnation, operation.start) == (known.incarnation, known.start)
-    if is_same:
+    if _is_same(known, operation):
         return None
     if known.incarnation >= incarnation:
         return Refused(

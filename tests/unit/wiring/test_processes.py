@@ -82,6 +82,26 @@ def test_an_older_directory_s_copies_leave_the_sets_that_have_another() -> None:
     assert wired.fragment().in_sync == {"a": 7}, "the only one in sync stays"
 
 
+def test_an_earlier_question_of_the_same_process_judges_nothing() -> None:
+    """It asked before it had read what the map knows last of its node, and once more after that."""
+    wired, a, b = pair()
+    last = process("b", 8, "b8", after=b)
+    wired.ok(last)
+    wired.ok(down("b", 8))
+    early = process("b", 9, "b9", after=b, behind=True)
+    wired.ok(process("b", 9, "b9", after=last))
+    before = wired.fragment()
+    wired.ok(early)
+    assert wired.fragment() == before, "its copy is as good as it was"
+    assert not wired.map.members[B].behind
+    # Nor does one that is older come up as one that is not.
+    wired.ok(down("a", 7))
+    wired.ok(process("a", 9, "a9", after=a, behind=True))
+    wired.ok(down("a", 9))
+    wired.ok(process("a", 9, "a9"))
+    assert wired.map.members[A].behind
+
+
 def test_the_next_copy_leads_in_place_of_an_older_directory_s() -> None:
     wired, a, _ = pair()
     before = wired.fragment()
