@@ -185,7 +185,7 @@ class Registry:
         """Whether its room is being filled: what it gives back or acknowledges becomes room at the
         fragment only when its node has said so, and is filled a way later. Without a prefetch its
         room is what it keeps up with (ADR 0039)."""
-        last_us = mine.served_us if mine.prefetch else mine.settled_us
+        last_us = max(mine.served_us, mine.settled_us) if mine.prefetch else mine.settled_us
         return mine.prefetch != 1 and last_us > self.world.now_us - SOON_US
 
     def _may_have_enough(self, mine: Registration, living: list[Registration]) -> bool:

@@ -391,9 +391,10 @@ def test_a_consumer_of_one_at_a_time_is_idle_or_not() -> None:
     assert here.registry.idle("q", False) == []
 
 
-def test_a_consumer_that_has_just_settled_what_it_had_is_not_idle() -> None:
+@pytest.mark.parametrize("prefetch", [0, 50])
+def test_a_consumer_that_has_just_settled_what_it_had_is_not_idle(prefetch: int) -> None:
     here = book()
-    mine, other = (here.registry.ask("q", holder, 0, 0) for holder in ("c#1", "c#2"))
+    mine, other = (here.registry.ask("q", holder, 0, prefetch) for holder in ("c#1", "c#2"))
     for each in (mine, other):
         here.registry.begin(each)
         here.registry.receives(each, PLAIN)
