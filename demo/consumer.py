@@ -31,7 +31,11 @@ def on_signal(*_: object) -> None:
 def consume(recorder: records.Recorder, options: argparse.Namespace, rotation: Rotation) -> None:
     """Consumes over one connection until it breaks."""
     address = rotation.next()
-    connection = connect(address, heartbeat=5)
+    try:
+        connection = connect(address, heartbeat=5)
+    except ValueError as error:
+        # So pika says that a connection was reset in the moment in which it was made.
+        raise ConnectionResetError(str(error)) from error
     channel = connection.channel()
     channel.basic_qos(prefetch_count=options.prefetch)
     flushed_s = time.monotonic()

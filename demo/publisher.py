@@ -56,7 +56,11 @@ class Publisher:
         self._connect()
         self._turn()
         while not self._is_done():
-            self._connection.ioloop.start()
+            try:
+                self._connection.ioloop.start()
+            except ValueError as error:
+                # So pika says that a connection was reset in the moment in which it was made.
+                self._on_closed(self._connection, error)
             self._connection.ioloop.close()
             if not self._is_done():
                 self._rotation.rest()
