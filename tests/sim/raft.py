@@ -246,6 +246,16 @@ class Raft:
         for name, follower in self._followers.items():
             if follower.believes != leader and self._reachable(leader, name):
                 self._believe(name, leader)
+            elif follower.believes == name != leader and self._meets_follower(name):
+                # It leads an earlier term, and is told so by whom it wants to append to.
+                self._believe(name, None)
+
+    def _meets_follower(self, name: NodeId) -> bool:
+        return any(
+            self._followers[other].believes == self.leader and self._reachable(name, other)
+            for other in self.voters
+            if other != name
+        )
 
     def _believe(self, name: NodeId, leader: NodeId | None) -> None:
         voter, follower = self.voters[name], self._followers[name]
