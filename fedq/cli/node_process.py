@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -34,6 +35,8 @@ from fedq.shell.watchdog import Watchdog
 from fedq.wiring.operations import Operation
 
 _READ_BYTES: Final = 4_096
+#: So often, in seconds, it is said of signals that they change nothing.
+_HANG_UPS_TOLD_S: Final = 60.0
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -53,7 +56,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         loop.add_signal_handler(number, runner.request_stop)
     # A terminal that goes away takes its node with it; what rotates logs does not mean to.
     is_in_terminal = sys.stdin is not None and sys.stdin.isatty()
-    on_hang_up = runner.request_stop if is_in_terminal else _ignore_hang_up
+    on_hang_up = runner.request_stop if is_in_terminal else _HangUps().ignore
     loop.add_signal_handler(signal.SIGHUP, on_hang_up)
     if stop_with_stdin:
         _watch_stdin(loop, runner)
@@ -70,10 +73,20 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         return await runner.wait()
 
 
-def _ignore_hang_up() -> None:
-    logging.getLogger(__name__).info(
-        "SIGHUP changes nothing: the log goes to stderr; SIGTERM stops the node"
-    )
+class _HangUps:
+    """Signals that change nothing: the first says so, and then one a minute."""
+
+    def __init__(self) -> None:
+        self._told_s = -_HANG_UPS_TOLD_S
+
+    def ignore(self) -> None:
+        """One has come."""
+        now_s = time.monotonic()
+        if now_s - self._told_s >= _HANG_UPS_TOLD_S:
+            self._told_s = now_s
+            logging.getLogger(__name__).info(
+                "SIGHUP changes nothing: the log goes to stderr; SIGTERM stops the node"
+            )
 
 
 def _tell_twins() -> None:

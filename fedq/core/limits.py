@@ -48,6 +48,8 @@ short_read_bytes_max: Final = 2 * KIB
 heard_pass_ms: Final = 20
 #: What may be put off of all connections.
 put_off_bytes_max: Final = 64 * MIB
+#: So much of what was put off is heard at once: between two pieces it is looked at the clock.
+put_off_piece_bytes_max: Final = 32 * KIB
 #: After so many bytes of all connections together, a turn ends at once. One read on top, too.
 turn_bytes_max: Final = MIB
 

@@ -3,15 +3,16 @@
 In: who comes, from which address, and when; whether it has logged in by now. Out: whether it may
 come in, and who has to go for that. Connections are the server's business (`amqp_server.py`).
 
-It holds `size` clients, and of one address `per_address`. When one of the two is reached, the
-oldest (of that address) makes room if it had `SAFE_S`, and else nobody more comes in. So whoever
-says nothing, or too little, costs a bounded amount; and who does so from one place shuts nobody out
-who comes from another one.
+It holds `size` clients, and of one address `per_address`. When it is full, the oldest client of the
+address that has most makes room for one of an address that has fewer. Else the oldest of the same
+address does, or of all if none has two, if it had `SAFE_S`; or nobody more comes in. So whoever
+says nothing, or too little, costs a bounded amount; and who does so from some places shuts nobody
+out who comes from another one.
 
 Invariant: clients that have logged in, or are gone, are found out at the latest when room is short.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
 
 #: How long a client is safe from newcomers.
@@ -25,8 +26,10 @@ Guest = TypeVar("Guest")
 class Lobby(Generic[Guest]):
     """See the module's docstring."""
 
-    __slots__ = ("_by_address", "_guests", "_has_opened", "_swept_at", "per_address", "safe_s",
-                 "size", "sweep_s")  # fmt: skip
+    __slots__ = (
+        "_by_address", "_by_count", "_guests", "_has_opened", "_swept_at", "per_address", "safe_s",
+        "size", "sweep_s",
+    )  # fmt: skip
 
     def __init__(
         self, size: int, per_address: int, has_opened: Callable[[Guest], bool],
@@ -41,6 +44,8 @@ class Lobby(Generic[Guest]):
         #: Oldest first: since when, and from where.
         self._guests: dict[Guest, tuple[float, str]] = {}
         self._by_address: dict[str, dict[Guest, None]] = {}
+        #: Addresses by how many clients each has; of a count that none has there is nothing.
+        self._by_count: dict[int, dict[str, None]] = {}
         self._swept_at = float("-inf")
 
     def __len__(self) -> int:
@@ -51,7 +56,9 @@ class Lobby(Generic[Guest]):
         if not self._has_room(address):
             return False
         self._guests[guest] = (now, address)
-        self._by_address.setdefault(address, {})[guest] = None
+        of_address = self._by_address.setdefault(address, {})
+        of_address[guest] = None
+        self._count(address, len(of_address) - 1, len(of_address))
         return True
 
     def leave(self, guest: Guest) -> None:
@@ -61,6 +68,7 @@ class Lobby(Generic[Guest]):
             return
         of_address = self._by_address[found[1]]
         del of_address[guest]
+        self._count(found[1], len(of_address) + 1, len(of_address))
         if not of_address:
             del self._by_address[found[1]]
 
@@ -78,16 +86,34 @@ class Lobby(Generic[Guest]):
         if self._has_room(address) and not is_full:
             return None
         of_address = self._by_address.get(address, {})
-        row = of_address if len(of_address) >= self.per_address else self._guests
+        if len(of_address) < self.per_address and self._guests:
+            most = max(self._by_count)
+            if most > len(of_address) + 1:
+                crowd = self._by_address[next(iter(self._by_count[most]))]
+                return self._oldest(crowd, now)
+        return self._oldest(of_address or self._guests, now - self.safe_s)
+
+    def _oldest(self, row: Mapping[Guest, object], until: float) -> Guest | None:
+        """The oldest that still has to log in, if it came by then; it leaves."""
         while row:
             guest = next(iter(row))
-            if not self._has_opened(guest) and now - self._guests[guest][0] < self.safe_s:
-                return None
             has_opened = self._has_opened(guest)
+            if not has_opened and self._guests[guest][0] > until:
+                return None
             self.leave(guest)
             if not has_opened:
                 return guest
         return None
+
+    def _count(self, address: str, before: int, after: int) -> None:
+        """An address has so many clients now."""
+        if before:
+            equals = self._by_count[before]
+            del equals[address]
+            if not equals:
+                del self._by_count[before]
+        if after:
+            self._by_count.setdefault(after, {})[address] = None
 
     def _has_room(self, address: str) -> bool:
         if len(self._guests) >= self.size:

@@ -31,6 +31,7 @@ from fedq.core.ids import ConnectionId
 from fedq.core.limits import (
     heard_pass_ms,
     put_off_bytes_max,
+    put_off_piece_bytes_max,
     read_bytes_per_turn_max,
     short_read_bytes_max,
     turn_bytes_max,
@@ -140,15 +141,17 @@ class Reading:
     def _release(self) -> None:
         """As many go on as the pass has room for, if they send as much again, and it takes as long.
 
-        One at least. What they had put off is heard; they are read again in this pass.
+        One at least. What they had put off is heard, in pieces: who has more of it than the pass
+        has room for waits for its next turn. The others are read again in this pass.
         """
         held, room, room_s = self._held, turn_bytes_max, heard_pass_ms / 1_000
-        while held and room > 0 and room_s > 0:
+        waiting = len(held)
+        while waiting and room > 0 and room_s > 0:
+            waiting -= 1
             client = held.popleft()
-            data = client.put_off
-            if data:
-                self.forget(client)
-                self._hear(client, data)
+            if client.put_off and not self._hear_put_off(client):
+                held.append(client)
+                break
             client.on_all_heard()
             room -= client.bytes_taken
             room_s -= client.took_s
@@ -156,6 +159,18 @@ class Reading:
         if held:
             # There is a next pass, whether those that go on send anything or not.
             self._feed(_go_on)
+
+    def _hear_put_off(self, client: Reader) -> bool:
+        """Hears what a client had put off, as far as the pass has room; whether that was all."""
+        is_first = True
+        while client.put_off and (is_first or not self._is_full):
+            data = client.put_off
+            # Before it is heard: that may end the client, and with it what is left.
+            client.put_off = data[put_off_piece_bytes_max:]
+            self.bytes_put_off += len(client.put_off) - len(data)
+            self._hear(client, data[:put_off_piece_bytes_max])
+            is_first = False
+        return not client.put_off
 
 
 def _go_on() -> None:

@@ -26,6 +26,31 @@ def test_one_address_takes_no_more_than_its_part() -> None:
     assert [found.make_room("crowd", 1.0) for _ in range(2)] == [1, None]
 
 
+def test_crowds_make_room_for_who_comes_from_elsewhere() -> None:
+    """Guesses from many addresses, each of which has its part, fill the lobby within the second."""
+    opened: set[int] = set()
+    found = lobby(20, 10, opened)
+    for guest in range(20):
+        assert found.enter(guest, f"crowd {guest % 4}", 0.0)
+    found.sweep_s = 9.0
+    assert found.make_room("crowd 3", 0.1) is None, "it has as many as the others, and all are safe"
+    opened.add(0)
+    assert found.make_room("other", 0.1) == 4, "the first of that address has just logged in"
+    assert found.enter(100, "other", 0.1)
+    assert found.enter(50, "crowd 1", 0.1)
+    assert found.make_room("another", 0.1) == 1
+    assert found.enter(101, "another", 0.1)
+    # Who has one is never gone for those who have more.
+    for now in (5.0, 6.0):
+        for guest in range(200, 240):
+            found.make_room(f"crowd {guest % 4}", now)
+            found.enter(guest + int(now) * 100, f"crowd {guest % 4}", now)
+    before = len(found)
+    found.leave(100)
+    found.leave(101)
+    assert len(found) == before - 2, "they were there"
+
+
 def test_who_has_logged_in_takes_no_room() -> None:
     opened = {0, 1}
     found = lobby(10, 3, opened)

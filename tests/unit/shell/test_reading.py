@@ -9,6 +9,7 @@ from fedq.core.ids import ConnectionId
 from fedq.core.limits import (
     KIB,
     put_off_bytes_max,
+    put_off_piece_bytes_max,
     read_bytes_per_turn_max,
     short_read_bytes_max,
     turn_bytes_max,
@@ -109,6 +110,25 @@ def test_a_pass_is_full_when_it_has_taken_long_enough(monkeypatch: pytest.Monkey
     for passes in range(1, 10):
         room.next_pass()
         assert len([1 for client in room.clients if client.heard]) == 1 + passes
+
+
+def test_what_was_put_off_is_heard_in_pieces_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read of 250 KiB may be 21,000 recoveries, whose work is 80 ms."""
+    hours = iter(range(1_000))
+    monkeypatch.setattr("fedq.shell.reading.perf_counter", lambda: 3_600.0 * next(hours))
+    room = Room(3)
+    for number in range(3):
+        room.read(number, READ_BYTES, b"%d" % number)
+    for number in (1, 2, 1, 2):
+        before = len(room.clients[number].heard)
+        room.next_pass()
+        assert len(room.clients[number].heard) == before + put_off_piece_bytes_max, "in turn"
+    while room.reading.bytes_put_off:
+        room.next_pass()
+    for number, client in enumerate(room.clients):
+        assert client.heard == b"%d" % number * READ_BYTES
+        assert not client.is_held
+        assert len(client.all_heard) == (number > 0)
 
 
 def test_short_reads_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
