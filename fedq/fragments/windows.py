@@ -35,7 +35,8 @@ class Window:
     """Of one node. See the module's docstring."""
 
     __slots__ = (
-        "_base_ms", "_begun_ms", "_filled", "_left", "_out", "_rest", "_rests", "_size", "_widened",
+        "_base_ms", "_begun_ms", "_ended_ms", "_filled", "_left", "_out", "_rest", "_rests",
+        "_size", "_widened",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -46,6 +47,8 @@ class Window:
         self._out = 0
         self._left = 0
         self._begun_ms = 0
+        #: When all of that had come back; -1: not yet. What follows until the next hand is no work.
+        self._ended_ms = -1
         #: How large the window was that the round began with, if it was full: then its time says
         #: something, of that many messages. 0: it was not.
         self._filled = 0
@@ -67,11 +70,13 @@ class Window:
         self._out = held + count
         if self._left > 0:
             return -1
-        elapsed = now_ms - self._begun_ms if self._filled else -1
+        ended_ms = self._ended_ms if self._ended_ms >= 0 else now_ms
+        elapsed = ended_ms - self._begun_ms if self._filled else -1
         if elapsed >= 0:
             self._measure(elapsed, self._filled, consumers)
         self._left = self._out
         self._begun_ms = now_ms
+        self._ended_ms = -1
         size = self.size(consumers)
         self._filled = size if self._out >= size else 0
         return elapsed
@@ -100,8 +105,15 @@ class Window:
         """It may have so many, as long as it acknowledges nothing."""
         self._widened = size
 
-    def on_back(self, count: int) -> None:
-        """It has acknowledged so many at once: to do that again it must have as many."""
+    def on_back(self, held: int, count: int, now_ms: int) -> None:
+        """It has acknowledged so many at once: to do that again it must have as many.
+
+        `held`: what it has left.
+        """
+        self._left -= self._out - held
+        self._out = held
+        if self._left <= 0 and self._ended_ms < 0:
+            self._ended_ms = now_ms
         self._widened = 0
         self._size = max(self._size, count)
 
@@ -144,12 +156,12 @@ class Windows:
             self._round_ms = elapsed
             self._step = FIRST_STEP
 
-    def came_back(self, node: NodeId, count: int) -> None:
+    def came_back(self, node: NodeId, count: int, now_ms: int) -> None:
         """The node has settled so many, or given them back."""
         held = self._held.get(node, 0)
         if held:
-            self._held[node] = max(0, held - count)
-            self._window(node).on_back(min(count, held, keep_up_window_max))
+            left = self._held[node] = max(0, held - count)
+            self._window(node).on_back(left, min(count, held, keep_up_window_max), now_ms)
 
     def attach(self, node: NodeId, held: int) -> None:
         """The node begins anew, with so many messages; or is gone, with none."""

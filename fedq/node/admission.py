@@ -112,7 +112,7 @@ class Admission:
             fragment.take_number(origin, first)
         fragment.settle(taker, settled.acknowledged)
         if primary.windows is not None:
-            primary.windows.came_back(taker, sum(map(len, settled)))
+            primary.windows.came_back(taker, sum(map(len, settled)), self.state.now_ms)
         if not resent:
             fragment.requeue(taker, settled.requeued)
         fragment.reject(taker, settled.rejected)

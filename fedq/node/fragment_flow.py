@@ -171,7 +171,7 @@ class FragmentFlow:
             )
             settle_in(primary.fragment, sender, lanes)
             if primary.windows is not None:
-                note_back(primary.windows, sender, lanes)
+                note_back(primary.windows, sender, lanes, self.state.now_ms)
             self._touch(primary)
 
     def on_call(self, sender: NodeId, message: Call) -> None:

@@ -65,9 +65,9 @@ def note_taken(state: NodeState, primary: Primary, node: NodeId, count: int) -> 
         primary.windows.took(node, count, consumers, state.now_ms)
 
 
-def note_back(windows: Windows, node: NodeId, settlements: Settlements) -> None:
+def note_back(windows: Windows, node: NodeId, settlements: Settlements, now_ms: int) -> None:
     """The node has settled messages."""
-    windows.came_back(node, sum(len(run) for lane in settlements.lanes() for run in lane))
+    windows.came_back(node, sum(len(run) for lane in settlements.lanes() for run in lane), now_ms)
 
 
 def look_what_waits(state: NodeState, timers: QueueTimers, primary: Primary) -> None:

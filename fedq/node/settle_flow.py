@@ -165,7 +165,7 @@ class SettleFlow:
             state.at, state.at_what = primary, settlements
             settle_in(primary.fragment, state.me, settlements)
             if primary.windows is not None:
-                note_back(primary.windows, state.me, settlements)
+                note_back(primary.windows, state.me, settlements, state.now_ms)
             state.dirty_primaries[fragment] = None
             state.dirty_queues[primary.queue] = None
         elif fragment in state.map.fragments:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.sim.client_connection import make_properties
+from tests.sim.fault_times import FaultTimes
 from tests.sim.world import MS, SECOND, World
 
-#: How long after a fault its effects may still show: detection, fencing, failover, resends.
-SETTLE_US = 6 * SECOND
 PROBLEMS_MAX = 20
 
 
@@ -109,11 +108,11 @@ class Copy:
         )
 
 
-class Ledger:
+class Ledger(FaultTimes):
     """See the module's docstring."""
 
     def __init__(self, world: World) -> None:
-        self.world = world
+        super().__init__(world)
         self.problems: list[str] = []
         self.queues: dict[str, Queue] = {}
         self.attempts: dict[int, Attempt] = {}
@@ -136,12 +135,9 @@ class Ledger:
         self.only_kills = False
         #: Called at each confirm: the best moment for something to go wrong.
         self.on_confirm: Callable[[], None] | None = None
-        #: When processes were killed; a fault of that kind begins when it is planned, earlier.
-        self.crashes_us: list[int] = []
         #: Hear of every connection that is gone.
         self.on_gone: list[Callable[[str], None]] = []
         self._alive: dict[str, Callable[[], bool]] = {}
-        self._faults: list[tuple[int, int | None]] = []
         self._held: dict[str, dict[tuple[str, int], Copy]] = {}
         #: P4: the last first delivery, by (holder, consumer, source, queue).
         self._last_seen: dict[tuple[str, str, str, str], int] = {}
@@ -154,41 +150,6 @@ class Ledger:
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(f"{self.world.now_us / MS:.3f} ms: {problem}")
             self.world.note("PROBLEM", problem)
-
-    def fault_begins(self) -> int:
-        """Something goes wrong from now on; returns what `fault_ends` wants."""
-        self._faults.append((self.world.now_us, None))
-        return len(self._faults) - 1
-
-    def fault_ends(self, number: int) -> None:
-        """It is over; its effects may show a little longer."""
-        begun_us, _ = self._faults[number]
-        self._faults[number] = (begun_us, self.world.now_us)
-
-    def fault_between(self, first_us: int, last_us: int) -> bool:
-        """Whether a fault, or what it left to be settled, touched that time."""
-        return any(
-            begun_us <= last_us and (ended_us is None or ended_us + SETTLE_US >= first_us)
-            for begun_us, ended_us in self._faults
-        )
-
-    @property
-    def faultless(self) -> bool:
-        """Nothing has gone wrong in this whole run."""
-        return not self._faults
-
-    def crash_between(self, first_us: int, last_us: int) -> bool:
-        """Whether a kill, or what it left to be settled, touched that time."""
-        return any(first_us - SETTLE_US <= at_us <= last_us for at_us in self.crashes_us)
-
-    def faults_begun(self, first_us: int, last_us: int) -> int:
-        """How many things went wrong in that time."""
-        return sum(first_us <= begun_us <= last_us for begun_us, _ in self._faults)
-
-    def struck(self, first_us: int, last_us: int) -> bool:
-        """Whether something went wrong within that time: a fault's beginning, or its kill."""
-        killed = any(first_us <= at_us <= last_us for at_us in self.crashes_us)
-        return killed or self.faults_begun(first_us, last_us) > 0
 
     def damaged(self, queues: Sequence[str], since_us: int = 0) -> None:
         """The disk with the only copies of these has lost of what was written since then."""

@@ -109,12 +109,16 @@ class Faults:
         self._open = {}
 
     def _cut_short(self, host: Host) -> None:
-        """Nobody waits for the end of its stop. Where it waited itself for a second copy, since the
-        other one has gone meanwhile, two are lost at once: of such only disks are to be trusted."""
+        """Nobody waits for the end of its stop."""
+        self._goes_last(host)
+        host.crash("killed while it stopped")
+
+    def _goes_last(self, host: Host) -> None:
+        """It is stopped, and ends. Where it waited for a second copy, since the other one has gone
+        meanwhile, two are lost at once: of such only disks are to be trusted."""
         copies_go, era_goes = inspect_node.is_last(host, self.hosts)
         self.ledger.copies_lost = self.ledger.copies_lost or copies_go
         self.ledger.memory_lost = self.ledger.memory_lost or era_goes
-        host.crash("killed while it stopped")
 
     def _again(self, every_us: int, action: Callable[[], None]) -> None:
         if self._active:
@@ -275,7 +279,10 @@ class Faults:
             return
         if self.ledger.on_confirm is not None:
             return
-        host = self._prey(alive)
+        self.stop(self._prey(alive))
+
+    def stop(self, host: Host) -> None:
+        """Stops one node in order."""
         self._begin(f"down {host.name}")
         self.kills += 1
         self.ledger.crashes_us.append(self.world.now_us)
@@ -284,7 +291,15 @@ class Faults:
             delay_us = between(self._random, 100 * MS, 2 * SECOND)
             self.world.after(delay_us, partial(self._revive, host))
 
-        host.stop(start_again)
+        host.stop(start_again, partial(self._has_waited, host, self.world.now_us))
+
+    def _has_waited(self, host: Host, asked_us: int) -> None:
+        """Its stop is over. Where it could not hand over in time, or may not serve any more, what
+        it has goes with it."""
+        state = inspect_node.state_of(host)
+        over_us = asked_us + state.settings.stop_wait_ms * MS
+        if not state.serving or self.world.now_us >= over_us:
+            self._goes_last(host)
 
     def _stops_one(self) -> bool:
         """Whether a node is being stopped: what it has in memory goes with it, however whole the
@@ -310,6 +325,7 @@ class Faults:
     def _stop_one(self, host: Host, life: int) -> None:
         if host.life == life and host.alive and self._active:
             self.ledger.crashes_us.append(self.world.now_us)
+            # What goes with a stop of all is known already.
             host.stop(partial(self._has_stopped, host))
         else:
             self._has_stopped(host)
@@ -440,6 +456,7 @@ class Faults:
         self._begin(what)
         self.world.note(host.name, f"disk stalls for {duration_us // MS} ms")
         host.disk.stall(duration_us)
+        self.ledger.disk_stalls(self.world.now_us + duration_us)
         self.world.after(duration_us, partial(self._end, what))
 
     def _fail_disk(self) -> None:

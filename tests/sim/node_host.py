@@ -180,8 +180,9 @@ class Host:
             self.disk.cut_tail(recovered.torn_bytes)
         return recovered
 
-    def stop(self, done: Callable[[], None]) -> None:
-        """Asks the process to stop; `done` is called when it has ended, in whatever way."""
+    def stop(self, done: Callable[[], None], ends: Callable[[], None] | None = None) -> None:
+        """Asks the process to stop; `ends` is called as it ends in order, `done` when it has ended,
+        in whatever way."""
         life = self.life
         self.stopping = True
         self.submit(lambda machine: machine.stop())
@@ -190,6 +191,8 @@ class Host:
             if self.life != life or self.machine is None:
                 done()
             elif self.machine.stopped and not self.paused and not self._inbox:
+                if ends is not None:
+                    ends()
                 self.disk.close()
                 self.crash("stopped in order")
                 done()

@@ -118,7 +118,8 @@ class Registry:
         calm = not self.ledger.fault_between(since_us, self.world.now_us)
         # One without prefetch takes everything; of others it is not seen what is on its way.
         passed_over = not better.prefetch or better.served_us < since_us
-        if calm and better.living and passed_over:
+        # What its node was sent at that moment may have come a little later than this.
+        if calm and better.living and passed_over and not self._is_behind_a_better_one(better):
             self.ledger.broken(
                 f"{mine.describe()} got a message from {mine.queue} at {since_us / MS:.3f} ms, and "
                 f"{better.describe()} was idle"

@@ -7,11 +7,11 @@ import pytest
 from fedq.amqp.content import encode_properties
 from fedq.amqp.values import FieldTable, TableValue
 from tests.sim.book import KNOWN_US, LATE_US, Book
-from tests.sim.checkers import SETTLE_US, Ledger
+from tests.sim.checkers import Ledger
+from tests.sim.fault_times import SETTLE_US
 from tests.sim.letters import Letter
 from tests.sim.policies import SINK, PolicyPlan, PolicyQueue, draw_policies
 from tests.sim.reckoning import Reckoning
-from tests.sim.registry import BEHIND, IDLE_US, SOON_US
 from tests.sim.transactors import Token, TransactionBook, Unit
 from tests.sim.world import MS, SECOND, World
 
@@ -227,6 +227,21 @@ def test_a_node_that_dies_may_take_the_return_of_what_it_has_just_sent_with_it()
     assert problems(here) == []
 
 
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_node_whose_disk_hangs_may_hand_over_before_a_return_is_committed(hangs: bool) -> None:
+    here = book(replace(PLAIN, limit=5))
+    fault(here)
+    live(here, LATE_US + 1 * MS)
+    if hangs:
+        here.ledger.disk_stalls(here.world.now_us + 10 * SECOND)
+    live(here, LATE_US + 1 * MS)
+    letter = publish(here)
+    deliver(here, letter)
+    here.gone("c#1")
+    deliver(here, letter, "c#2", redelivered=True)
+    assert bool(problems(here)) is not hangs
+
+
 @pytest.mark.parametrize(("good_network", "found"), [(True, 1), (False, 0)])
 def test_where_frames_are_lost_a_return_may_stay_uncommitted_for_long(
     good_network: bool, found: int
@@ -323,113 +338,6 @@ def test_a_length_drops_the_oldest() -> None:
     here.drained(kept, "q")
     Reckoning(here).finish()
     assert "dropped letter 2" in problems(here)[0]
-
-
-@pytest.mark.parametrize(("pause_us", "found"), [(0, 1), (SETTLE_US + 1 * SECOND, 0)])
-def test_a_single_active_consumer_is_alone(pause_us: int, found: int) -> None:
-    here = book(replace(PLAIN, single=True))
-    first = here.registry.ask("q", "c#1", 0, 1)
-    here.registry.begin(first)
-    live(here, 1 * MS)
-    second = here.registry.ask("q", "c#2", 0, 1)
-    here.registry.begin(second)
-    if pause_us:
-        here.gone("c#1")
-        live(here, pause_us)
-    here.registry.receives(second, replace(PLAIN, single=True))
-    assert len(problems(here)) == found
-
-
-def test_a_better_consumer_that_is_idle_is_not_passed_over() -> None:
-    here = book()
-    better = here.registry.ask("q", "c#1", 5, 1)
-    worse = here.registry.ask("q", "c#2", 0, 0)
-    for each in (better, worse):
-        here.registry.begin(each)
-    live(here, IDLE_US + 1 * MS)
-    here.registry.receives(worse, PLAIN)
-    live(here, SOON_US)
-    assert "was idle" in problems(here)[0]
-
-
-@pytest.mark.parametrize("node", ["n1", "n2"])
-def test_a_better_consumer_may_be_idle_beside_the_best_of_its_node(node: str) -> None:
-    """What is sent to its node is for that one as long as it has room: nobody else is told more."""
-    here = book()
-    best = here.registry.ask("q", "c#1", 9, 1, "n1")
-    better = here.registry.ask("q", "c#2", 5, 1, node)
-    worst = here.registry.ask("q", "c#3", 0, 0, "n3")
-    for each in (best, better, worst):
-        here.registry.begin(each)
-    live(here, IDLE_US + 1 * MS)
-    here.registry.receives(best, PLAIN)
-    here.registry.receives(worst, PLAIN)
-    live(here, SOON_US)
-    assert bool(problems(here)) == (node == "n2")
-
-
-def test_a_consumer_whose_room_is_being_filled_is_not_idle() -> None:
-    here = book()
-    mine = here.registry.ask("q", "c#1", 0, 50)
-    here.registry.begin(mine)
-    here.registry.receives(mine, PLAIN)
-    live(here, IDLE_US + 1 * MS)
-    assert here.registry.idle("q", False) == [mine]
-    here.registry.receives(mine, PLAIN)
-    assert here.registry.idle("q", False) == []
-    live(here, SOON_US + 1 * MS)
-    assert here.registry.idle("q", False) == [mine]
-
-
-def test_a_consumer_of_one_at_a_time_is_idle_or_not() -> None:
-    here = book()
-    mine = here.registry.ask("q", "c#1", 0, 1)
-    here.registry.begin(mine)
-    live(here, IDLE_US + 1 * MS)
-    assert here.registry.idle("q", False) == [mine]
-    here.registry.receives(mine, PLAIN)
-    assert here.registry.idle("q", False) == []
-
-
-@pytest.mark.parametrize("prefetch", [0, 50])
-def test_a_consumer_that_has_just_settled_what_it_had_is_not_idle(prefetch: int) -> None:
-    here = book()
-    mine, other = (here.registry.ask("q", holder, 0, prefetch) for holder in ("c#1", "c#2"))
-    for each in (mine, other):
-        here.registry.begin(each)
-        here.registry.receives(each, PLAIN)
-    live(here, IDLE_US + 1 * MS)
-    here.registry.settles(mine)
-    assert here.registry.idle("q", False) == []
-    live(here, SOON_US + 1 * MS)
-    assert here.registry.idle("q", False) == [mine]
-
-
-@pytest.mark.parametrize(("held", "found"), [(BEHIND - 1, 0), (BEHIND, 1)])
-def test_who_falls_behind_gets_no_more_while_another_is_idle(held: int, found: int) -> None:
-    here = book()
-    behind = here.registry.ask("q", "c#1", 0, 0)
-    idle = here.registry.ask("q", "c#2", 0, 0)
-    for each in (behind, idle):
-        each.one_by_one = True
-        here.registry.begin(each)
-    for _ in range(held):
-        here.registry.receives(behind, PLAIN)
-    live(here, IDLE_US + 1 * MS)
-    here.registry.receives(behind, PLAIN)
-    assert len(problems(here)) == found
-
-
-def test_beside_others_only_who_has_nothing_is_idle() -> None:
-    here = book()
-    mine, other = (here.registry.ask("q", holder, 0, 0) for holder in ("c#1", "c#2"))
-    for each in (mine, other):
-        here.registry.begin(each)
-    here.registry.receives(mine, PLAIN)
-    live(here, IDLE_US + 1 * MS)
-    assert here.registry.idle("q", False) == [other]
-    here.registry.end(other)
-    assert here.registry.idle("q", False) == [mine]
 
 
 def transactions(strict: bool = True) -> TransactionBook:

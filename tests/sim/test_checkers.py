@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.sim.checkers import SETTLE_US, Attempt, Copy, Ledger
+from tests.sim.checkers import Attempt, Copy, Ledger
 from tests.sim.client_connection import make_properties
+from tests.sim.fault_times import SETTLE_US
 from tests.sim.topology import ExchangePlan, QueuePlan, Subscription, Topology, matches
 from tests.sim.world import SECOND, World
 

@@ -143,6 +143,23 @@ def test_a_stop_that_is_cut_short_is_a_loss_where_it_has_the_last_copy(others: b
     assert (run.ledger.copies_lost, run.ledger.memory_lost) == (not others, not others)
 
 
+@pytest.mark.parametrize("others", [True, False])
+def test_a_stop_that_can_wait_for_no_other_copy_goes_with_the_last_one(others: bool) -> None:
+    """It may not serve any more, and so does not wait: what it has in memory is in no other."""
+    run = Run(draw(1, lite=True), Trace())
+    run.go()
+    first, *rest = run.cluster.hosts
+    if not others:
+        for host in rest:
+            host.crash("killed")
+        over_us = run.world.now_us + 20 * SECOND
+        run.world.run(over_us, lambda: not inspect_node.state_of(first).serving)
+    run.faults.stop(first)
+    run.world.run(run.world.now_us + 20 * SECOND, lambda: not first.alive)
+    assert not first.alive
+    assert (run.ledger.copies_lost, run.ledger.memory_lost) == (not others, not others)
+
+
 @pytest.mark.parametrize("net", [NetOptions(), NetOptions(loss=0.01), NetOptions(reorder=0.01)])
 def test_where_frames_are_lost_stops_are_not_all_that_happens(net: NetOptions) -> None:
     """What is sent again is marked, though nobody saw it."""

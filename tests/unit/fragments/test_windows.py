@@ -72,7 +72,7 @@ class Model:
         self.acks = [ack for ack in self.acks if ack[0] > now_ms]
         for _, node in due:
             self.held[node] -= 1
-            self.windows.came_back(node, 1)
+            self.windows.came_back(node, 1, now_ms)
 
     def _hand(self, ready: int, now_ms: int, order: list[NodeId]) -> int:
         handed = 0
@@ -149,6 +149,17 @@ def test_windows_that_grew_while_messages_waited_do_not_stay_so() -> None:
     assert made.run(2, 20).counts[A] - before <= 14
 
 
+@pytest.mark.parametrize("gap_ms", [300, 1_000])
+def test_the_time_between_bursts_is_not_work(gap_ms: int) -> None:
+    """Twelve messages at once, 30 ms each, then silence: nobody has been slow in it."""
+    made = model(30, 30, 30)
+    for _ in range(20):
+        seen = made.run(1_000_000, 12)
+        made.now_ms += gap_ms
+    assert seen.counts[A] < 20 * 7
+    assert seen.longest_ms <= 150
+
+
 def test_consumers_that_work_on_many_at_a_time_are_found_out() -> None:
     """Eight threads on each node, 100 ms a message: 240 a second together, not 30."""
     seen = model(100, 100, 100, hands=8).run(200, 1_000)
@@ -169,7 +180,7 @@ def test_who_acknowledges_many_at_once_has_as_many() -> None:
     windows.took(A, 1, 1, 0)
     windows.widen(A, 100)
     windows.took(A, 100, 1, 50)
-    windows.came_back(A, 101)
+    windows.came_back(A, 101, 100)
     windows.took(A, 1, 1, 100)
     assert windows.room(A, 1, 1) >= 100
 
@@ -179,10 +190,10 @@ def test_a_round_measures_the_window_it_began_with() -> None:
     one message came back in time says nothing of so many."""
     windows = Windows({})
     windows.took(A, 1, 1, 0)
-    windows.came_back(A, 1)
+    windows.came_back(A, 1, 60)
     windows.widen(A, 16)
     windows.took(A, 1, 1, 60)
-    windows.came_back(A, 1)
+    windows.came_back(A, 1, 120)
     assert windows.room(A, 1, 10) <= 2
 
 
