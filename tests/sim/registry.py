@@ -4,9 +4,10 @@ Inputs: consumers that ask, are admitted, receive, settle and leave. Output: pro
 run's `Ledger`: a second consumer of a queue with a single active one, or a better consumer that
 was passed over. Both are judged in calm phases only: after a failover the order is settled anew.
 
-Two things are as they are (docs/TESTING.md): of several fragments, a node whose consumers have no
-priority asks for messages when it hears of some; those with a negative priority may come first. And
-all but the first fragment hear moments after consume-ok who is the single active consumer.
+Three things are as they are (docs/TESTING.md): of several fragments, a node whose consumers have no
+priority asks for messages when it hears of some; those with a negative priority may come first. All
+but the first fragment hear moments after consume-ok who is the single active consumer. And what was
+on its way to a node's best consumer, which was filled up meanwhile, goes to others of that node.
 """
 
 from dataclasses import dataclass
@@ -107,7 +108,11 @@ class Registry:
                 elif self._passes_over(mine, other):
                     self.ledger.broken(f"{mine.describe()} got one more message from {mine.queue}, "
                                        f"and idle was {other.describe()}")  # fmt: skip
-                elif not queue.single and self._is_better(other, mine, queue):
+                elif (
+                    not queue.single
+                    and self._is_better(other, mine, queue)
+                    and not self._may_be_left_over(mine, other)
+                ):
                     self.world.after(SOON_US, partial(self._check_served, other, mine, now_us))
         mine.unacked += 1
         mine.served_us = now_us
@@ -237,6 +242,19 @@ class Registry:
             and each.served_us > now_us - IDLE_US
             and not self.left_before(each, now_us - LEFT_US)
             for each in self.by_queue[mine.queue]
+        )
+
+    def _may_be_left_over(self, mine: Registration, other: Registration) -> bool:
+        """Whether it may have been on its way to one of mine's node, no worse than the other, that
+        was filled up by something nearer meanwhile."""
+        now_us = self.world.now_us
+        return any(
+            each.node == mine.node
+            and each.priority >= other.priority
+            and each.prefetch
+            and each.served_us > now_us - SOON_US
+            for each in self.by_queue[mine.queue]
+            if each is not other
         )
 
     def _is_idle(self, registration: Registration) -> bool:

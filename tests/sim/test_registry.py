@@ -68,6 +68,22 @@ def test_what_goes_to_the_best_of_a_node_may_come_a_little_later_than_to_others(
     assert problems(here) == []
 
 
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_what_was_for_one_that_filled_up_meanwhile_goes_to_its_neighbours(node: str) -> None:
+    here = book()
+    full = here.registry.ask("q", "c#1", 5, 1, node)
+    better = here.registry.ask("q", "c#2", 5, 0, "n3")
+    worse = here.registry.ask("q", "c#3", 0, 0, "n1")
+    for each in (full, better, worse):
+        here.registry.begin(each)
+    live(here, IDLE_US + 1 * MS)
+    here.registry.receives(full, PLAIN)
+    live(here, 1 * MS)
+    here.registry.receives(worse, PLAIN)
+    live(here, SOON_US)
+    assert bool(problems(here)) == (node == "n2")
+
+
 def test_a_consumer_whose_room_is_being_filled_is_not_idle() -> None:
     here = book()
     mine = here.registry.ask("q", "c#1", 0, 50)
