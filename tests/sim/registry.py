@@ -4,10 +4,11 @@ Inputs: consumers that ask, are admitted, receive, settle and leave. Output: pro
 run's `Ledger`: a second consumer of a queue with a single active one, or a better consumer that
 was passed over. Both are judged in calm phases only: after a failover the order is settled anew.
 
-Three things are as they are (docs/TESTING.md): of several fragments, a node whose consumers have no
+Some things are as they are (docs/TESTING.md): of several fragments, a node whose consumers have no
 priority asks for messages when it hears of some; those with a negative priority may come first. All
-but the first fragment hear moments after consume-ok who is the single active consumer. And what was
-on its way to a node's best consumer, which was filled up meanwhile, goes to others of that node.
+but the first fragment hear moments after consume-ok who is the single active consumer. What was on
+its way to a node's best consumer, which was filled up meanwhile, goes to others of that node. Where
+somebody comes to a node or leaves it, it asks anew. And what a node keeps up with is one number.
 """
 
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ class Registration:
     settled_us: int = 0
     #: It does one message after the other: what it has beyond that waits.
     one_by_one: bool = False
+    #: It had as many as its prefetch at some time: more may have been on its way.
+    was_full: bool = False
 
     @property
     def living(self) -> bool:
@@ -108,23 +111,25 @@ class Registry:
                 elif self._passes_over(mine, other):
                     self.ledger.broken(f"{mine.describe()} got one more message from {mine.queue}, "
                                        f"and idle was {other.describe()}")  # fmt: skip
-                elif (
-                    not queue.single
-                    and self._is_better(other, mine, queue)
-                    and not self._may_be_left_over(mine, other)
-                ):
+                elif not queue.single and self._is_better(other, mine, queue):
                     self.world.after(SOON_US, partial(self._check_served, other, mine, now_us))
         mine.unacked += 1
         mine.served_us = now_us
         if mine.prefetch and mine.unacked >= mine.prefetch:
             mine.busy_us = now_us
+            mine.was_full = True
 
     def _check_served(self, better: Registration, mine: Registration, since_us: int) -> None:
         calm = not self.ledger.fault_between(since_us, self.world.now_us)
         # One without prefetch takes everything; of others it is not seen what is on its way.
         passed_over = not better.prefetch or better.served_us < since_us
-        # What its node was sent at that moment may have come a little later than this.
-        if calm and better.living and passed_over and not self._is_behind_a_better_one(better):
+        # What either node was sent at that moment may have come a little later than this.
+        excused = (
+            self._is_behind_a_better_one(better)
+            or self._may_be_left_over(mine, better, since_us)
+            or self._asks_anew(better, since_us)
+        )
+        if calm and better.living and passed_over and not excused:
             self.ledger.broken(
                 f"{mine.describe()} got a message from {mine.queue} at {since_us / MS:.3f} ms, and "
                 f"{better.describe()} was idle"
@@ -138,8 +143,11 @@ class Registry:
             mine.busy_us = self.world.now_us
 
     def steady(self, queue: str) -> bool:
-        """Whether nobody has left the queue or was asked for by another rank, so far."""
-        return not any(not each.living or each.priority for each in self.by_queue.get(queue, ()))
+        """Whether nobody has left the queue, was asked for by another rank, or was full, so far."""
+        return not any(
+            not each.living or each.priority or each.was_full
+            for each in self.by_queue.get(queue, ())
+        )
 
     def idle(self, queue: str, single: bool) -> list[Registration]:
         """Consumers that could take a message now, and have been able to for a while."""
@@ -211,7 +219,11 @@ class Registry:
         since_us = self.world.now_us - IDLE_US
         idle = other.since_us is not None and not other.unacked
         last_us = max(other.since_us or 0, other.settled_us, other.served_us)
-        return idle and last_us < since_us and mine.unacked >= BEHIND
+        if not idle or last_us >= since_us or mine.unacked < BEHIND:
+            return False
+        # What a node keeps up with is its consumers' together: one that is behind holds up others.
+        there = [each for each in self.by_queue[mine.queue] if each.node == other.node]
+        return sum(each.unacked for each in there) < len(there)
 
     def _is_before(self, other: Registration, mine: Registration, queue: PolicyQueue) -> bool:
         if not other.living or other.since_us is None:
@@ -244,17 +256,25 @@ class Registry:
             for each in self.by_queue[mine.queue]
         )
 
-    def _may_be_left_over(self, mine: Registration, other: Registration) -> bool:
+    def _may_be_left_over(self, mine: Registration, other: Registration, at_us: int) -> bool:
         """Whether it may have been on its way to one of mine's node, no worse than the other, that
-        was filled up by something nearer meanwhile."""
-        now_us = self.world.now_us
+        was filled up by something else meanwhile."""
         return any(
             each.node == mine.node
             and each.priority >= other.priority
             and each.prefetch
-            and each.served_us > now_us - SOON_US
+            and each.served_us > at_us - SOON_US
             for each in self.by_queue[mine.queue]
             if each is not other
+        )
+
+    def _asks_anew(self, mine: Registration, at_us: int) -> bool:
+        """Whether another consumer came to its node, or left it, at about that time: then the node
+        says anew who is there, and asks for messages anew."""
+        return any(
+            each.node == mine.node and max(each.asked_us, each.ended_us or 0) > at_us - SOON_US
+            for each in self.by_queue[mine.queue]
+            if each is not mine
         )
 
     def _is_idle(self, registration: Registration) -> bool:

@@ -124,8 +124,8 @@ def test_a_consumer_that_has_just_settled_what_it_had_is_not_idle(prefetch: int)
 @pytest.mark.parametrize(("held", "found"), [(BEHIND - 1, 0), (BEHIND, 1)])
 def test_who_falls_behind_gets_no_more_while_another_is_idle(held: int, found: int) -> None:
     here = book()
-    behind = here.registry.ask("q", "c#1", 0, 0)
-    idle = here.registry.ask("q", "c#2", 0, 0)
+    behind = here.registry.ask("q", "c#1", 0, 0, "n1")
+    idle = here.registry.ask("q", "c#2", 0, 0, "n2")
     for each in (behind, idle):
         each.one_by_one = True
         here.registry.begin(each)
@@ -134,6 +134,51 @@ def test_who_falls_behind_gets_no_more_while_another_is_idle(held: int, found: i
     live(here, IDLE_US + 1 * MS)
     here.registry.receives(behind, PLAIN)
     assert len(problems(here)) == found
+
+
+@pytest.mark.parametrize(("held", "found"), [(1, 1), (2, 0)])
+def test_what_a_node_keeps_up_with_is_one_number(held: int, found: int) -> None:
+    """Beside a neighbour that is behind, an idle one may wait."""
+    here = book()
+    behind = here.registry.ask("q", "c#1", 0, 0, "n1")
+    neighbour = here.registry.ask("q", "c#2", 0, 0, "n2")
+    idle = here.registry.ask("q", "c#3", 0, 0, "n2")
+    for each in (behind, neighbour, idle):
+        each.one_by_one = True
+        here.registry.begin(each)
+    for _ in range(BEHIND):
+        here.registry.receives(behind, PLAIN)
+    for _ in range(held):
+        here.registry.receives(neighbour, PLAIN)
+    live(here, IDLE_US + 1 * MS)
+    here.registry.receives(behind, PLAIN)
+    assert len(problems(here)) == found
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_a_node_asks_anew_when_somebody_leaves_it(node: str) -> None:
+    here = book()
+    leaves = here.registry.ask("q", "c#1", 0, 0, node)
+    better = here.registry.ask("q", "c#2", 5, 0, "n1")
+    worse = here.registry.ask("q", "c#3", 0, 0, "n3")
+    for each in (leaves, better, worse):
+        here.registry.begin(each)
+    live(here, IDLE_US + 1 * MS)
+    here.registry.end(leaves)
+    live(here, 1 * MS)
+    here.registry.receives(worse, PLAIN)
+    live(here, SOON_US)
+    assert bool(problems(here)) == (node == "n2")
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_a_queue_is_steady_until_a_consumer_is_full(prefetch: int) -> None:
+    here = book()
+    only = here.registry.ask("q", "c#1", 0, prefetch)
+    here.registry.begin(only)
+    assert here.registry.steady("q")
+    here.registry.receives(only, PLAIN)
+    assert here.registry.steady("q") == (prefetch == 0)
 
 
 def test_beside_others_only_who_has_nothing_is_idle() -> None:
