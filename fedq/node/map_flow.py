@@ -60,9 +60,9 @@ class MapFlow:
     """See the module's docstring."""
 
     __slots__ = (
-        "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments", "getting",
-        "outlets", "private", "proposals", "relays", "roles", "routes", "sessions", "state",
-        "tallies",
+        "_is_up", "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments",
+        "getting", "outlets", "private", "proposals", "relays", "roles", "routes", "sessions",
+        "state", "tallies",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +92,8 @@ class MapFlow:
         )  # fmt: skip
         #: The map version that the peers were told last.
         self._told = 0
+        #: Whether the map has this process as running.
+        self._is_up = False
         self._load(())
 
     # --- inputs ------------------------------------------------------------------------------
@@ -171,6 +173,7 @@ class MapFlow:
                 gone = partial(self.private.on_exchange_removed, bound)
                 self._try(f"exchange {bound.name!r}", gone)
         self.routes.anew()
+        self._is_up = state.map.is_up(state.me, state.settings.incarnation)
 
     # --- changes -----------------------------------------------------------------------------
 
@@ -277,6 +280,11 @@ class MapFlow:
         self._forget_orphans()
         for peer in state.peers:
             self._try(f"link to {peer}", partial(self.sessions.refresh, peer))
+        was_up, self._is_up = self._is_up, state.map.is_up(state.me, state.settings.incarnation)
+        if was_up:
+            # It has joined the era. What was sent to fragments here is not sent again: a queue that
+            # refuses cannot tell what it took from what it refused, and would refuse it all.
+            return
         for info in list(state.map.fragments.values()):
             if info.primary == state.me:
                 self._try(f"fragment {info.id}", partial(self._aim_at, info.id))

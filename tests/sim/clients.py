@@ -36,7 +36,7 @@ from fedq.amqp.methods import (
 from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
 from tests.sim.checkers import Attempt, Copy, Ledger
 from tests.sim.client_connection import Content, make_properties
-from tests.sim.inspect_node import has_unserved
+from tests.sim.inspect_node import has_unserved, state_of
 from tests.sim.node_host import Host
 from tests.sim.topology import Topology
 from tests.sim.world import MS, World, between
@@ -401,19 +401,29 @@ class Getter(Actor):
 
     def _get(self) -> Script[None]:
         plan, asked_us = self.plan, self.world.now_us
-        short = self._is_short()
+        short, sessions = self._is_short(), self._sessions()
         get = BasicGet(plan.queue)
         answer = yield from self.ask(get, BasicGetOk, BasicGetEmpty)
         if isinstance(answer, BasicGetEmpty):
             missed = self.ledger.surely_ready(plan.queue, asked_us)
             excused = not plan.alone or asked_us - self._lost_us < 3_000 * MS
-            if missed and not (excused or short or self._is_short()):
+            # Whoever was given up meanwhile, and is back, was left out for a while.
+            short = short or self._is_short() or sessions != self._sessions()
+            if missed and not (excused or short):
                 self.ledger.broken(f"P5: {self.label} got empty: {missed[0].describe()}")
 
     def _is_short(self) -> bool:
         """A fragment that only a node that is down could serve is left out of the answer."""
         connection = self.connection
         return connection is None or has_unserved(connection.host, self.plan.queue)
+
+    def _sessions(self) -> list[object]:
+        """The sessions of its node with the others."""
+        connection = self.connection
+        if connection is None or connection.host.machine is None:
+            return []
+        peers = state_of(connection.host).peers
+        return [peer.link.session for peer in peers.values()]
 
     def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
         if not isinstance(method, BasicGetOk):

@@ -73,6 +73,8 @@ class Registry:
         self.ledger = ledger
         self.world = ledger.world
         self.good_network = good_network
+        #: Turns are so short that a consumer which takes everything has its share of one at once.
+        self.small_turns = False
         self.by_queue: dict[str, list[Registration]] = {}
 
     def ask(
@@ -122,7 +124,8 @@ class Registry:
     def _check_served(self, better: Registration, mine: Registration, since_us: int) -> None:
         calm = not self.ledger.fault_between(since_us, self.world.now_us)
         # One without prefetch takes everything; of others it is not seen what is on its way.
-        passed_over = not better.prefetch or better.served_us < since_us
+        takes_all = not better.prefetch and not self.small_turns
+        passed_over = takes_all or better.served_us < since_us
         # What either node was sent at that moment may have come a little later than this.
         excused = (
             self._is_behind_a_better_one(better)

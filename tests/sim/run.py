@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from fedq.core import limits
 from fedq.core.versions import SEEN
 from tests.sim import inspect_node
 from tests.sim.actors import Actor
@@ -98,6 +99,7 @@ class Run:
             strict = plan.faults.only_kills and calm
             slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
+            self.party.book.registry.small_turns = plan.work_per_turn < limits.work_per_turn
 
     def go(self) -> None:
         """The whole run; problems gather in the ledger."""

@@ -171,6 +171,22 @@ def test_a_node_asks_anew_when_somebody_leaves_it(node: str) -> None:
     assert bool(problems(here)) == (node == "n2")
 
 
+@pytest.mark.parametrize("small", [True, False])
+def test_in_small_turns_the_best_consumer_has_its_share_at_once(small: bool) -> None:
+    here = book()
+    here.registry.small_turns = small
+    better = here.registry.ask("q", "c#1", 5, 0, "n1")
+    worse = here.registry.ask("q", "c#2", 0, 0, "n2")
+    for each in (better, worse):
+        here.registry.begin(each)
+    live(here, IDLE_US + 1 * MS)
+    here.registry.receives(worse, PLAIN)
+    live(here, 1 * MS)
+    here.registry.receives(better, PLAIN)
+    live(here, SOON_US)
+    assert bool(problems(here)) is not small
+
+
 @pytest.mark.parametrize("prefetch", [0, 1])
 def test_a_queue_is_steady_until_a_consumer_is_full(prefetch: int) -> None:
     here = book()
