@@ -18,7 +18,7 @@ ARGS ?=
 
 CODE := fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
-COMPILED_SOURCES := fedq/machines.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
+COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
 .PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks faults fuzz bench micro cost demo demo-celery protos format clean
 

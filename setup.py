@@ -4,7 +4,7 @@ Two kinds of extension modules stand beside the Python sources that they come fr
 
 * Every `fedq/x/name.pyx` becomes an extension beside its complete twin `fedq/x/name.py`, by Cython
   (docs/adr/0022-compiled-twins.md).
-* What `fedq/machines.txt` names is compiled from the `.py` itself, by mypyc
+* What `fedq/compiled_modules.txt` names is compiled from the `.py` itself, by mypyc
   (docs/adr/0028-compiled-machines.md).
 
 The `.py` is what runs where nothing could be compiled. So every extension is optional: without a C
@@ -33,7 +33,7 @@ from setuptools.command.build_ext import build_ext
 ROOT: Final = Path(__file__).resolve().parent
 PACKAGE: Final = ROOT / "fedq"
 sys.path.insert(0, str(ROOT))
-from fedq.shell.twins import machines, twins  # noqa: E402 (found only from here on)
+from fedq.compiled import machines, twins  # noqa: E402 (found only from here on)
 
 #: Where the generated C goes: not between the sources.
 C_FOLDER: Final = Path("build/c")
@@ -103,7 +103,7 @@ def compiled_machines() -> list[Extension]:
     except SystemExit:
         # No matter of the machine: whoever installs it would get something slow and never know.
         raise SystemExit(
-            f"mypyc refuses the modules of fedq/machines.txt:\n{said.getvalue()}\n"
+            f"mypyc refuses the modules of fedq/compiled_modules.txt:\n{said.getvalue()}\n"
             "FEDQ_PURE=1 in the environment installs fedq without compiled modules"
         ) from None
     for module in found:

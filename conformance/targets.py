@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import yaml
 
 from fedq.core.ids import NodeId
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.node_config import CertificateFiles
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.values import CertificateFiles
 from loadtests.macro.brokers import RabbitBroker, RabbitNode
 from tests.integration.harness import Cluster, NodeProcess
 from tests.integration.ports import LOOPBACK, free_ports

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import fedq
-from fedq.shell.twins import machines
+from fedq.compiled import machines
 
 # The CI machine is slow and shared: a test that takes long there is not wrong.
 settings.register_profile(

@@ -19,13 +19,13 @@ from fedq.admin.paging import page_of
 from fedq.admin.refusal import AdminError, invalid, not_found, too_often, unavailable
 from fedq.core import limits
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, Refused
-from fedq.node.access_overview import AccessOverview
-from fedq.node.budget import Budget
-from fedq.node.proposals import GAVE_UP, Result
+from fedq.node.cluster.proposals import GAVE_UP, Result
+from fedq.node.records.budget import Budget
+from fedq.node.views.access_overview import AccessOverview
 from fedq.shell.pb import admin_pb2 as pb
-from fedq.wiring.access import refuse_pattern
-from fedq.wiring.operations import Operation
-from fedq.wiring.operations_access import (
+from fedq.wiring.cluster_map.access import refuse_pattern
+from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_access import (
     USER_LIMITS,
     VHOST_LIMITS,
     AddVhost,
@@ -39,7 +39,14 @@ from fedq.wiring.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
-from fedq.wiring.passwords import COST, KEY_BYTES, SALT_BYTES, make_record, refuse_password, verify
+from fedq.wiring.cluster_map.passwords import (
+    COST,
+    KEY_BYTES,
+    SALT_BYTES,
+    make_record,
+    refuse_password,
+    verify,
+)
 
 #: Has an operation proposed; the second argument hears the result once, on this event loop.
 Ask: TypeAlias = Callable[[Operation, Callable[[Result], None]], None]

@@ -19,7 +19,7 @@ from fedq.admin.members import MemberStub, OtherMembers
 from fedq.admin.paging import bad_token, decode_token, encode_token, page_size, vhost_of
 from fedq.admin.refusal import invalid, not_found, unavailable
 from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
-from fedq.node.overview_types import (
+from fedq.node.views.overview_types import (
     ChannelOverview,
     ClientPage,
     ClientPlace,

@@ -14,7 +14,7 @@ from fedq.admin.paging import select, vhost_of
 from fedq.admin.problems import find_problems, names, stale_sentence
 from fedq.admin.refusal import invalid, not_found, unavailable
 from fedq.core.ids import NodeId, QueueKey
-from fedq.node.overview_types import MemberOverview, MemberState, Overview, QueueOverview
+from fedq.node.views.overview_types import MemberOverview, MemberState, Overview, QueueOverview
 from fedq.shell.pb import admin_pb2 as pb
 
 DEFAULT_VHOST = "/"

@@ -7,7 +7,7 @@ from fedq.admin import messages
 from fedq.admin.bounds import connections_default, connections_max, queues_per_page_max
 from fedq.admin.refusal import invalid
 from fedq.core.ids import QueueKey
-from fedq.node.overview_types import Overview
+from fedq.node.views.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
 
 

@@ -15,7 +15,7 @@ import grpc.aio
 
 from fedq.admin.bounds import member_answer_ms
 from fedq.core.ids import NodeId
-from fedq.node.overview_types import MemberOverview, MemberState
+from fedq.node.views.overview_types import MemberOverview, MemberState
 from fedq.shell.pb import admin_pb2_grpc
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedq.core.ids import FragmentId, NodeId, QueueKey
-from fedq.node.overview_types import (
+from fedq.node.views.overview_types import (
     FragmentOverview,
     MemberOverview,
     MemberState,

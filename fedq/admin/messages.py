@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fedq import __version__
 from fedq.admin.refusal import invalid
 from fedq.core.ids import ConnectionId, Incarnation, NodeId, QueueKey
-from fedq.node.overview_types import (
+from fedq.node.views.overview_types import (
     ChannelOverview,
     ConnectionOverview,
     ConsumerOverview,

@@ -6,7 +6,7 @@ Each sentence names who, says what it means for clients, and what to do where so
 from collections.abc import Iterable, Sequence
 
 from fedq.admin.bounds import names_in_sentence_max
-from fedq.node.overview_types import ClusterOverview, NodeOverview
+from fedq.node.views.overview_types import ClusterOverview, NodeOverview
 from fedq.shell.pb import admin_pb2 as pb
 
 

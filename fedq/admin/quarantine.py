@@ -13,8 +13,8 @@ from fedq.admin.members import OtherMembers
 from fedq.admin.refusal import invalid, not_found
 from fedq.core.ids import QueueKey
 from fedq.core.limits import asides_per_answer_max
-from fedq.node.overview_types import MemberState, Overview
-from fedq.node.setting_aside import DISCARD, LIST, REQUEUE, Aside
+from fedq.node.containment.setting_aside import DISCARD, LIST, REQUEUE, Aside
+from fedq.node.views.overview_types import MemberState, Overview
 from fedq.shell.pb import admin_pb2 as pb
 
 #: Has the node do it; the last argument hears what was found once, on this event loop.

@@ -23,7 +23,7 @@ from fedq.admin.cluster_answers import ClusterAnswers
 from fedq.admin.local_answers import local_connections, local_fragments, local_node
 from fedq.admin.members import Connect, OtherMembers
 from fedq.admin.quarantine import AskQuarantine, QuarantineAnswers
-from fedq.node.overview_types import Overview
+from fedq.node.views.overview_types import Overview
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from fedq.admin.paging import page_of, vhost_of
 from fedq.core.ids import QueueKey
 from fedq.shell.pb import admin_pb2 as pb
-from fedq.wiring.state import Binding, Exchange
+from fedq.wiring.cluster_map.state import Binding, Exchange
 
 Thing = TypeVar("Thing")
 

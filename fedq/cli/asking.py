@@ -16,7 +16,7 @@ from fedq.admin.bounds import admin_message_bytes_max
 from fedq.admin.calls import REFUSAL_METADATA
 from fedq.cli.endpoint import Endpoint
 from fedq.cli.failure import FAILED, UNREACHABLE, USAGE, CommandError
-from fedq.shell import admin_token
+from fedq.shell.config import admin_token
 from fedq.shell.pb import admin_pb2_grpc
 
 Reply = TypeVar("Reply")

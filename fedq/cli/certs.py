@@ -10,7 +10,7 @@ from fedq.cli.failure import USAGE, CommandError, reporting
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
 from fedq.core.ids import NodeId
-from fedq.shell import certificates
+from fedq.shell.config import certificates
 
 app = typer.Typer(
     no_args_is_help=True,

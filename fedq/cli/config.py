@@ -8,7 +8,7 @@ import typer
 
 from fedq.cli.endpoint import load_configuration
 from fedq.cli.failure import reporting
-from fedq.shell.node_config import NodeConfig, join_address
+from fedq.shell.config.values import NodeConfig, join_address
 
 app = typer.Typer(no_args_is_help=True, help="Show an example of node.yaml, or check one.")
 

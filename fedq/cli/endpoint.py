@@ -15,8 +15,9 @@ import grpc
 
 from fedq.cli import options
 from fedq.cli.failure import USAGE, CommandError
-from fedq.shell import admin_token, config_file
-from fedq.shell.node_config import (
+from fedq.shell.config import admin_token
+from fedq.shell.config import file as config_file
+from fedq.shell.config.values import (
     ConfigError,
     NodeConfig,
     is_loopback,

@@ -5,7 +5,7 @@
     2  the command line or the configuration is wrong
     3  the node could not be reached, or did not answer in time
     4  the node answered, and says that something is wrong
-    5  the node's event loop stood still (`fedq.shell.watchdog`)
+    5  the node's event loop stood still (`fedq.shell.host.watchdog`)
 
 Anything else that escapes from a command is a bug of fedq and shows its traceback.
 """

@@ -27,7 +27,7 @@ from fedq.cli import (
 )
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import print_json
-from fedq.shell.twins import survey
+from fedq.compiled import survey
 
 app = typer.Typer(
     name="fedq",

@@ -19,20 +19,20 @@ from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.members import Connect
 from fedq.admin.service import SERVICE_NAME, AdminService
 from fedq.cli.failure import USAGE, CommandError
+from fedq.compiled import survey
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, QueueKey
-from fedq.node.access_overview import AccessView
+from fedq.node.cluster.proposals import Result
+from fedq.node.containment.setting_aside import Aside
 from fedq.node.node import Node
-from fedq.node.overview import overview
-from fedq.node.proposals import Result
-from fedq.node.setting_aside import Aside
-from fedq.shell.node_config import ConfigError, NodeConfig
-from fedq.shell.process import settle_collector
-from fedq.shell.raft_journal import RaftStorageError
+from fedq.node.views.access_overview import AccessView
+from fedq.node.views.overview import overview
+from fedq.shell.config.values import ConfigError, NodeConfig
+from fedq.shell.host.process import settle_collector
+from fedq.shell.host.watchdog import Watchdog
+from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
-from fedq.shell.twins import survey
-from fedq.shell.watchdog import Watchdog
-from fedq.wiring.operations import Operation
+from fedq.wiring.cluster_map.operations import Operation
 
 _READ_BYTES: Final = 4_096
 #: So often, in seconds, it is said of signals that they change nothing.
@@ -43,7 +43,7 @@ _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 def run(config: NodeConfig, stop_with_stdin: bool) -> int:
     """Runs a node until it stops; returns the exit code: 0 clean, 1 it could not go on.
 
-    (`fedq.shell.watchdog` ends one that hangs with a code of its own.)
+    (`fedq.shell.host.watchdog` ends one that hangs with a code of its own.)
     """
     return uvloop.run(_serve(config, stop_with_stdin))
 

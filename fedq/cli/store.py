@@ -10,9 +10,9 @@ from fedq.cli.failure import CommandError, reporting
 from fedq.cli.options import JsonOption
 from fedq.cli.screen import console, print_json, size, table
 from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, Damage, Recovered, salvage
-from fedq.shell.journal_files import read_segments
-from fedq.shell.quarantine import Quarantined, quarantined
-from fedq.shell.vouching import damages_of
+from fedq.shell.disk.journal_files import read_segments
+from fedq.shell.disk.quarantine import Quarantined, quarantined
+from fedq.shell.disk.vouching import damages_of
 
 JOURNAL: Final = "journal"
 

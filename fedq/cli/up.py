@@ -29,7 +29,7 @@ from fedq.cli.up_plan import (
 )
 from fedq.cli.up_screen import LineScreen, LiveScreen, Screen
 from fedq.cli.up_watch import Event, Picture, Watcher, compare
-from fedq.shell.config_file import voters_max
+from fedq.shell.config.file import voters_max
 
 _LOOK_S: Final = 0.25
 #: Pause before a node is started again; doubled for each end soon after a start.

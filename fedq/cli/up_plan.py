@@ -28,9 +28,9 @@ from fedq.cli.endpoint import admin_address, load_configuration
 from fedq.cli.failure import USAGE, CommandError
 from fedq.core.ids import NodeId
 from fedq.core.limits import MIB
-from fedq.shell import certificates
-from fedq.shell.config_file import voters_max
-from fedq.shell.node_config import (
+from fedq.shell.config import certificates
+from fedq.shell.config.file import voters_max
+from fedq.shell.config.values import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,
     NodeConfig,
@@ -38,7 +38,7 @@ from fedq.shell.node_config import (
     is_wildcard,
     join_address,
 )
-from fedq.shell.resources import memory_default
+from fedq.shell.host.resources import memory_default
 
 HOST: Final = "127.0.0.1"
 NODES_DEFAULT: Final = 3

@@ -14,7 +14,7 @@ import grpc.aio
 
 from fedq.cli.forms import MEMBER_STATES, OTHER, ROLES
 from fedq.cli.up_plan import PlannedNode
-from fedq.shell import admin_token
+from fedq.shell.config import admin_token
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 

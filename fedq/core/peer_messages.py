@@ -1,6 +1,6 @@
 """What nodes say to each other, as plain values.
 
-`protos/peer.proto` gives each one its form on the wire (`fedq.shell.peer_codec` translates).
+`protos/peer.proto` gives each one its form on the wire (`fedq.shell.peers.codec` translates).
 All but the heartbeat travel on a *link*: a numbered, acknowledged, ordered stream between two
 members that survives broken connections (`fedq.proxy.links`), so no machine has to
 think about lost, repeated or overtaking messages. A link starts anew when the cluster map says
@@ -190,7 +190,7 @@ class CopyQuery(NamedTuple):
 
 
 class CopyWorth(NamedTuple):
-    """What the sender's copy of a fragment is worth, see `fedq.wiring.worth`."""
+    """What the sender's copy of a fragment is worth, see `fedq.wiring.failover.worth`."""
 
     fragment: FragmentId
     epoch: int
@@ -255,7 +255,7 @@ class MapApplied(NamedTuple):
     """The sender has applied the cluster map up to this version."""
 
     version: MapVersion
-    #: What it has come to by then (`fedq.wiring.digest`); 0: it does not say.
+    #: What it has come to by then (`fedq.wiring.cluster_map.digest`); 0: it does not say.
     digest: int = 0
 
 

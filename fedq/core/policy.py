@@ -1,7 +1,7 @@
 """What a queue's arguments ask of its fragments, as plain values.
 
-`fedq.wiring.queue_arguments` reads them from a declaration; fragments and nodes obey them. The
-meanings are RabbitMQ's; times in milliseconds, sizes in bytes of message bodies.
+`fedq.wiring.cluster_map.queue_arguments` reads them from a declaration; fragments and nodes obey
+them. The meanings are RabbitMQ's; times in milliseconds, sizes in bytes of message bodies.
 """
 
 from typing import Final, NamedTuple

@@ -14,7 +14,7 @@ NEWEST: Final = 7
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.seen`).
 SEEN: Final = 6
-#: From which one on long contents follow their frames in pieces (`fedq.shell.peer_longs`).
+#: From which one on long contents follow their frames in pieces (`fedq.shell.peers.longs`).
 PIECES: Final = 7
 
 #: Oldest and newest.

@@ -21,48 +21,48 @@ from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.recovery import Recovered
-from fedq.node.abandoned import Abandoned
-from fedq.node.access import Access, connection_settings
-from fedq.node.admission import Admission
-from fedq.node.answers import Answers
-from fedq.node.asking import Asking
-from fedq.node.basic_requests import BasicRequests
-from fedq.node.client_flow import ClientFlow
-from fedq.node.cluster_flow import ClusterFlow
-from fedq.node.consume_flow import ConsumeFlow
-from fedq.node.dead_letters import DeadLetters
-from fedq.node.direct_reply import DirectReply
-from fedq.node.dispatching import Dispatching
-from fedq.node.evictions import Evictions, end_all
-from fedq.node.exchange_requests import ExchangeRequests
-from fedq.node.fencing import Fencing
-from fedq.node.fragment_flow import FragmentFlow
-from fedq.node.fragment_roles import FragmentRoles
-from fedq.node.getting import Getting
-from fedq.node.map_flow import MapFlow
-from fedq.node.memory import Memory
+from fedq.node.clients.access import Access, connection_settings
+from fedq.node.clients.client_flow import ClientFlow
+from fedq.node.clients.evictions import Evictions, end_all
+from fedq.node.clients.fencing import Fencing
+from fedq.node.clients.memory import Memory
+from fedq.node.clients.permissions import Permissions
+from fedq.node.cluster.abandoned import Abandoned
+from fedq.node.cluster.cluster_flow import ClusterFlow
+from fedq.node.cluster.proposals import Proposals, Result
+from fedq.node.cluster.tallies import Tallies
+from fedq.node.consuming.consume_flow import ConsumeFlow
+from fedq.node.consuming.getting import Getting
+from fedq.node.consuming.queue_timers import QueueTimers
+from fedq.node.consuming.readers import Readers
+from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.containment.post_mortem import post_mortem
+from fedq.node.copies.asking import Asking
+from fedq.node.copies.dispatching import Dispatching
+from fedq.node.copies.fragment_flow import FragmentFlow
+from fedq.node.copies.fragment_roles import FragmentRoles
+from fedq.node.copies.replica_flow import ReplicaFlow
+from fedq.node.map.map_flow import MapFlow
 from fedq.node.outbox import NodeOut
-from fedq.node.outlets import Outlets
-from fedq.node.peer_inbox import PeerInbox
-from fedq.node.permissions import Permissions
-from fedq.node.post_mortem import post_mortem
-from fedq.node.private_flow import PrivateFlow
-from fedq.node.proposals import Proposals, Result
-from fedq.node.publish_flow import PublishFlow
-from fedq.node.queue_requests import QueueRequests
-from fedq.node.queue_timers import QueueTimers
-from fedq.node.readers import Readers
-from fedq.node.registrations import Registrations
-from fedq.node.relay_flow import RelayFlow
-from fedq.node.replica_flow import ReplicaFlow
+from fedq.node.peers.peer_inbox import PeerInbox
+from fedq.node.private.private_flow import PrivateFlow
+from fedq.node.private.registrations import Registrations
+from fedq.node.publishing.admission import Admission
+from fedq.node.publishing.dead_letters import DeadLetters
+from fedq.node.publishing.outlets import Outlets
+from fedq.node.publishing.publish_flow import PublishFlow
+from fedq.node.publishing.relay_flow import RelayFlow
+from fedq.node.records.answers import Answers
+from fedq.node.records.state import NodeState, Primary
+from fedq.node.requests.basic_requests import BasicRequests
+from fedq.node.requests.direct_reply import DirectReply
+from fedq.node.requests.exchange_requests import ExchangeRequests
+from fedq.node.requests.queue_requests import QueueRequests
+from fedq.node.requests.transactions import Transactions
 from fedq.node.settings import NodeSettings
-from fedq.node.settle_flow import SettleFlow
-from fedq.node.state import NodeState, Primary
-from fedq.node.tallies import Tallies
-from fedq.node.transactions import Transactions
-from fedq.wiring.cluster_map import ReadMap
-from fedq.wiring.operations import Operation
-from fedq.wiring.snapshot import Frozen
+from fedq.wiring.cluster_map.map import ReadMap
+from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.snapshot import Frozen
 
 __all__ = ["Node", "NodeSettings"]
 

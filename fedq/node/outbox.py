@@ -23,13 +23,21 @@ promises more than what is already safe: the node holds back what waits for disk
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
-from fedq.node.logins import Verification
 from fedq.node.risk import Fault, SetAside
+
+
+class Verification(NamedTuple):
+    """A password to be verified against a record of the map, and the number of the question."""
+
+    number: int
+    record: str
+    password: str
 
 
 class NodeOut:
@@ -62,8 +70,9 @@ class NodeOut:
         self.drop_segments: list[int] = []
         #: Commands for the Raft log. May be lost: the node repeats what was not committed.
         self.proposals: list[bytes] = []
-        #: Passwords of clients that log in. The driver has `fedq.wiring.passwords.verify` look at
-        #: them where that holds nobody up, and calls `node.on_verified` in a later turn.
+        #: Passwords of clients that log in. The driver has
+        #: `fedq.wiring.cluster_map.passwords.verify` look at them where that holds nobody up, and
+        #: calls `node.on_verified` in a later turn.
         self.verifications: list[Verification] = []
         #: Control-plane events worth a log line (never one per message).
         self.story: list[str] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.suspects import Suspect
-from fedq.wiring.passwords import COST
+from fedq.wiring.cluster_map.passwords import COST
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class NodeSettings:
     zone: str = ""
     #: User name -> password of those with which a new cluster begins (`guest` from loopback only).
     users: dict[str, str] = field(default_factory=lambda: {"guest": "guest"})
-    #: Log2 of how slow the passwords of these are to verify: see `fedq.wiring.passwords`.
+    #: Log2 of how slow the passwords of these are to verify: see
+    #: `fedq.wiring.cluster_map.passwords`.
     password_cost: int = COST
     #: This start's own random id, and the wall clock when it began: no two processes of a node have
     #: the same, even if their numbers are (docs/adr/0031-who-a-process-is.md).

@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from fedq.channels.confirms import ConfirmGroup
 from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
 from fedq.core.limits import peer_frame_bytes_max, publish_window_bytes_max
-from fedq.sessions.confirms import ConfirmGroup
 
 Owner = TypeVar("Owner")
 

@@ -25,10 +25,10 @@ import orjson
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.limits import starts_remembered_max
-from fedq.shell.durable_files import replace_durably
-from fedq.shell.journal_files import count_start
-from fedq.shell.raft_electorate import Memory
-from fedq.shell.vouching import COUNTER_NAME
+from fedq.shell.disk.durable_files import replace_durably
+from fedq.shell.disk.journal_files import count_start
+from fedq.shell.disk.vouching import COUNTER_NAME
+from fedq.shell.raft.electorate import Memory
 
 IDENTITY_NAME: Final = "identity.json"
 VOTERS_NAME: Final = "voters"

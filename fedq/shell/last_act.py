@@ -14,8 +14,8 @@ from typing import Final
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import LastWords, Stopped, Suspect
-from fedq.shell.peer_client import PeerClient
-from fedq.shell.stopped import FILE, StoppedFile
+from fedq.shell.disk.stopped import FILE, StoppedFile
+from fedq.shell.peers.client import PeerClient
 
 #: A start has gone well after so long: what it was to set aside is set aside.
 _WELL_S: Final = 60.0

@@ -1,6 +1,6 @@
 """The node as the machine behind the Raft log.
 
-In: committed commands, snapshots and leaders from `fedq.shell.raft_log`. Out: the node's inputs
+In: committed commands, snapshots and leaders from `fedq.shell.raft.log`. Out: the node's inputs
 about them, through `Turn.input`. Invariant: the log never goes on without the node, because it
 would then compact to a snapshot that lacks what the node did not hear.
 """
@@ -11,11 +11,11 @@ from typing import Protocol
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
-from fedq.shell.raft_compaction import Pieces
+from fedq.shell.raft.compaction import Pieces
 from fedq.shell.turn import Turn
-from fedq.wiring.cluster_map import ReadMap
-from fedq.wiring.operations import CommandError, UnknownCommand, decode_command
-from fedq.wiring.snapshot import Frozen
+from fedq.wiring.cluster_map.map import ReadMap
+from fedq.wiring.cluster_map.operations import CommandError, UnknownCommand, decode_command
+from fedq.wiring.cluster_map.snapshot import Frozen
 
 logger = logging.getLogger("fedq.node")
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from fedq.core.ids import NodeId
 from fedq.node.settings import NodeSettings
+from fedq.shell.config.values import NodeConfig
+from fedq.shell.host.resources import memory_default
+from fedq.shell.host.system_clock import unix_offset_ms
 from fedq.shell.identity import Identity
 from fedq.shell.last_act import LastAct
-from fedq.shell.node_config import NodeConfig
-from fedq.shell.resources import memory_default
-from fedq.shell.system_clock import unix_offset_ms
 
 
 def node_settings(

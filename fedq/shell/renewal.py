@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from fedq.shell import listeners
-from fedq.shell.certificates import CertificateError
-from fedq.shell.node_certificates import NodeCertificates
-from fedq.shell.node_config import CertificateFiles, ClientTls, ConfigError, NodeConfig
+from fedq.shell.clients import listeners
+from fedq.shell.config.certificates import CertificateError
+from fedq.shell.config.values import CertificateFiles, ClientTls, ConfigError, NodeConfig
+from fedq.shell.peers.certificates import NodeCertificates
 
 LOOK_EVERY_S: Final = 10.0
 

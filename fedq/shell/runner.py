@@ -21,34 +21,35 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
 from fedq.journal.recovery import Recovered
 from fedq.node.node import Node
-from fedq.shell import certificates, listeners
-from fedq.shell.amqp_server import AmqpServer
-from fedq.shell.durable_files import disk_failure
-from fedq.shell.expiry import ExpiryWatch, files_of
+from fedq.shell.clients import listeners
+from fedq.shell.clients.amqp_server import AmqpServer
+from fedq.shell.clients.verifier import Verifier
+from fedq.shell.config import certificates
+from fedq.shell.config.expiry import ExpiryWatch, files_of
+from fedq.shell.config.secret_files import open_to_all
+from fedq.shell.config.values import NodeConfig, join_address
+from fedq.shell.disk.durable_files import disk_failure
+from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
+from fedq.shell.disk.quarantine import QuarantineStore
+from fedq.shell.disk.vouching import log_findings
+from fedq.shell.host.process import SpareKeeper, clients_max
+from fedq.shell.host.resources import ResourceWatch, resident_bytes
+from fedq.shell.host.system_clock import monotonic_ms
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
-from fedq.shell.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.last_act import LastAct
 from fedq.shell.map_machine import MapMachine
-from fedq.shell.member_questions import channel_for_questions
-from fedq.shell.node_certificates import NodeCertificates
-from fedq.shell.node_config import NodeConfig, join_address
 from fedq.shell.node_settings import node_settings
-from fedq.shell.peer_client import PeerClient
-from fedq.shell.peer_codec import Hello, Process
-from fedq.shell.peer_desk import PeerDesk, agreed_settings
-from fedq.shell.peer_server import PeerServer, PeerSink
-from fedq.shell.process import SpareKeeper, clients_max
-from fedq.shell.quarantine import QuarantineStore
-from fedq.shell.raft_journal import RaftStorageError
-from fedq.shell.raft_log import RaftLog
+from fedq.shell.peers.certificates import NodeCertificates
+from fedq.shell.peers.client import PeerClient
+from fedq.shell.peers.codec import Hello, Process
+from fedq.shell.peers.desk import PeerDesk, agreed_settings
+from fedq.shell.peers.questions import channel_for_questions
+from fedq.shell.peers.server import PeerServer, PeerSink
+from fedq.shell.raft.journal import RaftStorageError
+from fedq.shell.raft.log import RaftLog
 from fedq.shell.renewal import Renewable, RenewableListener, RenewableNode, Renewal
-from fedq.shell.resources import ResourceWatch, resident_bytes
-from fedq.shell.secret_files import open_to_all
 from fedq.shell.services import GrpcServers, Service
-from fedq.shell.system_clock import monotonic_ms
 from fedq.shell.turn import Outlets, Turn
-from fedq.shell.verifier import Verifier
-from fedq.shell.vouching import log_findings
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
 Connect = Callable[[NodeId, str], grpc.aio.Channel]

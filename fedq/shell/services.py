@@ -18,18 +18,19 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from fedq.shell import admin_token, listeners
-from fedq.shell.member_questions import ProofGuard
-from fedq.shell.node_certificates import NodeCertificates
-from fedq.shell.node_config import Listener, NodeConfig, is_loopback, join_address
-from fedq.shell.peer_channel import (
+from fedq.shell.clients import listeners
+from fedq.shell.clients.turnstile import Turnstile
+from fedq.shell.config import admin_token
+from fedq.shell.config.values import Listener, NodeConfig, is_loopback, join_address
+from fedq.shell.peers.certificates import NodeCertificates
+from fedq.shell.peers.channel import (
     ADMIN_SERVER_OPTIONS,
     PEER_SERVER_OPTIONS,
     SERVICE,
     Options,
 )
-from fedq.shell.peer_desk import PeerDesk
-from fedq.shell.turnstile import Turnstile
+from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.questions import ProofGuard
 
 #: Calls at a time on one server; two streams of each peer are among them.
 _CALLS_MAX: Final = 256

@@ -21,13 +21,12 @@ from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
-from fedq.node.logins import Verification
-from fedq.node.outbox import NodeOut
+from fedq.node.outbox import NodeOut, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
-from fedq.shell.faults import FaultLog
-from fedq.shell.passes import Passes, Writers
-from fedq.shell.sending import Line
+from fedq.shell.clients.passes import Passes, Writers
+from fedq.shell.clients.sending import Line
+from fedq.shell.log_lines.faults import FaultLog
 
 tick_ms: Final = 50
 

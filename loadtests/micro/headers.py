@@ -3,7 +3,7 @@
 10,000 bindings that ask for a kind, of which there are ten, and a customer; a message has both.
 """
 
-from fedq.wiring.headers import HeaderIndex, HeaderPattern
+from fedq.wiring.routing.headers import HeaderIndex, HeaderPattern
 from loadtests.micro.timing import Case
 
 BINDINGS = 10_000

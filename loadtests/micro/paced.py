@@ -11,8 +11,8 @@ import time
 from functools import cache
 
 from fedq.core.ids import ConnectionId
-from fedq.shell import sending
-from fedq.shell.sending import Line, write_pieces
+from fedq.shell.clients import sending
+from fedq.shell.clients.sending import Line, write_pieces
 from loadtests.macro.running import allow_descriptors
 from loadtests.micro.sending import HOST, MESSAGE, read_all
 from loadtests.micro.timing import Case

@@ -19,7 +19,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from fedq.shell.peer_channel import CHANNEL_OPTIONS, PEER_SERVER_OPTIONS
+from fedq.shell.peers.channel import CHANNEL_OPTIONS, PEER_SERVER_OPTIONS
 
 RATE: Final = 1_000
 SECONDS: Final = 2.0

@@ -1,9 +1,10 @@
 """Claim: a short delivery costs less when it goes to the socket past the client's transport.
 
 One message of 150 bytes to each of 400 connections, whose other ends read in a process of their
-own: through the transports, and through `fedq.shell.sending` as a turn of the node does it. What is
-left is the kernel's; without a compiler the two are the same. Between rounds the readers have time
-to take everything, or the kernel would put together what a paced fan-out sends one by one.
+own: through the transports, and through `fedq.shell.clients.sending` as a turn of the node does it.
+What is left is the kernel's; without a compiler the two are the same. Between rounds the readers
+have time to take everything, or the kernel would put together what a paced fan-out sends one by
+one.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ import uvloop
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
-from fedq.shell.sending import Line, Lines, write_pieces
+from fedq.shell.clients.sending import Line, Lines, write_pieces
 from loadtests.macro.running import allow_descriptors
 from loadtests.micro.timing import Case
 

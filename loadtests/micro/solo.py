@@ -27,7 +27,7 @@ from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
-from fedq.wiring.passwords import COST_MIN, verify
+from fedq.wiring.cluster_map.passwords import COST_MIN, verify
 
 NAME = NodeId("solo")
 EXCHANGE = "fan"

@@ -11,8 +11,8 @@ from functools import partial
 from fedq.bench.words import words_for
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import make_route
-from fedq.wiring.routes import Router
-from fedq.wiring.topics import TopicTrie
+from fedq.wiring.routing.routes import Router
+from fedq.wiring.routing.topics import TopicTrie
 from loadtests.micro.timing import Case
 
 BINDINGS, KEYS = 10_000, 50_000

@@ -11,7 +11,7 @@ import yaml
 
 from fedq.core.ids import NodeId
 from fedq.core.limits import MIB
-from fedq.shell.certificates import make_authority, make_node_certificate
+from fedq.shell.config.certificates import make_authority, make_node_certificate
 from tests.attacks.attacker import HEADER
 from tests.attacks.crowds import hang_up
 from tests.attacks.stage import AMPLE, AMPLE_GROWTH, Stage, attack

@@ -10,7 +10,7 @@ import grpc
 
 from fedq.amqp import method_types as m
 from fedq.amqp.methods import encode_method
-from fedq.shell.admin_token import TOKEN_NAME
+from fedq.shell.config.admin_token import TOKEN_NAME
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from tests.attacks.attacker import Attacker

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedq.compiled import survey
 from fedq.core.limits import MIB
-from fedq.shell.twins import survey
 from tests.attacks.probe import Probe, Sight
 from tests.integration.harness import Cluster, serves
 from tests.integration.stock import Address

@@ -10,7 +10,7 @@ import sys
 from fedq.core.ids import FragmentId
 from fedq.journal.records import encode_enqueue, encode_settle
 from fedq.journal.segments import SegmentPlan
-from fedq.shell.journal_files import JournalFiles, count_start
+from fedq.shell.disk.journal_files import JournalFiles, count_start
 from tests.unit.journal.samples import NORTH, ONE, message
 
 LIVE = 100

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 
 from fedq.core.ids import NodeId
-from fedq.shell.raft_electorate import NO_MEMORY, Memory
-from fedq.shell.raft_journal import RaftJournal
-from fedq.shell.raft_log import RaftLog, RaftTiming
-from fedq.shell.raft_storage import JOURNAL_NAME
+from fedq.shell.raft.electorate import NO_MEMORY, Memory
+from fedq.shell.raft.journal import RaftJournal
+from fedq.shell.raft.log import RaftLog, RaftTiming
+from fedq.shell.raft.storage import JOURNAL_NAME
 
 FAST = RaftTiming(
     election_min_ms=150,

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from fedq.core.ids import NodeId
-from fedq.shell.raft_log import RaftLog, RaftTiming
+from fedq.shell.raft.log import RaftLog, RaftTiming
 from tests.contract.raft_cluster import FAST, Machine
 
 

@@ -14,9 +14,9 @@ from fedq.core.errors import NodeFailure
 from fedq.journal.records import Enqueue, encode_enqueue
 from fedq.journal.recovery import CorruptJournal, Recovered
 from fedq.journal.segments import Chunk, SegmentPlan
-from fedq.shell import journal_files
-from fedq.shell.durable_files import segment_name
-from fedq.shell.journal_files import DirectoryInUse, JournalFiles, count_start
+from fedq.shell.disk import journal_files
+from fedq.shell.disk.durable_files import segment_name
+from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles, count_start
 from tests.contract import journal_child
 from tests.unit.journal.samples import NORTH, ONE, bodies, encode_all, message
 
@@ -60,7 +60,7 @@ def recovered_from(directory: Path) -> Recovered:
 def test_a_second_process_is_turned_away_with_the_owner_named(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
-        "from fedq.shell.journal_files import JournalFiles\n"
+        "from fedq.shell.disk.journal_files import JournalFiles\n"
         "loop = asyncio.new_event_loop()\n"
         "JournalFiles(sys.argv[1], print, print, loop)\n"
     )

@@ -12,7 +12,7 @@ from typing import Protocol
 import pytest
 
 from fedq.journal.segments import Chunk
-from fedq.shell.journal_files import JournalFiles, read_segments
+from fedq.shell.disk.journal_files import JournalFiles, read_segments
 from tests.sim.disk import Disk, DiskOptions
 from tests.sim.world import SECOND, World
 

@@ -9,10 +9,10 @@ from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.suspects import LastWords
 from fedq.core.versions import MINE, NEWEST, shown
-from fedq.shell import peer_codec
-from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peer_codec import decode_frame, encode_frame
+from fedq.shell.peers import codec as peer_codec
+from fedq.shell.peers.codec import decode_frame, encode_frame
+from fedq.shell.peers.malformed import MalformedFrameError
 from tests.property.peer_strategies import EVENT_MAX, KINDS, LAST_WORDS, any_message, messages_of
 
 U64 = st.integers(0, 2**64 - 1)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.shell import raft_snapshot
-from fedq.shell.raft_electorate import Memory
-from fedq.shell.raft_journal import RaftStorageError
-from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.raft import snapshot as raft_snapshot
+from fedq.shell.raft.electorate import Memory
+from fedq.shell.raft.journal import RaftStorageError
+from fedq.shell.raft.storage import RaftStorage
 from tests.contract.raft_cluster import FAST, Cluster, compacting, numbered, run
 
 #: A compaction that failed is tried again at once.

@@ -11,7 +11,7 @@ import pytest
 
 from fedq.core import limits
 from fedq.core.ids import NodeId
-from fedq.shell.raft_log import RaftLog, RaftTiming
+from fedq.shell.raft.log import RaftLog, RaftTiming
 from tests.contract.raft_cluster import FAST, Cluster, Machine, compacting, numbered, run
 
 

@@ -12,9 +12,9 @@ import orjson
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.shell.raft_journal import RaftJournal, RaftStorageError
-from fedq.shell.raft_storage import RaftStorage
-from fedq.shell.raft_wire import Ack, Append, Vote, VoteRequest, decode
+from fedq.shell.raft.journal import RaftJournal, RaftStorageError
+from fedq.shell.raft.storage import RaftStorage
+from fedq.shell.raft.wire import Ack, Append, Vote, VoteRequest, decode
 from tests.contract.raft_cluster import Cluster, compacting, numbered, run
 from tests.unit.shell.fakes import until
 

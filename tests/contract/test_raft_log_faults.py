@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.shell.raft_wire import Vote, decode
+from fedq.shell.raft.wire import Vote, decode
 from tests.contract.raft_cluster import Cluster, compacting, make_voter, numbered, run
 
 #: Faults at random are so many ticks apart, of whichever members there are.

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.shell.raft_electorate import Memory
-from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.raft.electorate import Memory
+from fedq.shell.raft.storage import RaftStorage
 from tests.contract.raft_cluster import Cluster, Member, make_voter, numbered, run
 
 

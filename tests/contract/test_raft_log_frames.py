@@ -7,9 +7,9 @@ from pathlib import Path
 import orjson
 
 from fedq.core.ids import NodeId
-from fedq.shell.raft_log import RaftLog, RaftTiming
-from fedq.shell.raft_snapshot import Snapshot, SnapshotSender, encode_snapshot
-from fedq.shell.raft_wire import (
+from fedq.shell.raft.log import RaftLog, RaftTiming
+from fedq.shell.raft.snapshot import Snapshot, SnapshotSender, encode_snapshot
+from fedq.shell.raft.wire import (
     NO_OP,
     Ack,
     Append,

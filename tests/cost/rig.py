@@ -25,8 +25,8 @@ from fedq.core.peer_messages import PeerFrame
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
-from fedq.shell.peer_codec import decode_frame, encode_frame
-from fedq.wiring.passwords import COST_MIN, verify
+from fedq.shell.peers.codec import decode_frame, encode_frame
+from fedq.wiring.cluster_map.passwords import COST_MIN, verify
 from tests.cost.meters import Meter, Unmetered
 from tests.unit.amqp.wire import start_ok
 

@@ -15,12 +15,13 @@ from fedq.journal import records
 from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan
 from fedq.journal.records import Enqueue, Record
 from fedq.journal.recovery import CorruptJournal, recover
-from fedq.shell import raft_wire, stopped
-from fedq.shell.malformed import MalformedFrameError
-from fedq.shell.peer_codec import decode_frame, encode_frame
-from fedq.shell.raft_wire import LogEntry, WireError
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import Operation, encode_command
+from fedq.shell.disk import stopped
+from fedq.shell.peers.codec import decode_frame, encode_frame
+from fedq.shell.peers.malformed import MalformedFrameError
+from fedq.shell.raft import wire as raft_wire
+from fedq.shell.raft.wire import LogEntry, WireError
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import Operation, encode_command
 from tests.fuzz.mutation import JOURNAL
 from tests.fuzz.target import Target, error_of
 from tests.unit.journal import samples

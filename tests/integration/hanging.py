@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedq.cli import node_process
-from fedq.shell.raft_journal import RaftStorageError
-from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.raft.journal import RaftStorageError
+from fedq.shell.raft.storage import RaftStorage
 
 _sync = RaftStorage.sync
 

@@ -21,9 +21,9 @@ from fedq.core.peer_messages import Call, CopyQuery, PeerFrame
 from fedq.core.suspects import LastWords, Suspect
 from fedq.node.node import Node
 from fedq.proxy.links import Link
-from fedq.shell.peer_client import PeerClient
-from fedq.shell.peer_codec import encode_frame
-from fedq.shell.peer_line import FrameLine
+from fedq.shell.peers.client import PeerClient
+from fedq.shell.peers.codec import encode_frame
+from fedq.shell.peers.send_queue import FrameLine
 
 #: What is asked in one tick, and how much of that may be unacknowledged.
 ASKED: Final = 1_000

@@ -16,7 +16,8 @@ os.environ["FEDQ_PURE"] = "1"
 from fedq.amqp import deliveries
 from fedq.cli.main import main
 from fedq.fragments.fragment import Fragment
-from fedq.node import consume_flow, rehearsal
+from fedq.node.consuming import consume_flow
+from fedq.node.containment import rehearsal
 
 POISON: Final = b"POISON"
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from fedq.core.limits import MIB
-from fedq.shell import admin_token
+from fedq.shell.config import admin_token
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from tests.integration.harness import ROOT, Cluster, NodeProcess

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from fedq.core.ids import NodeId
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.node_config import CertificateFiles
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.values import CertificateFiles
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
-from fedq.shell.peer_channel import NODE_METADATA, channel_credentials
+from fedq.shell.peers.channel import NODE_METADATA, channel_credentials
 from tests.integration.harness import Cluster
 from tests.integration.ports import LOOPBACK
 

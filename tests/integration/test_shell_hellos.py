@@ -8,11 +8,11 @@ import pytest
 
 from fedq.core.ids import NodeId
 from fedq.core.versions import NEWEST, OLDEST
-from fedq.shell import peer_channel
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.node_config import CertificateFiles
-from fedq.shell.peer_codec import Hello, encode_frame, encode_hello
-from fedq.shell.peer_desk import PeerDesk, agreed_settings
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.values import CertificateFiles
+from fedq.shell.peers import channel as peer_channel
+from fedq.shell.peers.codec import Hello, encode_frame, encode_hello
+from fedq.shell.peers.desk import PeerDesk, agreed_settings
 from tests.integration.ports import free_ports
 from tests.integration.test_shell_links import (
     HOST,

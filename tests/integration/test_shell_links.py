@@ -17,15 +17,16 @@ import pytest
 from fedq.core import message as message_encoding
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, PeerFrame, Relay
-from fedq.shell import peer_channel, peer_stream
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.node_certificates import NodeCertificates
-from fedq.shell.node_config import CertificateFiles
-from fedq.shell.peer_client import PeerClient, refuses_connections
-from fedq.shell.peer_codec import Hello, Process, encode_hello
-from fedq.shell.peer_desk import PeerDesk, agreed_settings
-from fedq.shell.peer_proof import PeerProof
-from fedq.shell.peer_server import PeerServer, PeerSink
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.values import CertificateFiles
+from fedq.shell.peers import channel as peer_channel
+from fedq.shell.peers import stream as peer_stream
+from fedq.shell.peers.certificates import NodeCertificates
+from fedq.shell.peers.client import PeerClient, refuses_connections
+from fedq.shell.peers.codec import Hello, Process, encode_hello
+from fedq.shell.peers.desk import PeerDesk, agreed_settings
+from fedq.shell.peers.proof import PeerProof
+from fedq.shell.peers.server import PeerServer, PeerSink
 from tests.integration.harness import ROOT, environment
 from tests.integration.ports import free_ports
 from tests.unit.shell.fakes import FakeNode, run, until

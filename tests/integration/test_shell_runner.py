@@ -18,14 +18,15 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.shell import admin_token, peer_channel
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.config_file import load
-from fedq.shell.member_questions import AskingPeer
-from fedq.shell.node_config import CertificateFiles, ConfigError
-from fedq.shell.peer_codec import Hello, Process
-from fedq.shell.peer_desk import PeerDesk
-from fedq.shell.peer_proof import PeerProof
+from fedq.shell.config import admin_token
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.file import load
+from fedq.shell.config.values import CertificateFiles, ConfigError
+from fedq.shell.peers import channel as peer_channel
+from fedq.shell.peers.codec import Hello, Process
+from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.proof import PeerProof
+from fedq.shell.peers.questions import AskingPeer
 from fedq.shell.runner import NodeRunner
 from tests.integration.harness import environment
 from tests.integration.ports import free_ports
@@ -40,8 +41,8 @@ MAIN = """
 import asyncio, logging, pathlib, signal, sys
 import uvloop
 from fedq.core.errors import NodeFailure
-from fedq.shell.config_file import load
-from fedq.shell.node_config import ConfigError
+from fedq.shell.config.file import load
+from fedq.shell.config.values import ConfigError
 from fedq.shell.runner import NodeRunner
 
 async def main(file):

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.shell.certificates import (
+from fedq.shell.config.certificates import (
     make_authority,
     make_client_certificate,
     make_node_certificate,
 )
-from fedq.shell.node_config import CertificateFiles
+from fedq.shell.config.values import CertificateFiles
 from tests.integration.harness import Cluster
 from tests.integration.ports import LOOPBACK, free_ports
 from tests.integration.stock import Address, connect, pika

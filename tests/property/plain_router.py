@@ -10,8 +10,8 @@ from math import log
 from typing import Any, NamedTuple
 
 from fedq.core.ids import NodeId, QueueKey
-from fedq.wiring.exchanges import Destination, ToExchange
-from fedq.wiring.headers import HeaderPattern
+from fedq.wiring.routing.exchanges import Destination, ToExchange
+from fedq.wiring.routing.headers import HeaderPattern
 from tests.property.test_wiring_topics import matches, split
 
 Arguments = tuple[tuple[str, int], ...]

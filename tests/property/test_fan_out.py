@@ -35,7 +35,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.limits import delivery_bytes_per_turn_max, work_per_turn
-from fedq.node.fan_out import FanOut
+from fedq.node.publishing.fan_out import FanOut
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Cluster, Said
 

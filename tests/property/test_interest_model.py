@@ -13,11 +13,11 @@ from fedq.core.ids import Incarnation, NodeId, QueueKey
 from fedq.core.message import make_route
 from fedq.core.peer_messages import Interest, InterestItem
 from fedq.journal.recovery import recover
-from fedq.node.private_flow import PrivateFlow
-from fedq.node.proposals import Proposals
-from fedq.node.registrations import Registrations
+from fedq.node.cluster.proposals import Proposals
+from fedq.node.private.private_flow import PrivateFlow
+from fedq.node.private.registrations import Registrations
+from fedq.node.records.state import NodeState
 from fedq.node.settings import NodeSettings
-from fedq.node.state import NodeState
 from fedq.proxy.fanout import InterestBook, in_pieces
 from fedq.proxy.links import size_of
 

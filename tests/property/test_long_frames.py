@@ -11,12 +11,14 @@ from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
 from fedq.core.versions import PIECES
-from fedq.shell import peer_line, peer_longs, peer_reader
-from fedq.shell.malformed import MalformedFrameError
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peer_codec import decode_frame
-from fedq.shell.peer_line import FrameLine
-from fedq.shell.peer_reader import FrameReader
+from fedq.shell.peers import longs as peer_longs
+from fedq.shell.peers import reader as peer_reader
+from fedq.shell.peers import send_queue as peer_line
+from fedq.shell.peers.codec import decode_frame
+from fedq.shell.peers.malformed import MalformedFrameError
+from fedq.shell.peers.reader import FrameReader
+from fedq.shell.peers.send_queue import FrameLine
 from tests.property.peer_strategies import any_message
 
 #: In place of the bounds of a node.

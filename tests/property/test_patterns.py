@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.wiring.patterns import Pattern, PatternError
+from fedq.wiring.cluster_map.patterns import Pattern, PatternError
 
 atoms = st.sampled_from(
     [

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, PeerMessage
 from fedq.proxy.links import Link
-from fedq.shell.peer_codec import decode_frame
-from fedq.shell.peer_line import FrameLine
+from fedq.shell.peers.codec import decode_frame
+from fedq.shell.peers.send_queue import FrameLine
 
 HERE, THERE = NodeId("here"), NodeId("there")
 BEAT = Heartbeat(7, 3, True)

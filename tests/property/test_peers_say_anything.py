@@ -26,7 +26,7 @@ from fedq.core import peer_messages as peer
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
 from fedq.core.suspects import LastWords
 from fedq.node.node import Node
-from fedq.shell.peer_codec import decode_frame, encode_frame
+from fedq.shell.peers.codec import decode_frame, encode_frame
 from tests.property.journal_model import records
 from tests.property.peer_strategies import (
     BY_FIELD,

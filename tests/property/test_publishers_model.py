@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.fragments.fragment import Fragment
 from fedq.proxy.calls import Calls, Totals
 from fedq.proxy.fanout import Relays
 from fedq.proxy.publisher import FragmentPublisher
-from fedq.sessions.confirms import ConfirmGroup
 from tests.unit.journal.samples import message
 
 ME = Origin(NodeId("me"), Incarnation(1))

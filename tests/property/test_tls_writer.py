@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.core.limits import tls_piece_bytes_max
-from fedq.shell.tls_writer import TlsWriter
+from fedq.shell.clients.tls_writer import TlsWriter
 
 
 class Slow(asyncio.Transport):

@@ -39,7 +39,7 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.amqp.values import FieldTable
-from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.cluster_map.map import ClusterMap
 from tests.property.amqp_extremes import property_lists, tables
 from tests.property.amqp_strategies import any_method
 from tests.property.test_amqp_deaths import is_taken

@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from fedq.channels.confirms import ConfirmGroup, ConfirmWindow
+from fedq.channels.unacked import Part, UnackedWindow
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.sessions.confirms import ConfirmGroup, ConfirmWindow
-from fedq.sessions.unacked import Part, UnackedWindow
 
 HOLDERS = ["printer", "mailer", None]
 QUEUES = [QueueKey("/", name) for name in ("orders", "bills", "letters")]

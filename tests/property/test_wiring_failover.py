@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.failover import SCAN_PAUSE_MS, FailoverMemory, decide
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import (
     DeclareQueue,
     JoinEra,
     MemberUp,
@@ -22,8 +21,9 @@ from fedq.wiring.operations import (
     SetCopies,
     encode_command,
 )
-from fedq.wiring.state import FragmentChanged, FragmentInfo, Ok
-from fedq.wiring.worth import Worth
+from fedq.wiring.cluster_map.state import FragmentChanged, FragmentInfo, Ok
+from fedq.wiring.failover.decide import SCAN_PAUSE_MS, FailoverMemory, decide
+from fedq.wiring.failover.worth import Worth
 
 NODES = [NodeId(name) for name in "abcde"]
 ZONES = dict(zip(NODES, "xxyyz", strict=True))

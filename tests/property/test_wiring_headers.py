@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.wiring.headers import MATCH_KINDS, HeaderIndex, HeaderPattern
+from fedq.wiring.routing.headers import MATCH_KINDS, HeaderIndex, HeaderPattern
 
 values: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, False, 0, 1, 1.0, "1", b"1", Decimal(1), [1], {"a": 1}, float("nan")]

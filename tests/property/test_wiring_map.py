@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from fedq.core import limits
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import (
     AddFragment,
     Bind,
     ClaimName,
@@ -31,7 +31,7 @@ from fedq.wiring.operations import (
     Unbind,
     encode_command,
 )
-from fedq.wiring.operations_access import (
+from fedq.wiring.cluster_map.operations_access import (
     AddVhost,
     ClearPermissions,
     DeleteUser,
@@ -44,8 +44,8 @@ from fedq.wiring.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
-from fedq.wiring.passwords import make_record
-from fedq.wiring.state import FragmentChanged, FragmentInfo
+from fedq.wiring.cluster_map.passwords import make_record
+from fedq.wiring.cluster_map.state import FragmentChanged, FragmentInfo
 
 nodes = st.sampled_from("abcd").map(NodeId)
 incarnations = st.integers(1, 3).map(Incarnation)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.twins import KINDS, pairs, twin
 
-NAME = "fedq.wiring.topics"
+NAME = "fedq.wiring.routing.topics"
 WORDS = ["a", "b", "c", "", "*", "#"]
 patterns = st.lists(st.sampled_from(WORDS), max_size=6).map(".".join)
 keys = st.lists(st.sampled_from(["a", "b", "c", "d", "", "#"]), max_size=7).map(".".join)

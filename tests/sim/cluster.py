@@ -10,8 +10,8 @@ from fedq.journal.recovery import Recovered
 from fedq.node.node import Node
 from fedq.node.risk import SetAside
 from fedq.node.settings import NodeSettings
-from fedq.shell.peer_codec import decode_frame, encode_frame
-from fedq.wiring.passwords import COST_MIN
+from fedq.shell.peers.codec import decode_frame, encode_frame
+from fedq.wiring.cluster_map.passwords import COST_MIN
 from tests.sim.checkers import Ledger
 from tests.sim.disk import Disk, Start
 from tests.sim.last_words import LastWords

@@ -3,8 +3,8 @@
 Inputs: journal chunks in order, dropped segments, crashes, faults. Outputs: `on_synced` with the
 highest number on disk, `on_failed` once, and after a crash the segments as recovery finds them.
 
-It has the shape of the real one (`fedq.shell.journal_files`): one sync at a time, which serves all
-that gathered while the last one ran, and no report after a failure. Data reaches the platter in
+It has the shape of the real one (`fedq.shell.disk.journal_files`): one sync at a time, which serves
+all that gathered while the last one ran, and no report after a failure. Data reaches the platter in
 the order of writing, so a crash leaves a prefix: everything synced, and of the rest as much as the
 dice say, cut anywhere.
 """
@@ -114,7 +114,7 @@ class Disk:
     def count_start(self, clock: int, unique: str, is_damaged: bool = False) -> Start:
         """The next start, as `fedq.shell.identity` counts it; `clock` stands for the seconds.
 
-        `is_damaged`: the journal does not vouch for those before (`fedq.shell.vouching`).
+        `is_damaged`: the journal does not vouch for those before (`fedq.shell.disk.vouching`).
         """
         self._number = max(self._number + 1, clock)
         past, self.starts = self.starts, (*self.starts, (self._number, unique))

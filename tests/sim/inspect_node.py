@@ -11,9 +11,9 @@ from fedq.core.policy import QUARANTINED
 from fedq.fragments.fragment import Fragment
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node
-from fedq.node.state import NodeState
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.state import FragmentInfo
+from fedq.node.records.state import NodeState
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.sim.node_host import Host
 
 

@@ -12,8 +12,8 @@ a new epoch of a primary that is not there.
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId
-from fedq.node.state import NodeState
-from fedq.wiring.state import FragmentInfo
+from fedq.node.records.state import NodeState
+from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.sim.checkers import Ledger
 from tests.sim.world import MS
 

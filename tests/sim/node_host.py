@@ -18,12 +18,11 @@ from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.recovery import Recovered, salvage
-from fedq.node.logins import Verification
-from fedq.node.outbox import NodeOut
+from fedq.node.outbox import NodeOut, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
 from fedq.shell.last_act import farewell
-from fedq.wiring.passwords import verify
+from fedq.wiring.cluster_map.passwords import verify
 from tests.sim.disk import Disk, Start
 from tests.sim.sockets import Socket
 from tests.sim.world import MS, World, between

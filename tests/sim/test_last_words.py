@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedq.core.ids import Epoch, Incarnation, MapVersion, NodeId
-from fedq.wiring.state import FragmentInfo
+from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.sim import inspect_node
 from tests.sim.last_words import CROSSING_US, LastWords
 from tests.sim.run import Run

@@ -17,7 +17,7 @@ GENERATED = "fedq/shell/pb/"
 
 #: Floors that decide and never touch the world.
 PURE_FLOORS = (
-    "core", "amqp", "journal", "wiring", "fragments", "sessions", "replication", "proxy", "node",
+    "core", "amqp", "journal", "wiring", "fragments", "channels", "replication", "proxy", "node",
 )  # fmt: skip
 
 

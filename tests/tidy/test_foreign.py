@@ -7,9 +7,10 @@ from tests.tidy.sources import report, sources
 
 #: Where bytes of clients, peers and disks become values, and what is made of them.
 FOREIGN = (
-    "fedq/amqp/", "fedq/journal/decoding.py", "fedq/shell/peer_codec.py",
-    "fedq/shell/raft_wire.py", "fedq/wiring/operations.py", "fedq/wiring/operation_fields.py",
-    "fedq/replication/backup.py", "fedq/node/dead_letters.py", "fedq/node/replica_flow.py",
+    "fedq/amqp/", "fedq/journal/decoding.py", "fedq/shell/peers/codec.py",
+    "fedq/shell/raft/wire.py", "fedq/wiring/cluster_map/operations.py",
+    "fedq/wiring/cluster_map/operation_fields.py", "fedq/replication/backup.py",
+    "fedq/node/publishing/dead_letters.py", "fedq/node/copies/replica_flow.py",
     "fedq/proxy/links.py",
 )  # fmt: skip
 MARK = "# internal:"

@@ -20,7 +20,7 @@ from tests.integration.waiting import until
 from tests.twins import KINDS, twin
 
 DEADLINE_S = 20.0
-NAME = "fedq.shell.group_commit"
+NAME = "fedq.shell.disk.group_commit"
 #: What a pipe holds by default, at most.
 PIPE_BYTES = 65_536
 

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from fedq.shell import twins
-from fedq.shell.twins import Survey, survey
+from fedq import compiled as twins
+from fedq.compiled import Survey, survey
 from tests.twins import extension_of, hot_modules, pairs, source_of, twin
 
 

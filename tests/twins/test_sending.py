@@ -19,7 +19,7 @@ from fedq.core.ids import ConnectionId
 from tests.twins import KINDS, twin
 from tests.unit.shell.fakes import run, until
 
-NAME = "fedq.shell.sending"
+NAME = "fedq.shell.clients.sending"
 HOST = "127.0.0.1"
 #: More than the buffers of the kernel hold.
 MUCH = 20_000_000

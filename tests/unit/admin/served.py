@@ -29,8 +29,9 @@ from fedq.core.ids import (
     NodeId,
     QueueKey,
 )
-from fedq.node.access_overview import LimitsOverview, UserOverview, VhostOverview, limits_of
-from fedq.node.overview_types import (
+from fedq.node.cluster.proposals import Result as Outcome
+from fedq.node.views.access_overview import LimitsOverview, UserOverview, VhostOverview, limits_of
+from fedq.node.views.overview_types import (
     ChannelOverview,
     ClientPage,
     ClientPlace,
@@ -44,10 +45,9 @@ from fedq.node.overview_types import (
     NodeOverview,
     QueueOverview,
 )
-from fedq.node.proposals import Result as Outcome
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import Operation, encode_command
-from fedq.wiring.state import Binding, Exchange, Grant, GrantKey
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import Operation, encode_command
+from fedq.wiring.cluster_map.state import Binding, Exchange, Grant, GrantKey
 
 Result = TypeVar("Result")
 NAMES = ("n1", "n2", "n3")

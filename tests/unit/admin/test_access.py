@@ -11,8 +11,8 @@ from fedq.admin.calls import REFUSAL_METADATA
 from fedq.core.limits import admin_failed_logins_burst
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
-from fedq.wiring.passwords import verify
-from fedq.wiring.state import Grant, GrantKey, User
+from fedq.wiring.cluster_map.passwords import verify
+from fedq.wiring.cluster_map.state import Grant, GrantKey, User
 from tests.unit.admin.served import Served, a_cluster, served
 
 

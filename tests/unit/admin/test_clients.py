@@ -10,7 +10,7 @@ import pytest
 
 from fedq.admin.members import OtherMembers
 from fedq.core.ids import NodeId, QueueKey
-from fedq.node.overview_types import MemberState
+from fedq.node.views.overview_types import MemberState
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from tests.unit.admin.served import (

@@ -4,7 +4,7 @@ import pytest
 
 from fedq.admin.problems import find_problems, names
 from fedq.core.ids import NodeId
-from fedq.node.overview_types import ClusterOverview
+from fedq.node.views.overview_types import ClusterOverview
 from tests.unit.admin.served import a_member, a_node
 
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from fedq.core.ids import ConnectionId, Epoch, FragmentId, NodeId, QueueKey
-from fedq.node.overview_types import FragmentOverview, MemberState
+from fedq.node.views.overview_types import FragmentOverview, MemberState
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from tests.unit.admin.served import (

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fedq.cli.main import app
-from fedq.wiring.operations_access import AddVhost
-from fedq.wiring.passwords import verify
+from fedq.wiring.cluster_map.operations_access import AddVhost
+from fedq.wiring.cluster_map.passwords import verify
 from tests.unit.admin.served import Served, a_cluster, served
 from tests.unit.cli.command import Outcome, fedq
 

@@ -9,9 +9,9 @@ import pytest
 from fedq.admin.access_answers import AccessAnswers
 from fedq.admin.service import AdminService
 from fedq.core.ids import NodeId
-from fedq.shell.certificates import check_node_certificate
-from fedq.shell.node_config import CertificateFiles
-from fedq.shell.peer_channel import open_channel, server_credentials
+from fedq.shell.config.certificates import check_node_certificate
+from fedq.shell.config.values import CertificateFiles
+from fedq.shell.peers.channel import open_channel, server_credentials
 from tests.unit.admin.served import LoopThread, SharedMap, a_cluster
 from tests.unit.cli.command import fedq
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fedq.node.overview_types import ConnectionOverview
+from fedq.node.views.overview_types import ConnectionOverview
 from tests.unit.admin.served import (
     Served,
     a_channel,

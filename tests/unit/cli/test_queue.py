@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fedq.node.overview_types import MemberState
+from fedq.node.views.overview_types import MemberState
 from tests.unit.admin.served import a_cluster, add_queue, served, set_member
 from tests.unit.cli.command import fedq
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedq.shell.durable_files import segment_name
+from fedq.shell.disk.durable_files import segment_name
 from tests.unit.cli.command import fedq
 from tests.unit.shell.test_vouching import judge, rotten
 

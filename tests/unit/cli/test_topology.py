@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedq.wiring.operations import Bind, DeclareExchange, Operation
-from fedq.wiring.operations_access import AddVhost
-from fedq.wiring.state import Ok
+from fedq.wiring.cluster_map.operations import Bind, DeclareExchange, Operation
+from fedq.wiring.cluster_map.operations_access import AddVhost
+from fedq.wiring.cluster_map.state import Ok
 from tests.unit.admin.served import Served, a_cluster, served
 from tests.unit.cli.command import Outcome, fedq
 

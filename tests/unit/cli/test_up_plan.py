@@ -10,8 +10,8 @@ import pytest
 from fedq.cli.failure import CommandError
 from fedq.cli.up_plan import check_ports, is_free, locked, open_plan
 from fedq.core.ids import NodeId
-from fedq.shell import config_file
-from fedq.shell.certificates import check_node_certificate
+from fedq.shell.config import file as config_file
+from fedq.shell.config.certificates import check_node_certificate
 from tests.unit.cli.command import fedq
 
 

@@ -14,7 +14,7 @@ from fedq.cli.up_plan import PlannedNode
 from fedq.cli.up_screen import LineScreen
 from fedq.cli.up_watch import Event, NodePicture, Picture, Watcher, compare
 from fedq.core.ids import NodeId
-from fedq.node.overview_types import MemberState
+from fedq.node.views.overview_types import MemberState
 from tests.unit.admin.served import LoopThread, Served, a_cluster, served, set_member
 
 SERVING = NodePicture(True, "follower", 5, 0)

@@ -33,13 +33,13 @@ from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame, PeerMessage
 from fedq.core.suspects import Stopped
 from fedq.journal.recovery import salvage
-from fedq.node.logins import Verification
 from fedq.node.node import Node
+from fedq.node.outbox import Verification
 from fedq.node.risk import Fault, SetAside
 from fedq.node.settings import NodeSettings
 from fedq.shell.last_act import farewell
-from fedq.shell.peer_codec import decode_frame, encode_frame
-from fedq.wiring.passwords import COST_MIN, verify
+from fedq.shell.peers.codec import decode_frame, encode_frame
+from fedq.wiring.cluster_map.passwords import COST_MIN, verify
 from tests.unit.amqp.wire import Content, publish, start_ok
 from tests.unit.node.inputs import disconnected, hears, leads, link_up, synced, verified
 

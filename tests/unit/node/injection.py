@@ -17,7 +17,7 @@ _ROOT = str(Path(fedq.__file__).parent)
 #: Where a client's and a message's content are worked on; the shell is not there.
 _FLOORS = tuple(
     f"{_ROOT}/{floor}/"
-    for floor in ("amqp", "fragments", "node", "proxy", "replication", "sessions", "wiring")
+    for floor in ("amqp", "fragments", "node", "proxy", "replication", "channels", "wiring")
 )
 
 
@@ -25,9 +25,11 @@ _FLOORS = tuple(
 ON_MESSAGES = tuple(
     f"{_ROOT}/{place}"
     for place in (
-        "fragments/", "sessions/", "amqp/", "proxy/hub", "proxy/publisher", "node/admission",
-        "node/consume_flow", "node/dead_letters", "node/fan_out", "node/fragment_flow",
-        "node/getting", "node/outlets", "node/publish_flow", "node/settle_flow", "node/settling",
+        "fragments/", "channels/", "amqp/", "proxy/hub", "proxy/publisher",
+        "node/publishing/admission", "node/publishing/dead_letters", "node/publishing/fan_out",
+        "node/publishing/outlets", "node/publishing/publish_flow", "node/consuming/consume_flow",
+        "node/consuming/getting", "node/consuming/settle_flow", "node/copies/fragment_flow",
+        "node/records/settling",
     )
 )  # fmt: skip
 

@@ -35,12 +35,12 @@ from fedq.amqp.sasl import EXTERNAL, PLAIN
 from fedq.amqp.values import FieldTable
 from fedq.core.errors import Refused
 from fedq.core.ids import NodeId, QueueKey
+from fedq.node.cluster.proposals import Result
 from fedq.node.node import Node
-from fedq.node.overview import overview
-from fedq.node.proposals import Result
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import Operation, encode_command
-from fedq.wiring.operations_access import (
+from fedq.node.views.overview import overview
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import Operation, encode_command
+from fedq.wiring.cluster_map.operations_access import (
     AddVhost,
     ClearPermissions,
     DeleteUser,
@@ -49,8 +49,8 @@ from fedq.wiring.operations_access import (
     SetPassword,
     SetPermissions,
 )
-from fedq.wiring.passwords import COST_MIN, make_record, verify
-from fedq.wiring.state import Ok
+from fedq.wiring.cluster_map.passwords import COST_MIN, make_record, verify
+from fedq.wiring.cluster_map.state import Ok
 from tests.unit.amqp.wire import start_ok
 from tests.unit.node import harness
 from tests.unit.node.harness import Client, Cluster

@@ -23,9 +23,9 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, QueueKey
 from fedq.core.limits import listed_per_page_max
-from fedq.node.client_state import Client as ClientRecord
-from fedq.node.overview import NodeView, overview
-from fedq.node.overview_types import ClientPlace, ConsumerOverview
+from fedq.node.records.client_state import Client as ClientRecord
+from fedq.node.views.overview import NodeView, overview
+from fedq.node.views.overview_types import ClientPlace, ConsumerOverview
 from tests.unit.node.harness import Client, Cluster
 
 

@@ -9,9 +9,15 @@ from fedq.core.versions import MINE, NEWEST, OLDEST
 from fedq.journal.recovery import recover
 from fedq.node.node import Node
 from fedq.node.settings import NodeSettings
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import MemberDown, MemberUp, Operation, decode_command, encode_command
-from fedq.wiring.operations_members import Speaks
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import (
+    MemberDown,
+    MemberUp,
+    Operation,
+    decode_command,
+    encode_command,
+)
+from fedq.wiring.cluster_map.operations_members import Speaks
 from tests.unit.node.harness import Cluster
 
 ME, OTHER = NodeId("n1"), NodeId("n2")

@@ -28,10 +28,11 @@ from fedq.fragments.unread import Unread
 from fedq.journal import recovery
 from fedq.journal.decoding import Outline
 from fedq.journal.records import Enqueue
-from fedq.wiring import cluster_map, declarations, operations
-from fedq.wiring.operations import DeclareQueue
-from fedq.wiring.routes import Router
-from fedq.wiring.state import FragmentInfo
+from fedq.wiring.cluster_map import declarations, operations
+from fedq.wiring.cluster_map import map as cluster_map
+from fedq.wiring.cluster_map.operations import DeclareQueue
+from fedq.wiring.cluster_map.state import FragmentInfo
+from fedq.wiring.routing.routes import Router
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.uncompiled import only_uncompiled
 

@@ -29,7 +29,7 @@ from fedq.amqp.methods import (
 )
 from fedq.core.ids import NodeId
 from fedq.node.node import Node
-from fedq.wiring.operations import JoinEra, MemberDown, MemberUp, decode_command
+from fedq.wiring.cluster_map.operations import JoinEra, MemberDown, MemberUp, decode_command
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster, Host
 

@@ -1,6 +1,6 @@
 """What clients leave behind goes by itself: nothing that only a garbage collector would find.
 
-`fedq.shell.process` relies on it: what has survived for a while is never looked through again.
+`fedq.shell.host.process` relies on it: what has survived for a while is never looked through again.
 """
 
 import gc

@@ -10,7 +10,7 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
 )
 from fedq.core.ids import NodeId
-from fedq.node.overview import overview
+from fedq.node.views.overview import overview
 from tests.unit.node.harness import Client, Cluster
 
 

@@ -26,10 +26,10 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
-from fedq.node import dead_letters
-from fedq.node.client_state import Channel
-from fedq.node.outlets import Outlets
-from fedq.node.piles import Piles
+from fedq.node.publishing import dead_letters
+from fedq.node.publishing.outlets import Outlets
+from fedq.node.publishing.piles import Piles
+from fedq.node.records.client_state import Channel
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.injection import Injected, Injector, calls_of

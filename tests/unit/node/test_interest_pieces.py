@@ -6,7 +6,7 @@ from fedq.core import limits
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Interest, PeerFrame
 from fedq.proxy.links import size_of
-from fedq.shell.peer_codec import encode_frame
+from fedq.shell.peers.codec import encode_frame
 from tests.unit.node.harness import Client, Cluster
 
 N1, VERSION = NodeId("n1"), MapVersion(1)

@@ -28,8 +28,8 @@ from fedq.core.ids import NodeId
 from fedq.core.peer_messages import Tally
 from fedq.node.node import Node
 from fedq.proxy.links import FIXED_BYTES
-from fedq.wiring.operations import Operation
-from fedq.wiring.operations_access import (
+from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_access import (
     DeleteUser,
     DeleteVhost,
     SetUserLimits,

@@ -9,10 +9,10 @@ from fedq.amqp.connection import Connection, ConnectionSettings
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.core.ids import ConnectionId
 from fedq.core.limits import logins_running_max
-from fedq.node.client_state import Client
-from fedq.node.logins import Login, LoginQueue, place_of
-from fedq.wiring.operations_access import PutUser, SetPermissions
-from fedq.wiring.passwords import COST_MIN, make_record
+from fedq.node.clients.logins import Login, LoginQueue, place_of
+from fedq.node.records.client_state import Client
+from fedq.wiring.cluster_map.operations_access import PutUser, SetPermissions
+from fedq.wiring.cluster_map.passwords import COST_MIN, make_record
 from tests.unit.amqp.wire import start_ok
 from tests.unit.node.harness import Cluster
 

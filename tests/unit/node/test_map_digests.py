@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from fedq.core.errors import NodeFailure
-from fedq.node.overview import overview
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import encode_command
+from fedq.node.views.overview import overview
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import encode_command
 from tests.unit.node.harness import Cluster
 from tests.unit.wiring.maps import Wired, exchange, queue, up
 

@@ -27,12 +27,12 @@ from fedq.amqp.methods import (
     QueueUnbind,
 )
 from fedq.core.ids import NodeId
-from fedq.node.fragment_roles import FragmentRoles
-from fedq.node.map_flow import MapFlow
-from fedq.node.overview import overview
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import Operation
-from fedq.wiring.operations_access import AddVhost, DeleteVhost
+from fedq.node.copies.fragment_roles import FragmentRoles
+from fedq.node.map.map_flow import MapFlow
+from fedq.node.views.overview import overview
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import Operation
+from fedq.wiring.cluster_map.operations_access import AddVhost, DeleteVhost
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.injection import Injected, Injector
 from tests.unit.node.uncompiled import only_uncompiled

@@ -6,7 +6,7 @@ from fedq.amqp.methods import QueueDeclare, QueueDeclareOk
 from fedq.core.ids import Epoch, NodeId
 from fedq.core.peer_messages import CopyQuery, CopyWorth, PeerMessage, ReplicaOffer, ReplicaWanted
 from fedq.fragments.positions import PER_UNIT
-from fedq.wiring.state import FragmentInfo
+from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.unit.node.harness import Client, Cluster
 
 WORK = 400

@@ -31,7 +31,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Deliver, PeerFrame, Relay
-from fedq.node.memory import held_bytes
+from fedq.node.clients.memory import held_bytes
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster
 

@@ -28,7 +28,7 @@ from fedq.amqp.methods import (
     QueueUnbindOk,
 )
 from fedq.amqp.values import FieldTable
-from fedq.wiring.operations_access import SetTags
+from fedq.wiring.cluster_map.operations_access import SetTags
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster
 

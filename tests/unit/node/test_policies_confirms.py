@@ -19,14 +19,14 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
 )
 from fedq.amqp.values import FieldTable
+from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
 from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import PublishAtomic
-from fedq.node.proposals import Result
+from fedq.node.cluster.proposals import Result
 from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
-from fedq.sessions.confirms import ConfirmGroup
-from fedq.wiring.operations_access import SetPermissions
+from fedq.wiring.cluster_map.operations_access import SetPermissions
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Cluster
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.node.overview import overview
-from fedq.node.punctuality import Punctuality
+from fedq.node.cluster.punctuality import Punctuality
+from fedq.node.views.overview import overview
 from tests.unit.node.harness import TICK_MS, Cluster
 
 

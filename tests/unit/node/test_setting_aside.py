@@ -23,8 +23,9 @@ from fedq.core.ids import NodeId, QueueKey
 from fedq.core.limits import asides_per_answer_max
 from fedq.fragments.asides import set_aside
 from fedq.fragments.fragment import Fragment
-from fedq.node import consume_flow, rehearsal
-from fedq.node.setting_aside import DISCARD, LIST, REQUEUE, Aside
+from fedq.node.consuming import consume_flow
+from fedq.node.containment import rehearsal
+from fedq.node.containment.setting_aside import DISCARD, LIST, REQUEUE, Aside
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.uncompiled import only_uncompiled

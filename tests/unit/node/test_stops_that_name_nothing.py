@@ -20,9 +20,9 @@ from fedq.amqp.methods import (
 )
 from fedq.core import peer_messages as peer
 from fedq.core.ids import NodeId
-from fedq.node.peer_inbox import PeerInbox
-from fedq.node.private_flow import PrivateFlow
-from fedq.node.state import PrivateQueue
+from fedq.node.peers.peer_inbox import PeerInbox
+from fedq.node.private.private_flow import PrivateFlow
+from fedq.node.records.state import PrivateQueue
 from tests.unit.node.harness import Cluster
 from tests.unit.node.injection import Injected
 from tests.unit.node.uncompiled import only_uncompiled

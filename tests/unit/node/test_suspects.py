@@ -4,7 +4,7 @@ from fedq.core.ids import FragmentId
 from fedq.core.limits import suspects_known_max, suspects_unproven_ms
 from fedq.core.message import FLAG_SEEN, encode, with_flag
 from fedq.core.suspects import Suspect, digest_of
-from fedq.node.suspects import Suspects
+from fedq.node.records.suspects import Suspects
 
 F = FragmentId(7)
 

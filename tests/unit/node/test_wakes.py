@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from fedq.amqp.connection import CLOSE_MS
 from fedq.amqp.methods import BasicRecover, QueueDeclare, QueueDeclareOk, encode_method
 from fedq.core.ids import ConnectionId
-from fedq.node.wakes import STEP_MS, Wakes
+from fedq.node.records.wakes import STEP_MS, Wakes
 from tests.unit.node.harness import Cluster
 
 connections = st.integers(1, 6).map(ConnectionId)

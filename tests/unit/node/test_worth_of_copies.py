@@ -13,7 +13,7 @@ from fedq.amqp.methods import (
 )
 from fedq.core.ids import FragmentId, NodeId
 from fedq.journal.marks import MARK_BYTES, mark_at
-from fedq.node.overview import overview
+from fedq.node.views.overview import overview
 from tests.unit.node.harness import Cluster
 
 

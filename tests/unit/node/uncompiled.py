@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedq.shell.twins import survey
+from fedq.compiled import survey
 
 only_uncompiled = pytest.mark.skipif(
     any("fedq.node" in name for name in survey().compiled),

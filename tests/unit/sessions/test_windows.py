@@ -1,8 +1,8 @@
 """Delivery tags and confirms, as a channel's client knows them (AMQP 0-9-1, 1.8.3.13)."""
 
+from fedq.channels.confirms import ConfirmWindow
+from fedq.channels.unacked import SPAN_MAX, UnackedWindow
 from fedq.core.ids import FragmentId
-from fedq.sessions.confirms import ConfirmWindow
-from fedq.sessions.unacked import SPAN_MAX, UnackedWindow
 
 ONE = FragmentId(1)
 

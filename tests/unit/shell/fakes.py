@@ -13,11 +13,11 @@ from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
-from fedq.shell.passes import Writers
-from fedq.shell.sending import Line
+from fedq.shell.clients.passes import Writers
+from fedq.shell.clients.sending import Line
 from fedq.shell.turn import Outlets
-from fedq.wiring.cluster_map import ClusterMap, ReadMap
-from fedq.wiring.snapshot import Frozen
+from fedq.wiring.cluster_map.map import ClusterMap, ReadMap
+from fedq.wiring.cluster_map.snapshot import Frozen
 
 T = TypeVar("T")
 #: No test here takes longer, unless something hangs.

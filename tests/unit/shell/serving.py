@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import ConnectionId, NodeId
-from fedq.shell import listeners
-from fedq.shell.amqp_server import AmqpServer
-from fedq.shell.node_config import Listener, NodeConfig
+from fedq.shell.clients import listeners
+from fedq.shell.clients.amqp_server import AmqpServer
+from fedq.shell.config.values import Listener, NodeConfig
 from fedq.shell.turn import Turn
 from tests.unit.shell.fakes import FakeNode, Recorder, until
 

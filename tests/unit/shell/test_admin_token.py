@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedq.shell import admin_token
+from fedq.shell.config import admin_token
 
 
 @pytest.fixture

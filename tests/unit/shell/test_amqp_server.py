@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import ConnectionId, NodeId
-from fedq.shell import amqp_server, listeners, reading
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.node_config import ClientTls, ConfigError, Listener
+from fedq.shell.clients import amqp_server, listeners, reading
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.values import ClientTls, ConfigError, Listener
 from tests.unit.shell.fakes import run, until
 from tests.unit.shell.serving import C1, CONFIG, HOST, Served, hears_nothing, served
 
@@ -445,7 +445,7 @@ def test_a_damaged_certificate_is_refused(tmp_path: Path) -> None:
 def test_clients_that_went_leave_nothing_to_a_garbage_collector(
     tmp_path: Path, is_secure: bool
 ) -> None:
-    """It may never look for them (`fedq.shell.process`)."""
+    """It may never look for them (`fedq.shell.host.process`)."""
     make_authority(tmp_path)
     files = make_node_certificate(tmp_path, NodeId("n1"), [HOST])
     tls = listeners.client_tls(CONFIG, "amqp", ClientTls(files.certificate, files.key))

@@ -13,15 +13,16 @@ import pytest
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.limits import KIB, MIB, failed_logins_told
-from fedq.shell import amqp_server, certificates, listeners
-from fedq.shell.certificates import (
+from fedq.shell.clients import amqp_server, listeners
+from fedq.shell.config import certificates
+from fedq.shell.config.certificates import (
     make_authority,
     make_client_certificate,
     make_node_certificate,
 )
-from fedq.shell.node_config import ClientTls, ConfigError, LoginFrom
+from fedq.shell.config.values import ClientTls, ConfigError, LoginFrom
+from fedq.shell.host.resources import resident_bytes
 from fedq.shell.renewal import RenewableListener, Renewal
-from fedq.shell.resources import resident_bytes
 from tests.unit.shell.fakes import run, until
 from tests.unit.shell.serving import C1, CONFIG, HOST, hears_nothing, served
 
@@ -157,7 +158,7 @@ def test_a_certificate_that_has_ended_is_turned_away_and_the_log_says_why(
 ) -> None:
     tls, _ = secured(tmp_path, certificate_required=False)
     context = ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.pem"))
-    monkeypatch.setattr("fedq.shell.certificates._NODE_LIFE", datetime.timedelta(seconds=-1))
+    monkeypatch.setattr("fedq.shell.config.certificates._NODE_LIFE", datetime.timedelta(seconds=-1))
     ended = make_client_certificate(tmp_path / "clients", "late")
     context.load_cert_chain(ended.certificate, ended.key)
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedq.core.ids import NodeId
-from fedq.shell.certificates import (
+from fedq.shell.config.certificates import (
     CertificateError,
     check_node_certificate,
     login_name,
@@ -19,7 +19,7 @@ from fedq.shell.certificates import (
     make_client_certificate,
     make_node_certificate,
 )
-from fedq.shell.node_config import CertificateFiles, LoginFrom
+from fedq.shell.config.values import CertificateFiles, LoginFrom
 
 N1 = NodeId("n1")
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.shell import config_file, config_yaml
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.node_config import (
+from fedq.shell.config import file as config_file
+from fedq.shell.config import yaml as config_yaml
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.secret_files import open_to_all
+from fedq.shell.config.values import (
     ConfigError,
     Listener,
     LoginFrom,
@@ -17,7 +19,6 @@ from fedq.shell.node_config import (
     join_address,
     split_address,
 )
-from fedq.shell.secret_files import open_to_all
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "node.yaml"
 

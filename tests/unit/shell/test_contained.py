@@ -9,8 +9,8 @@ import pytest
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.message import encode, make_route
 from fedq.node.risk import Fault, SetAside
-from fedq.shell.faults import FaultLog
-from fedq.shell.quarantine import QuarantineStore, quarantined
+from fedq.shell.disk.quarantine import QuarantineStore, quarantined
+from fedq.shell.log_lines.faults import FaultLog
 from tests.unit.cli.command import fedq
 
 

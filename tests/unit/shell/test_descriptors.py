@@ -10,10 +10,10 @@ import pytest
 
 from fedq.core.limits import spare_descriptors
 from fedq.journal.segments import Chunk
-from fedq.shell.descriptors import SPARES, Spares
-from fedq.shell.journal_files import JournalFiles
-from fedq.shell.raft_snapshot import Snapshot, encode_snapshot
-from fedq.shell.raft_storage import RaftStorage
+from fedq.shell.disk.descriptors import SPARES, Spares
+from fedq.shell.disk.journal_files import JournalFiles
+from fedq.shell.raft.snapshot import Snapshot, encode_snapshot
+from fedq.shell.raft.storage import RaftStorage
 from tests.unit.shell.fakes import until
 
 

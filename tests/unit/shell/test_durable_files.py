@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedq.shell.durable_files import disk_failure
+from fedq.shell.disk.durable_files import disk_failure
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedq.core.ids import NodeId
-from fedq.shell import certificates
-from fedq.shell.expiry import ExpiryWatch, files_of, warnings_of
-from fedq.shell.node_config import CertificateFiles, ClientTls, Listener, NodeConfig
+from fedq.shell.config import certificates
+from fedq.shell.config.expiry import ExpiryWatch, files_of, warnings_of
+from fedq.shell.config.values import CertificateFiles, ClientTls, Listener, NodeConfig
 from tests.unit.shell.fakes import until
 
 N1 = NodeId("n1")
@@ -55,7 +55,7 @@ def test_what_ends_within_thirty_days_is_told(
 def test_it_is_told_at_the_start(
     files: CertificateFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("fedq.shell.expiry.WARN_BEFORE", datetime.timedelta(days=10_000))
+    monkeypatch.setattr("fedq.shell.config.expiry.WARN_BEFORE", datetime.timedelta(days=10_000))
 
     async def scenario() -> None:
         watch = ExpiryWatch(files_of(config_of(files)), asyncio.get_running_loop())

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, FragmentId, NodeId
 from fedq.core.suspects import Stopped, Suspect, digest_of
-from fedq.shell import stopped
+from fedq.shell.disk import stopped
+from fedq.shell.disk.stopped import FILE, HANDLED, StoppedFile
 from fedq.shell.last_act import LastAct, farewell
-from fedq.shell.peer_codec import decode_frame, encode_frame
-from fedq.shell.stopped import FILE, HANDLED, StoppedFile
+from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.turn import Turn
 from tests.unit.shell.fakes import FakeNode, Recorder, run
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fedq.shell.lobby import Lobby
+from fedq.shell.clients.lobby import Lobby
 from tests.integration.stock import Address
 from tests.unit.shell.fakes import run, until
 from tests.unit.shell.serving import HOST, hears_nothing, served

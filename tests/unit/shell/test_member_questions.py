@@ -10,15 +10,15 @@ import grpc.aio
 import pytest
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.shell.certificates import make_authority, make_node_certificate
-from fedq.shell.member_questions import AskingPeer, ProofGuard
-from fedq.shell.node_config import CertificateFiles
+from fedq.shell.config.certificates import make_authority, make_node_certificate
+from fedq.shell.config.values import CertificateFiles
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
-from fedq.shell.peer_channel import HELLO_METADATA, open_channel, server_credentials
-from fedq.shell.peer_codec import Hello, Process, encode_hello
-from fedq.shell.peer_desk import PeerDesk
-from fedq.shell.peer_proof import PeerProof
+from fedq.shell.peers.channel import HELLO_METADATA, open_channel, server_credentials
+from fedq.shell.peers.codec import Hello, Process, encode_hello
+from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.proof import PeerProof
+from fedq.shell.peers.questions import AskingPeer, ProofGuard
 from tests.unit.shell.fakes import run
 
 N1, N2, N3, STRANGER = NodeId("n1"), NodeId("n2"), NodeId("n3"), NodeId("stranger")

@@ -11,9 +11,9 @@ import pytest
 from cryptography import x509
 
 from fedq.core.ids import NodeId
-from fedq.shell.certificates import CertificateError, make_authority, make_node_certificate
-from fedq.shell.node_certificates import NodeCertificates
-from fedq.shell.node_config import CertificateFiles, Listener, NodeConfig
+from fedq.shell.config.certificates import CertificateError, make_authority, make_node_certificate
+from fedq.shell.config.values import CertificateFiles, Listener, NodeConfig
+from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.renewal import RenewableNode, Renewal
 from tests.unit.shell.fakes import run, until
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
-from fedq.shell.passes import Passes, writes_per_pass_max
-from fedq.shell.sending import Line
+from fedq.shell.clients.passes import Passes, writes_per_pass_max
+from fedq.shell.clients.sending import Line
 from tests.unit.shell.fakes import Recorder, run, until
 
 C1 = ConnectionId(1)

@@ -7,10 +7,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import x25519
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.shell.certificates import CertificateError, make_authority, make_node_certificate
-from fedq.shell.node_config import CertificateFiles
-from fedq.shell.peer_codec import Hello, Process, Proof
-from fedq.shell.peer_proof import PeerProof
+from fedq.shell.config.certificates import CertificateError, make_authority, make_node_certificate
+from fedq.shell.config.values import CertificateFiles
+from fedq.shell.peers.codec import Hello, Process, Proof
+from fedq.shell.peers.proof import PeerProof
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 

@@ -8,10 +8,10 @@ import grpc.aio
 import pytest
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.shell.peer_channel import LINK_METHOD, open_channel
-from fedq.shell.peer_codec import Hello, Process
-from fedq.shell.peer_desk import PeerDesk
-from fedq.shell.peer_stream import PeerStream
+from fedq.shell.peers.channel import LINK_METHOD, open_channel
+from fedq.shell.peers.codec import Hello, Process
+from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.stream import PeerStream
 from tests.unit.shell.fakes import run
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -10,7 +10,7 @@ import pysyncobj.syncobj
 import pysyncobj.tcp_connection
 import pytest
 
-from fedq.shell import raft_log
+from fedq.shell.raft import log as raft_log
 
 
 class Attack:
@@ -32,7 +32,7 @@ def test_pysyncobj_can_no_longer_read_or_write_pickles() -> None:
 
 
 def test_another_version_of_pysyncobj_is_refused_and_says_what_to_install() -> None:
-    program = "import pysyncobj.version as v; v.VERSION = '0.3.18'; import fedq.shell.raft_log"
+    program = "import pysyncobj.version as v; v.VERSION = '0.3.18'; import fedq.shell.raft.log"
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedq.shell.raft_journal import FIRST_ENTRY, Entry, RaftJournal, RaftStorageError
-from fedq.shell.raft_wire import NO_OP
+from fedq.shell.raft.journal import FIRST_ENTRY, Entry, RaftJournal, RaftStorageError
+from fedq.shell.raft.wire import NO_OP
 
 
 def entries_of(journal: RaftJournal) -> list[Entry]:

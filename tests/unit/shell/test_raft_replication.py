@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedq.core.errors import NodeFailure
-from fedq.shell.raft_journal import RaftJournal
-from fedq.shell.raft_replication import (
+from fedq.shell.raft.journal import RaftJournal
+from fedq.shell.raft.replication import (
     Follower,
     batches,
     frames_under_way_max,
     next_batch,
     take_entries,
 )
-from fedq.shell.raft_timing import RaftTiming
-from fedq.shell.raft_wire import Append, LogEntry, payload_bytes_max
+from fedq.shell.raft.timing import RaftTiming
+from fedq.shell.raft.wire import Append, LogEntry, payload_bytes_max
 
 
 @pytest.fixture

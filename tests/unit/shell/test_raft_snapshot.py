@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.shell.raft_journal import RaftJournal, RaftStorageError
-from fedq.shell.raft_snapshot import (
+from fedq.shell.raft.journal import RaftJournal, RaftStorageError
+from fedq.shell.raft.snapshot import (
     Snapshot,
     SnapshotError,
     SnapshotFile,
@@ -19,8 +19,8 @@ from fedq.shell.raft_snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
-from fedq.shell.raft_storage import RaftStorage
-from fedq.shell.raft_wire import SnapshotChunk
+from fedq.shell.raft.storage import RaftStorage
+from fedq.shell.raft.wire import SnapshotChunk
 
 SMALL = Snapshot(7, 2, b"the map")
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedq.core import limits
-from fedq.shell.raft_wire import (
+from fedq.shell.raft.wire import (
     NO_OP,
     Ack,
     Append,

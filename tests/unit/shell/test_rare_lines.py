@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from fedq.core.limits import failed_logins_told
-from fedq.shell.rare_lines import RareLines
+from fedq.shell.log_lines.rare_lines import RareLines
 
 
 def test_a_flood_is_told_in_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixture) -> None:

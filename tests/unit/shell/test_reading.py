@@ -14,7 +14,7 @@ from fedq.core.limits import (
     short_read_bytes_max,
     turn_bytes_max,
 )
-from fedq.shell.reading import Reading
+from fedq.shell.clients.reading import Reading
 
 READ_BYTES = 250 * KIB
 
@@ -101,7 +101,7 @@ def test_who_sends_little_is_heard_in_a_pass_that_is_full() -> None:
 def test_a_pass_is_full_when_it_has_taken_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little it was: it may be 122,000 channels in 1.6 MB."""
     hours = iter(range(1_000))
-    monkeypatch.setattr("fedq.shell.reading.perf_counter", lambda: 3_600.0 * next(hours))
+    monkeypatch.setattr("fedq.shell.clients.reading.perf_counter", lambda: 3_600.0 * next(hours))
     room = Room(10)
     for number in range(10):
         room.read(number, short_read_bytes_max + 1)
@@ -115,7 +115,7 @@ def test_a_pass_is_full_when_it_has_taken_long_enough(monkeypatch: pytest.Monkey
 def test_what_was_put_off_is_heard_in_pieces_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read of 250 KiB may be 21,000 recoveries, whose work is 80 ms."""
     hours = iter(range(1_000))
-    monkeypatch.setattr("fedq.shell.reading.perf_counter", lambda: 3_600.0 * next(hours))
+    monkeypatch.setattr("fedq.shell.clients.reading.perf_counter", lambda: 3_600.0 * next(hours))
     room = Room(3)
     for number in range(3):
         room.read(number, READ_BYTES, b"%d" % number)
@@ -133,7 +133,7 @@ def test_what_was_put_off_is_heard_in_pieces_by_the_clock(monkeypatch: pytest.Mo
 
 def test_short_reads_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that is paced pays for no clock."""
-    monkeypatch.setattr("fedq.shell.reading.perf_counter", None)
+    monkeypatch.setattr("fedq.shell.clients.reading.perf_counter", None)
     room = Room(1)
     room.read(0, short_read_bytes_max)
     assert room.bytes_heard == short_read_bytes_max

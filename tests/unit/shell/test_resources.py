@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedq.core.limits import MIB, node_memory_bytes_max
-from fedq.shell import resources
-from fedq.shell.keep_alive import keep_alive
-from fedq.shell.resources import ResourceWatch, memory_default, resident_bytes
+from fedq.shell.clients.keep_alive import keep_alive
+from fedq.shell.host import resources
+from fedq.shell.host.resources import ResourceWatch, memory_default, resident_bytes
 from tests.unit.shell.fakes import run, until
 
 GIB = 1024 * MIB

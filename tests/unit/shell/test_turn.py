@@ -11,10 +11,10 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
+from fedq.shell.clients.sending import Line
 from fedq.shell.map_machine import MapMachine
-from fedq.shell.sending import Line
 from fedq.shell.turn import Turn
-from fedq.wiring.cluster_map import ClusterMap
+from fedq.wiring.cluster_map.map import ClusterMap
 from tests.unit.shell.fakes import FakeNode, Recorder, run, until
 
 C1, C2 = ConnectionId(1), ConnectionId(2)

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 
-from fedq.shell.turnstile import Turnstile
+from fedq.shell.clients.turnstile import Turnstile
 
 
 async def _pass(seen: list[str], turnstile: Turnstile, name: str) -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from fedq.journal.marks import Mark, encode_mark
 from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, salvage
-from fedq.shell.durable_files import segment_name
-from fedq.shell.journal_files import read_segments
-from fedq.shell.vouching import Vouch, log_findings, read_vouch, vouch_for, write_vouch
+from fedq.shell.disk.durable_files import segment_name
+from fedq.shell.disk.journal_files import read_segments
+from fedq.shell.disk.vouching import Vouch, log_findings, read_vouch, vouch_for, write_vouch
 from tests.unit.journal.test_failing_records import ODD
 from tests.unit.journal.test_recovery import enqueued, flipped
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from fedq.shell.watchdog import Watchdog
+from fedq.shell.host.watchdog import Watchdog
 
 BEATS = 8
 

@@ -2,8 +2,8 @@
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
-from fedq.wiring.cluster_map import Applied, ClusterMap, Result
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.map import Applied, ClusterMap, Result
+from fedq.wiring.cluster_map.operations import (
     Bind,
     DeclareExchange,
     DeclareQueue,
@@ -15,7 +15,7 @@ from fedq.wiring.operations import (
     Unbind,
     encode_command,
 )
-from fedq.wiring.state import FragmentInfo, Ok
+from fedq.wiring.cluster_map.state import FragmentInfo, Ok
 
 
 class Wired:

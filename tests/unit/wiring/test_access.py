@@ -5,9 +5,9 @@ import pytest
 
 from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId, QueueKey
-from fedq.wiring import snapshot
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map import snapshot
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import (
     Bind,
     ClaimName,
     DeclareExchange,
@@ -19,7 +19,7 @@ from fedq.wiring.operations import (
     decode_command,
     encode_command,
 )
-from fedq.wiring.operations_access import (
+from fedq.wiring.cluster_map.operations_access import (
     AccessOperation,
     AddVhost,
     ClearPermissions,
@@ -31,8 +31,8 @@ from fedq.wiring.operations_access import (
     SetPermissions,
     SetTags,
 )
-from fedq.wiring.passwords import COST_MIN, make_record
-from fedq.wiring.state import (
+from fedq.wiring.cluster_map.passwords import COST_MIN, make_record
+from fedq.wiring.cluster_map.state import (
     ExchangeAdded,
     Grant,
     GrantKey,

@@ -5,8 +5,8 @@ import pytest
 from fedq.core import limits
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, NodeId, QueueKey
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import (
     ClaimName,
     DeclareExchange,
     DeclareQueue,
@@ -17,7 +17,7 @@ from fedq.wiring.operations import (
     ReleaseName,
     encode_command,
 )
-from fedq.wiring.state import (
+from fedq.wiring.cluster_map.state import (
     BindingRemoved,
     ClaimReleased,
     ClaimTaken,

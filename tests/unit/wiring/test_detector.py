@@ -2,8 +2,8 @@
 
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import Heartbeat
-from fedq.wiring.detector import Detector
-from fedq.wiring.lease import Lease
+from fedq.wiring.failover.detector import Detector
+from fedq.wiring.failover.lease import Lease
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
 

@@ -7,8 +7,8 @@ import pytest
 
 from fedq.core.errors import Refused
 from fedq.core.ids import NodeId, QueueKey
-from fedq.wiring.exchange_arguments import refuse_binding, refuse_exchange
-from fedq.wiring.operations import Bind
+from fedq.wiring.cluster_map.operations import Bind
+from fedq.wiring.routing.exchange_arguments import refuse_binding, refuse_exchange
 from tests.unit.wiring.maps import Wired, bind, exchange, queue
 
 KEY = QueueKey("/", "e")

@@ -5,8 +5,7 @@ from typing import Any
 
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.work import Work
-from fedq.wiring.failover import SCAN_PAUSE_MS, FailoverMemory, decide
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.operations import (
     AddFragment,
     JoinEra,
     MemberDown,
@@ -14,8 +13,9 @@ from fedq.wiring.operations import (
     Operation,
     SetCopies,
 )
-from fedq.wiring.state import Ok
-from fedq.wiring.worth import Worth
+from fedq.wiring.cluster_map.state import Ok
+from fedq.wiring.failover.decide import SCAN_PAUSE_MS, FailoverMemory, decide
+from fedq.wiring.failover.worth import Worth
 from tests.unit.wiring.maps import Wired, copies, down, queue, up
 
 PATIENCE_MS = 5_000

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedq.core import limits
 from fedq.core.ids import NodeId, QueueKey
-from fedq.wiring.exchanges import Destination, Found, ToExchange
-from fedq.wiring.hashing import HashTable, weight_of
+from fedq.wiring.routing.exchanges import Destination, Found, ToExchange
+from fedq.wiring.routing.hashing import HashTable, weight_of
 
 A, B = NodeId("a"), NodeId("b")
 VALUES = [f"customer {number}" for number in range(4_000)]
@@ -66,7 +66,7 @@ def test_long_values_and_many_values_are_chosen_too(monkeypatch: pytest.MonkeyPa
     made = table({queue(number): 1 for number in range(9)})
     before = [choose(made, value) for value in VALUES[:50]]
     assert choose(made, "x" * 255) == choose(made, "x" * 255)
-    monkeypatch.setattr("fedq.wiring.hashing._REMEMBERED_MAX", 7)
+    monkeypatch.setattr("fedq.wiring.routing.hashing._REMEMBERED_MAX", 7)
     assert [choose(made, value) for value in VALUES[:50]] == before
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
 from fedq.core.ids import Incarnation, NodeId
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import (
     ClaimName,
     DeclareExchange,
     DeclareQueue,
@@ -16,7 +16,7 @@ from fedq.wiring.operations import (
     decode_command,
     encode_command,
 )
-from fedq.wiring.operations_access import (
+from fedq.wiring.cluster_map.operations_access import (
     AddVhost,
     DeleteUser,
     DeleteVhost,
@@ -25,8 +25,8 @@ from fedq.wiring.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
-from fedq.wiring.passwords import COST_MIN, make_record
-from fedq.wiring.state import Ok
+from fedq.wiring.cluster_map.passwords import COST_MIN, make_record
+from fedq.wiring.cluster_map.state import Ok
 from tests.unit.wiring.maps import Wired
 
 RECORD = make_record("geheim", bytes(16), COST_MIN)

@@ -3,8 +3,8 @@
 import pytest
 
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId, QueueKey
-from fedq.wiring.operations import AddFragment, JoinEra, NewEra, RetireFragment
-from fedq.wiring.state import EraChanged, FragmentChanged, MemberChanged
+from fedq.wiring.cluster_map.operations import AddFragment, JoinEra, NewEra, RetireFragment
+from fedq.wiring.cluster_map.state import EraChanged, FragmentChanged, MemberChanged
 from tests.unit.wiring.maps import Wired, copies, down, exchange, queue, up
 
 A, B = NodeId("a"), NodeId("b")

@@ -7,7 +7,7 @@ import pytest
 
 from fedq.core import limits
 from fedq.core.ids import Epoch, FragmentId, Incarnation, NodeId
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.operations import (
     AddFragment,
     ClaimName,
     CommandError,

@@ -3,7 +3,7 @@
 import pytest
 
 from fedq.core import limits
-from fedq.wiring.passwords import (
+from fedq.wiring.cluster_map.passwords import (
     COST_MAX,
     COST_MIN,
     SALT_BYTES,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fedq.core import limits
-from fedq.wiring.pattern_parser import Characters, one_of
-from fedq.wiring.patterns import EVERYTHING, Pattern, PatternError, compile_text
+from fedq.wiring.cluster_map.pattern_parser import Characters, one_of
+from fedq.wiring.cluster_map.patterns import EVERYTHING, Pattern, PatternError, compile_text
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction

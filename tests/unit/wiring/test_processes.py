@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import MemberUp, decode_command, encode_command
-from fedq.wiring.state import FragmentChanged
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import MemberUp, decode_command, encode_command
+from fedq.wiring.cluster_map.state import FragmentChanged
 from tests.unit.wiring.maps import Wired, down, queue
 
 A, B = NodeId("a"), NodeId("b")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedq.core.errors import Refused
 from fedq.core.ids import QueueKey
 from fedq.core.policy import PLAIN, QueuePolicy
-from fedq.wiring.queue_arguments import (
+from fedq.wiring.cluster_map.queue_arguments import (
     QueueShape,
     arguments_differ,
     name_of,

@@ -1,9 +1,9 @@
 """The version that a cluster speaks rises with the last member that can, and never falls."""
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations_members import Speaks
-from fedq.wiring.state import MemberSpeaks
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.state import MemberSpeaks
 from tests.unit.wiring.maps import Wired, up
 
 

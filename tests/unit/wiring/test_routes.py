@@ -8,10 +8,10 @@ import pytest
 
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import make_route
-from fedq.wiring.exchanges import ToExchange
-from fedq.wiring.headers import HeaderPattern, refuse_arguments
-from fedq.wiring.names import node_of, server_name
-from fedq.wiring.routes import Bound, Route, Router
+from fedq.wiring.routing.exchanges import ToExchange
+from fedq.wiring.routing.headers import HeaderPattern, refuse_arguments
+from fedq.wiring.routing.names import node_of, server_name
+from fedq.wiring.routing.routes import Bound, Route, Router
 
 A, B = NodeId("a"), NodeId("b")
 WORK, LOGS = QueueKey("/", "work"), QueueKey("/", "logs")

@@ -2,7 +2,7 @@
 
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import make_route
-from fedq.wiring.routes import Route, Router
+from fedq.wiring.routing.routes import Route, Router
 
 MINE, OTHERS = "mine", "others"
 EXCHANGES = {"fanout": "fan", "topic": "topics", "direct": "direct"}

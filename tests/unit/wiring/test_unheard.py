@@ -1,7 +1,7 @@
 """What the leader leaves as it is while nobody has heard from the node that it is about."""
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.wiring.operations import JoinEra, SetCopies
+from fedq.wiring.cluster_map.operations import JoinEra, SetCopies
 from tests.unit.wiring.maps import Wired, down, queue, up
 from tests.unit.wiring.test_failover import Leader
 

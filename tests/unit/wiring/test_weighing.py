@@ -5,8 +5,8 @@ import pytest
 
 from fedq.core import limits
 from fedq.core.errors import RESOURCE_ERROR, Refused
-from fedq.wiring.cluster_map import ClusterMap
-from fedq.wiring.operations import (
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import (
     DeclareExchange,
     DeleteExchange,
     Operation,
@@ -14,8 +14,8 @@ from fedq.wiring.operations import (
     encode_operation,
     fitting,
 )
-from fedq.wiring.operations_access import AddVhost, PutUser
-from fedq.wiring.state import Ok
+from fedq.wiring.cluster_map.operations_access import AddVhost, PutUser
+from fedq.wiring.cluster_map.state import Ok
 from tests.unit.wiring.maps import up
 
 #: One byte of a client is six in the map's JSON, and seven where JSON is quoted in JSON.

@@ -1,0 +1,1 @@
+"""What a channel remembers of its deliveries and its confirms, by number."""

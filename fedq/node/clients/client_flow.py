@@ -1,0 +1,500 @@
+"""Clients: connections, channels, and who answers which command.
+
+Inputs: socket events, ticks. A channel's commands take effect in order: while one waits for the
+cluster, the rest wait in its backlog. Violations become channel.close and connection.close here
+and nowhere else; whatever the channel held returns to its queues first.
+
+Changes `clients` and their channels.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fedq.amqp import method_types as m
+from fedq.amqp.commands import (
+    Begun,
+    ChannelClosed,
+    ChannelOpened,
+    Closed,
+    Command,
+    Opened,
+    Publishes,
+    Request,
+    Settles,
+)
+from fedq.amqp.connection import Connection, ConnectionSettings
+from fedq.amqp.handshake import PROTOCOL_HEADER
+from fedq.amqp.methods import ids_of, name_of
+from fedq.core.errors import (
+    CONNECTION_FORCED,
+    NOT_IMPLEMENTED,
+    RESOURCE_ERROR,
+    ChannelViolation,
+    ConnectionViolation,
+)
+from fedq.core.ids import ConnectionId
+from fedq.core.limits import waiting_bytes_max
+from fedq.node.clients.access import Access
+from fedq.node.clients.backlog import backlog_of, give_up_waiting, needs_no_map
+from fedq.node.clients.channel_ends import ChannelEnds
+from fedq.node.clients.logins import commands_of
+from fedq.node.clients.permissions import Permissions
+from fedq.node.consuming.readers import Readers
+from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.consuming.waking import feed_sated, wake_client
+from fedq.node.containment.containing import DECIDED_FIRST, failed, fault_of
+from fedq.node.publishing.blocking import ALARM, Blocking
+from fedq.node.publishing.draining import drain_clients
+from fedq.node.publishing.publish_flow import PublishFlow
+from fedq.node.records.answers import Answers
+from fedq.node.records.client_state import Channel, Client
+from fedq.node.records.line_ends import stripped
+from fedq.node.records.next_turn import NextTurn
+from fedq.node.records.state import NodeState
+from fedq.node.records.wakes import Wakes
+from fedq.node.requests.basic_requests import BasicRequests
+from fedq.node.requests.exchange_requests import ExchangeRequests
+from fedq.node.requests.queue_requests import QueueRequests
+from fedq.node.requests.transactions import Transactions
+
+#: Commands that may wait behind a request before the connection is not read any more.
+BACKLOG_MAX = 64
+#: Why clients are not read while the node has not joined the cluster.
+JOINING = "joining"
+#: Why clients are not read: their passwords are being verified.
+LOGINS = "logins"
+
+#: What a request costs, at least, and what publishes and settlements that name one message do.
+REQUEST_WORK: Final = 5
+
+#: Requests that mean nothing once the channel's client has left it.
+_FOR_PRESENT_CLIENTS = (m.BasicConsume, m.BasicGet, m.BasicQos, m.BasicCancel)
+
+Handler = Callable[[Channel, Any], None]
+
+
+class ClientFlow:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_fenced", "_handlers", "_late", "_next_turn", "_wakes", "access", "answers", "blocking",
+        "ends", "permissions", "publishing", "queues", "readers", "settings", "settling", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, state: NodeState, readers: Readers, settings: ConnectionSettings, answers: Answers,
+        publishing: PublishFlow, settling: SettleFlow, queues: QueueRequests,
+        exchanges: ExchangeRequests, basic: BasicRequests, transactions: Transactions,
+        permissions: Permissions, access: Access,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.readers = readers
+        self.settings = settings
+        self.answers = answers
+        self.publishing = publishing
+        self.settling = settling
+        self.queues = queues
+        self.ends = ChannelEnds(state, answers, settling, basic)
+        self.permissions = permissions
+        self.access = access
+        #: Clients that came before the node had joined, and are not heard yet, in order.
+        self._late: dict[Client, None] = {}
+        #: (when, connection): when a connection's machine has something to do.
+        self._wakes = Wakes()
+        #: Channels whose requests wait until this node serves.
+        self._fenced: dict[Channel, None] = {}
+        self._next_turn = NextTurn(state.work)
+        self.blocking = Blocking(state)
+        self._handlers: dict[type, Handler] = {
+            m.QueueDeclare: queues.declare,
+            m.QueueBind: queues.bind,
+            m.QueueUnbind: queues.unbind,
+            m.QueuePurge: queues.purge,
+            m.QueueDelete: queues.delete,
+            m.ExchangeDeclare: exchanges.declare,
+            m.ExchangeDelete: exchanges.delete,
+            m.ExchangeBind: exchanges.bind,
+            m.ExchangeUnbind: exchanges.unbind,
+            m.BasicQos: basic.qos,
+            m.BasicConsume: basic.consume,
+            m.BasicCancel: basic.cancel,
+            m.BasicGet: basic.get,
+            m.BasicRecover: basic.recover,
+            m.BasicRecoverAsync: basic.recover,
+            m.ChannelFlow: basic.flow,
+            m.ChannelClose: self.ends.close,
+            m.ConfirmSelect: basic.confirm_select,
+            m.TxSelect: transactions.select,
+            m.TxCommit: transactions.commit,
+            m.TxRollback: transactions.rollback,
+        }
+        answers.fail = self.fail
+
+    # --- sockets -----------------------------------------------------------------------------
+
+    def on_connected(
+        self, connection: ConnectionId, address: str, is_loopback: bool,
+        certificate_name: str | None, line: object,
+    ) -> None:  # fmt: skip
+        """A client has connected; it has not said anything yet."""
+        machine = Connection(self.settings, self.state.now_ms, is_loopback, certificate_name)
+        line = connection if line is None else line
+        client = self.state.clients[connection] = Client(connection, machine, address, line)
+        self.state.accounts.on_connected(client)
+        if not self.state.joined:
+            self.state.hold_reading(client, JOINING)
+        self._arm(client)
+
+    def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
+        """Bytes of a client, in pieces of any size."""
+        client = self.state.clients.get(connection)
+        if client is None:
+            return
+        if client.vhost or client.gone:
+            self._read(client, data)
+            return
+        client.early += (data,)
+        if self.state.joined and client not in self._late:
+            self._hear(client)
+
+    def _listen_to_late(self) -> None:
+        """Clients that came early are heard, as many as a turn has room for."""
+        while self._late and not self.state.work.is_spent:
+            client = next(iter(self._late))
+            del self._late[client]
+            self.state.work.spend(REQUEST_WORK)
+            self._hear(client)
+
+    def _hear(self, client: Client) -> None:
+        """The client is read, beginning with what it said early, until its login has to wait."""
+        self.access.speaking = client
+        while client.early and not client.gone and client not in self.access.queue:
+            data, client.early = client.early[0], client.early[1:]
+            self._read(client, data)
+        self.access.speaking = None
+        if client in self.access.queue:
+            self.state.hold_reading(client, LOGINS)
+        self.state.release_reading(client, JOINING)
+
+    def on_verified(self, number: int, is_right: bool | None) -> None:
+        """A password was verified: those who waited for that are told, and read on."""
+        for client, user in self.access.on_verified(number, is_right):
+            if not client.gone:
+                self._read(client, None, user)
+                self._hear(client)
+            self.state.release_reading(client, LOGINS)
+
+    def _read(self, client: Client, data: bytes | None, user: str | None = None) -> None:
+        """Takes bytes of the client; None: it is known now who it is."""
+        self.state.dirty_clients[client] = None
+        size = 0 if data is None else len(data)
+        self.state.bytes_taken += size
+        self._begin_share(client)
+        try:
+            commands = commands_of(client.machine, data, user, self.state.now_ms)
+        except Exception as error:  # Whatever it is, it is the connection's alone (ADR 0035).
+            commands = []
+            self._contain(client, None, error)
+        for command in commands:
+            if client.gone:
+                break
+            self._on_command(client, command)
+        client.used += self.state.work.end_share()
+        self.state.accounts.on_read(client, size)
+        if client.bytes_waiting > waiting_bytes_max:
+            self.state.hold_reading(client, "heap")
+        if self.state.publishers_wait and client.machine.contents_unfinished():
+            self.state.hold_reading(client, ALARM)
+
+    def _begin_share(self, client: Client) -> None:
+        """What follows is work for this client."""
+        work = self.state.work
+        if client.turn != work.turn:
+            client.turn, client.used = work.turn, 0
+        work.begin_share(client.used)
+
+    def on_joined(self) -> None:
+        """The node's map is current: clients that came early are served."""
+        for client in self.state.clients.values():
+            self._late[client] = None
+        self._listen_to_late()
+
+    def on_writable(self, connection: ConnectionId, writable: bool) -> None:
+        """The client's socket buffer is full (its consumers wait), or drained."""
+        client = self.state.clients.get(connection)
+        if client is None or client.writable == writable:
+            return
+        client.writable = writable
+        self.readers.on_writable(client, writable)
+        if writable:
+            wake_client(self.state, client)
+
+    def on_disconnected(self, connection: ConnectionId) -> None:
+        """The socket is gone."""
+        client = self.state.clients.pop(connection, None)
+        if client is not None:
+            self._late.pop(client, None)
+            self.access.forget(client)
+            self.readers.forget(client)
+            self._wakes.remove(connection, client.wake_ms)
+            self._begin_share(client)
+            self._end(client)
+            client.used += self.state.work.end_share()
+
+    # --- commands ----------------------------------------------------------------------------
+
+    def _on_command(self, client: Client, command: Command) -> None:
+        match command:
+            case Publishes() | Settles() | Request():
+                # First, since nearly every command is one.
+                channel = client.channels.get(command.channel)
+                if channel is None:
+                    return
+                if not channel.waiting:
+                    if self.state.work.is_spent:
+                        self._go_on_later(channel, command)
+                    else:
+                        self._perform(channel, command)
+                    return
+                backlog = backlog_of(channel)
+                backlog.append(command)
+                client.is_heaping = True
+                if len(backlog) > BACKLOG_MAX:
+                    self.state.hold_reading(client, "backlog")
+            case Opened():
+                client.vhost, client.user = command.vhost, command.user
+                self._arm(client)
+                self.state.accounts.on_opened(client)
+                self.blocking.on_opened(client)
+            case Closed():
+                self.ends.end_all(client, self._end)
+                self._arm(client)
+            case Begun():
+                self._look_ahead(client, command)
+            case ChannelOpened():
+                client.channels[command.channel] = Channel(client, command.channel)
+                refused = self.access.refuse_channel(client)
+                if refused is not None:
+                    self._close(client, ConnectionViolation(refused.reply_code, refused.text))
+            case ChannelClosed():
+                channel = client.channels.get(command.channel)
+                if channel is not None:
+                    self.ends.leave(channel)
+
+    def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
+        """The one place where violations are caught, and what can be contained (ADR 0035)."""
+        if not self.state.serving and not needs_no_map(command):
+            # The map may be an old one: nothing is answered from it, or routed by it.
+            self.answers.wait(channel)
+            backlog_of(channel).appendleft(command)
+            self._fenced[channel] = None
+            return
+        if self.readers.puts_off(channel, command):
+            return
+        self.state.risk.close()
+        self.state.at, self.state.at_what = channel, command
+        try:
+            if isinstance(command, Publishes):
+                left = self.publishing.on_publishes(channel, command.batch)
+                if left:
+                    self._go_on_later(channel, Publishes(command.channel, left))
+            elif isinstance(command, Settles):
+                unsettled = self.settling.on_settles(channel, command.batch)
+                if unsettled:
+                    self._go_on_later(channel, Settles(command.channel, unsettled))
+            else:
+                self.state.work.spend(REQUEST_WORK)
+                self._on_request(channel, command.method)
+        except ChannelViolation as violation:
+            self.fail(channel, violation)
+        except ConnectionViolation as violation:
+            self._close(channel.client, violation)
+        except Exception as error:
+            if self.state.risk.is_open:
+                raise
+            self._contain(channel.client, command, error)
+        # It is freed before more is read: what comes next then takes the same, warm memory.
+        self.state.at = self.state.at_what = None
+
+    def _look_ahead(self, client: Client, begun: Begun) -> None:
+        """A publish that will be refused is, before its body comes: if nothing may change that."""
+        channel = client.channels.get(begun.channel)
+        if channel is None or channel.waiting or not self.state.serving:
+            return
+        try:
+            self.publishing.look_ahead(channel, begun.route)
+        except ChannelViolation as violation:
+            self.fail(channel, violation)
+        except Exception as error:
+            self._contain(client, None, error)
+
+    def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
+        if channel.leaving and isinstance(method, _FOR_PRESENT_CLIENTS):
+            return
+        if self.state.dirty_publishers:
+            self.publishing.outlets.flush_all()
+        handler = self._handlers.get(type(method))
+        if handler is None:
+            if isinstance(method, m.ChannelFlowOk):
+                return
+            raise ConnectionViolation(
+                NOT_IMPLEMENTED, f"{name_of(method)} is not implemented", *ids_of(method)
+            )
+        method = stripped(method)
+        self.permissions.check(channel, method)
+        if not isinstance(method, DECIDED_FIRST):
+            self.state.risk.begin()
+        handler(channel, method)
+
+    def _go_on_later(self, channel: Channel, left: Publishes | Settles | Request) -> None:
+        """The turn has done enough: this, and what comes behind it, is for the next one.
+
+        Nobody waits for an answer of the cluster, so nothing is ever given up.
+        """
+        self.state.waiting.pop(channel, None)
+        backlog_of(channel).appendleft(left)
+        self._wait_for_turn(channel)
+
+    def _wait_for_turn(self, channel: Channel) -> None:
+        """The channel goes on when a turn has room for it."""
+        channel.waiting = True
+        self._next_turn.add(channel)
+        self.state.hold_reading(channel.client, "backlog")
+
+    def begin_turn(self) -> None:
+        """What the last turn left over comes before all that is new."""
+        self._listen_to_late()
+        if self._next_turn:
+            for channel in self._next_turn.take():
+                if not channel.closed:
+                    self._resume(channel)
+
+    def on_serving(self) -> None:
+        """The map is current again: requests that waited for it are answered."""
+        fenced, self._fenced = self._fenced, {}
+        for channel in fenced:
+            self.state.answered[channel] = None
+
+    def resume_answered(self) -> bool:
+        """Works off what waited behind answered requests; false when there was nothing.
+
+        Not at the moment of the answer: that may be in the middle of a map change.
+        """
+        answered, self.state.answered = self.state.answered, {}
+        for channel in answered:
+            if not channel.closed:
+                self._resume(channel)
+        return bool(answered)
+
+    def _resume(self, channel: Channel) -> None:
+        channel.waiting = False
+        self.state.waiting.pop(channel, None)
+        client, work = channel.client, self.state.work
+        self._begin_share(client)
+        while channel.backlog and not channel.waiting and not channel.closed:
+            if work.is_spent:
+                self._wait_for_turn(channel)
+            else:
+                self._perform(channel, channel.backlog.popleft())
+        client.used += work.end_share()
+        if not channel.backlog:
+            channel.backlog = None
+            self.state.release_reading(channel.client, "backlog")
+            if channel.leaving and not channel.waiting:
+                self.ends.drop(channel)
+
+    def fail(self, channel: Channel, violation: ChannelViolation) -> None:
+        """Closes a channel for what its client did."""
+        if channel.closed:
+            return
+        self.state.risk.begin()
+        if not channel.leaving:
+            self.answers.flush_confirms(channel)
+            channel.client.machine.close_channel(channel.number, violation)
+            self.state.dirty_clients[channel.client] = None
+        self.ends.drop(channel)
+        self.state.risk.end()
+
+    def _contain(self, client: Client, command: Command | None, error: Exception) -> None:
+        """It changed nothing but what is the connection's: the connection ends, and only it."""
+        self.state.out.faults.append(fault_of(client, command, error))
+        self._close(client, failed())
+
+    def _close(self, client: Client, violation: ConnectionViolation) -> None:
+        for channel in client.channels.values():
+            self.answers.flush_confirms(channel)
+        client.machine.close(violation)
+        self._arm(client)
+        self.state.dirty_clients[client] = None
+        for channel in list(client.channels.values()):
+            self.ends.drop(channel)
+        self._end(client)
+
+    def _end(self, client: Client) -> None:
+        """All state of a connection goes; its machine may still have bytes to write."""
+        if client.gone:
+            return
+        self.state.accounts.on_ended(client)
+        client.gone = True
+        for channel in list(client.channels.values()):
+            self.ends.leave(channel)
+        self.queues.drop_private([self.state.private[key] for key in client.private])
+
+    def cut_off(self, client: Client, text: str) -> None:
+        """connection.close 506 to who holds more than there is."""
+        self._close(client, ConnectionViolation(RESOURCE_ERROR, text))
+
+    # --- the end for reasons that are not the client's ---------------------------------------
+
+    def end(self, client: Client, text: str) -> None:
+        """connection.close 320; nothing, if it has ended."""
+        if not client.gone:
+            self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
+
+    def send_away(self, client: Client, text: str) -> None:
+        """connection.close 320 to who waits for this node to join.
+
+        Of what it said no more is heard than that it speaks AMQP.
+        """
+        early = b"".join(client.early)
+        if client.gone or client.vhost or len(early) < len(PROTOCOL_HEADER):
+            return
+        client.early = ()
+        self._read(client, early[: len(PROTOCOL_HEADER)])
+        self.end(client, text)
+        self.state.release_reading(client, JOINING)
+
+    # --- time, and the end of a turn ---------------------------------------------------------
+
+    def tick(self) -> None:
+        """Heartbeats and deadlines of the connections that are due."""
+        give_up_waiting(self.state, self.fail)
+        self._listen_to_late()
+        self.readers.tick(self.cut_off)
+        state = self.state
+        for connection in self._wakes.take(state.now_ms):
+            client = state.clients[connection]
+            if client.held:
+                client.machine.excuse_silence(state.now_ms)
+            for command in client.machine.tick(state.now_ms):
+                self._on_command(client, command)
+            state.dirty_clients[client] = None
+            self._arm(client)
+
+    def _arm(self, client: Client) -> None:
+        """The connection's machine is due then; what it was armed for before is void.
+
+        One whose socket is gone is due no more, though what waited for the cluster is still done.
+        """
+        wake = client.machine.wake_ms
+        self._wakes.remove(client.connection, client.wake_ms)
+        if wake is not None and self.state.clients.get(client.connection) is client:
+            client.wake_ms = max(wake, self.state.now_ms + 1)
+            self._wakes.put(client.connection, client.wake_ms)
+
+    def drain(self) -> bool:
+        """Every connection's bytes of this turn go into their lanes; true if more is to come."""
+        drain_clients(self.state)
+        if feed_sated(self.state) or self._next_turn or self.readers.is_waited_for:
+            return True
+        return bool(self._late) and self.state.joined

@@ -1,0 +1,177 @@
+"""The bounds on what a node holds, in memory and on its disk (P8): the one place that compares.
+
+Above `memory_bytes_max`, or with less than `disk_free_bytes_min` free, the node takes in no more:
+connections that publish are not read and hear connection.blocked, here and, by the heartbeats, on
+all other nodes; publishes of other nodes that are on their way are stored but not acknowledged, so
+that their windows fill. Consumers go on, so it ends by itself, below nine tenths of the bound.
+
+What is held is the sum of what messages take, of what clients are charged, and of what waits in
+links and in the driver. It is looked at twice a second, and whenever so much has come in that it
+may have become too much meanwhile: the closer to the bound, the sooner. The memory that the process
+really has counts as well: beyond the bound it sets the alarm, if at least half of the bound is
+accounted for. Otherwise it is what the allocator keeps of what was freed; were that to block
+publishers, it might be for ever.
+
+Bodies that are never finished do not go away by being blocked: when they are half of the bound, the
+connection with the most of them ends.
+"""
+
+from typing import Final
+
+from fedq.core.ids import FragmentId, NodeId
+from fedq.fragments import footprint
+from fedq.node.clients.client_flow import ClientFlow
+from fedq.node.records.accounts import of_transaction
+from fedq.node.records.chores import Each
+from fedq.node.records.client_state import Client
+from fedq.node.records.state import NodeState
+
+LOOK_EVERY_MS: Final = 500
+REASON: Final = "low on memory: messages are consumed more slowly than they are published"
+DISK_REASON: Final = "low on disk"
+UNFINISHED: Final = "the node is low on memory: messages that were begun must be finished"
+#: A byte that comes in makes the node hold so many at most (of what comes in in great numbers), and
+#: so much of the bound may be held beyond it, both as shifts.
+_HELD_SHIFT: Final = 4
+_BEYOND_SHIFT: Final = 8
+
+#: What it costs when a fragment is looked at, in units of work.
+_LOOK_WORK: Final = 5
+
+
+class Memory:
+    """See the module's docstring."""
+
+    __slots__ = ("_full", "_look_bytes", "_looked_ms", "clients", "state")
+
+    def __init__(self, state: NodeState, clients: ClientFlow) -> None:
+        self.state = state
+        self.clients = clients
+        self._looked_ms = 0
+        #: When so much has come in, it is time for a look.
+        self._look_bytes = 0
+        #: Other nodes that take in no more.
+        self._full: list[NodeId] = []
+
+    def tick(self) -> None:
+        """Looks when it is time."""
+        state = self.state
+        if state.now_ms - self._looked_ms >= LOOK_EVERY_MS:
+            self._look()
+        self._compare_peers()
+        for client in state.accounts.settle_heaps():
+            state.release_reading(client, "heap")
+
+    def end_turn(self) -> None:
+        """Looks when what has come in since the last look may be too much."""
+        if self.state.bytes_taken > self._look_bytes:
+            self._look()
+
+    def _look(self) -> None:
+        state = self.state
+        self._looked_ms = state.now_ms
+        was_full = state.takes_nothing
+        self._compare_memory()
+        self._compare_disk()
+        self._hold_publishers()
+        if was_full and not state.takes_nothing:
+            self._go_on()
+        if state.memory_full:
+            self._end_unfinished()
+
+    def _compare_memory(self) -> None:
+        state = self.state
+        bound, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        left = max((bound - held) >> _HELD_SHIFT, bound >> _BEYOND_SHIFT)
+        self._look_bytes = state.bytes_taken + left
+        if not state.memory_full:
+            if held > bound or (resident > bound and held > bound // 2):
+                state.memory_full = True
+                state.out.warnings.append(
+                    f"{held} bytes held, {resident} resident, more than {bound}: publishers wait"
+                )
+                self.clients.blocking.set_blocked("memory", REASON)
+        elif held < bound // 10 * 9 and (resident <= bound or held < bound // 20 * 9):
+            state.memory_full = False
+            state.out.story.append(f"{held} bytes held: publishers go on")
+            self.clients.blocking.set_blocked("memory", None)
+
+    def _compare_disk(self) -> None:
+        state = self.state
+        free, bound = state.disk_free, state.settings.disk_free_bytes_min
+        if not state.disk_low:
+            if 0 <= free < bound:
+                state.disk_low = True
+                state.out.warnings.append(
+                    f"{free} bytes of disk free, less than {bound}: publishers wait"
+                )
+                self.clients.blocking.set_blocked("disk", DISK_REASON)
+        elif free >= bound // 10 * 11:
+            state.disk_low = False
+            state.out.story.append(f"{free} bytes free on disk: publishers go on")
+            self.clients.blocking.set_blocked("disk", None)
+
+    def _compare_peers(self) -> None:
+        """What is full on one node blocks the publishers of all, as with RabbitMQ."""
+        full = [node for node, peer in self.state.peers.items() if peer.full]
+        if full == self._full:
+            return
+        self._full = full
+        names = ", ".join(full) or "no other node"
+        self.state.out.story.append(f"publishers wait for {names}")
+        reason = f"low on memory or disk: {names}"
+        self.clients.blocking.set_blocked("peers", reason if full else None)
+        self._hold_publishers()
+
+    def _hold_publishers(self) -> None:
+        """Whoever publishes is not read while this node, or another one, takes in no more."""
+        self.clients.blocking.set_waiting(self.state.takes_nothing or bool(self._full))
+
+    def _go_on(self) -> None:
+        """Other nodes hear of what has waited here."""
+        state = self.state
+        state.chores.begin(self, Each(state.work, state.primaries, self._look_at, _LOOK_WORK))
+        done, state.relays_done = state.relays_done, []
+        for node, message in done:
+            state.send(node, message)
+
+    def _look_at(self, fragment: FragmentId) -> None:
+        self.state.dirty_primaries[fragment] = None
+
+    def _end_unfinished(self) -> None:
+        """As long as bodies without an end are the most of what is held."""
+        state, bound = self.state, self.state.settings.memory_bytes_max // 2
+        while state.accounts.bytes_unfinished > bound:
+            worst = max(state.clients.values(), key=_unfinished_of)
+            if worst.gone:
+                return
+            self.clients.cut_off(worst, UNFINISHED)
+
+
+def _unfinished_of(client: Client) -> int:
+    return client.bytes_unfinished
+
+
+def held_bytes(state: NodeState) -> int:
+    """What this node holds in memory, with what it costs to hold it."""
+    of_fragment, of_replica = footprint.of_fragment, footprint.of_replica
+    messages = (
+        sum([of_fragment(primary.fragment) for primary in state.primaries.values()])
+        + sum([of_fragment(private.fragment) for private in state.holding.values()])
+        + sum([of_replica(backup.replica) for backup in state.backups.values()])
+        + footprint.EMPTY * (len(state.primaries) + len(state.backups))
+    )
+    for peer in state.peers.values():
+        messages += peer.link.bytes_unacked + peer.link.bytes_held
+    for fragment, publisher in state.publishers.items():
+        if fragment not in state.primaries:
+            messages += publisher.bytes_unconfirmed
+    for hub in state.hubs.values():
+        if hub.parked:
+            messages += sum([len(parked.message) for parked in hub.parked])
+    for channel in list(state.transacting):
+        if channel.closed or channel.transaction is None:
+            del state.transacting[channel]
+        else:
+            messages += of_transaction(channel.transaction)
+    return messages + state.accounts.bytes_held + state.bytes_waiting

@@ -1,0 +1,322 @@
+"""This node among the others: heartbeats, lease, joining, and, as the leader, failover.
+
+Inputs: ticks, heartbeats, link news, the Raft leader. Outputs: `serving`, heartbeats to send, and
+proposals: this node's coming up, failover decisions, changes of the copies it leads.
+
+The leader alone declares members down and chooses primaries (`fedq.wiring.failover.decide`), in one
+commit. The primary alone lets backups into the in-sync set and removes stalled ones.
+"""
+
+from typing import Final
+
+from fedq.core.errors import Refused
+from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
+from fedq.core.peer_messages import Heartbeat, PeerFrame, ReplicaWanted
+from fedq.node.cluster.abandoned import Abandoned
+from fedq.node.cluster.coming_up import ComingUp
+from fedq.node.cluster.deciding import Deciding
+from fedq.node.cluster.handing_over import HandingOver
+from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
+from fedq.node.cluster.punctuality import Punctuality
+from fedq.node.cluster.reviving import Reviving
+from fedq.node.containment.setting_aside import SettingAside
+from fedq.node.records.chores import Each
+from fedq.node.records.state import NodeState, Primary
+from fedq.proxy.links import NO_SESSION
+from fedq.wiring.cluster_map.operations import JoinEra, SetCopies
+from fedq.wiring.cluster_map.state import FragmentInfo, Member
+from fedq.wiring.failover.detector import Detector
+from fedq.wiring.failover.lease import Lease
+
+#: What it costs to look after a fragment, and when one is marked, in units of work.
+_LOOK_WORK: Final = 3
+_MARK_WORK: Final = 5
+
+
+class ClusterFlow:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
+        "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "deciding",
+        "detector", "handing", "lease", "proposals", "punctuality", "reviving", "state",
+    )  # fmt: skip
+
+    def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
+        settings = state.settings
+        self.state = state
+        self.abandoned = abandoned
+        self.proposals = proposals
+        self.lease = Lease(state.me, settings.peers, settings.lease_ms)
+        self.detector = Detector(state.me, state.peers, settings.suspect_ms)
+        self.aside = SettingAside(state)
+        self.handing = HandingOver(state, proposals, self.detector)
+        #: Whether this process is up in the map, as of this change of its members.
+        self._is_up = False
+        self._members_version = MapVersion(-1)
+        #: Whether this node served when the last turn ended.
+        self._served = False
+        self._beat_ms = -settings.heartbeat_ms
+        self.coming_up = ComingUp(state, proposals)
+        self.reviving = Reviving(state)
+        self.deciding = Deciding(state, proposals, self.detector, self.reviving)
+        self.punctuality = Punctuality(state)
+        #: The process that answered last at each peer's own address: only one can listen there, so
+        #: any before it is gone. A call *from* somebody proves nothing: anyone may use a name.
+        self._answering: dict[NodeId, Incarnation] = {}
+        #: The process (its number and its start) that each peer's last heartbeat was of, while its
+        #: stream has been open.
+        self._heard_as: dict[NodeId, tuple[Incarnation, str]] = {}
+        #: When each peer last came up, as this node has seen it in the map.
+        self._up_versions: dict[NodeId, int] = {}
+        #: Fragments whose next copies are proposed and not decided.
+        self._changing: dict[int, None] = {}
+        #: Whether this turn's frames carry a heartbeat.
+        self.beat_due = False
+
+    # --- inputs ------------------------------------------------------------------------------
+
+    def on_frame(self, frame: PeerFrame) -> None:
+        """Any frame says that its sender lives; a heartbeat says more."""
+        state = self.state
+        if frame.last_words is not None:
+            self.aside.on_last_words(frame.sender, frame.last_words)
+        heartbeat = frame.heartbeat
+        if heartbeat is not None:
+            self._heard_as[frame.sender] = frame.incarnation, heartbeat.start
+        member = state.map.members.get(frame.sender)
+        if member is not None and not self._is_heard(frame.sender, frame.incarnation, member):
+            # A process of that name, but not the one that the map names: it says nothing about
+            # that one, neither that it lives nor that it is gone, and has another clock. A number
+            # that is the same proves nothing: an older or empty directory, and a clock behind,
+            # give it once more (docs/adr/0031-who-a-process-is.md).
+            return
+        self.detector.heard(frame.sender, state.now_ms)
+        if heartbeat is not None:
+            peer = state.peers[frame.sender]
+            peer.sent_heard_ms = heartbeat.sent_ms
+            peer.leaving = heartbeat.leaving
+            peer.stalls = heartbeat.stalls
+            peer.full = heartbeat.full
+            if frame.session == peer.link.session[::-1] != NO_SESSION:
+                # Both maps agree on who is up. Otherwise this node may have been declared down
+                # in a map that it has not seen yet: no lease may come of that.
+                self.lease.on_heartbeat(frame.sender, heartbeat, state.now_ms)
+                self.punctuality.on_echo(frame.sender, heartbeat.echo_ms)
+
+    def _is_heard(self, peer: NodeId, speaking: Incarnation, member: Member) -> bool:
+        """Whether what a peer's process says is said by the one that the map names."""
+        named = (member.incarnation, member.start)
+        return speaking == member.incarnation and self._heard_as.get(peer) == named
+
+    def on_link_up(self, node: NodeId, process: Incarnation) -> None:
+        """A stream to the peer is open; `process` answers at its address (0: it did not say)."""
+        self.state.peers[node].link.on_connected()
+        self._answering[node] = process
+
+    def on_link_down(self, node: NodeId, refused: bool) -> None:
+        """The stream broke; `refused`: the peer's process is gone."""
+        self.state.peers[node].link.on_disconnected()
+        self._heard_as.pop(node, None)
+        if refused:
+            self.detector.refused(node)
+        else:
+            self.detector.link_lost(node)
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        """The Raft log has a leader, or none."""
+        state = self.state
+        if leader == state.leader:
+            return
+        state.leader = leader
+        state.out.story.append(f"the leader is {leader}" if leader else "there is no leader")
+        if leader == state.me:
+            self.detector.start_watching(state.now_ms)
+            self.deciding.begin_reign()
+        else:
+            self.detector.stop_watching()
+
+    # --- time --------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Everything that is due."""
+        state = self.state
+        self.punctuality.tick()
+        self.aside.tick()
+        if state.now_ms - self._beat_ms >= state.settings.heartbeat_ms:
+            self._beat_ms = state.now_ms
+            self.beat_due = True
+        self.coming_up.tick()
+        self._judge_processes()
+        self.deciding.tick()
+        if state.looked_after and not state.chores.are_under_way(self):
+            fragments, state.looked_after = state.looked_after, {}
+            looks = Each(state.work, fragments, self._look_after_one, _LOOK_WORK)
+            state.chores.add(self, looks)
+
+    def _judge_processes(self) -> None:
+        """What is known of a process says nothing about the one that came up after it."""
+        state = self.state
+        for node in state.peers:
+            member = state.map.members.get(node)
+            if member is None:
+                continue
+            if self._up_versions.get(node) != member.up_version:
+                self._up_versions[node] = member.up_version
+                if self._is_heard(node, member.incarnation, member):
+                    self.detector.heard(node, state.now_ms)
+                else:
+                    self.detector.named(node, state.now_ms)
+            if self._answering.get(node, 0) > member.incarnation:
+                self.detector.refused(node)
+
+    def take_frames(self) -> None:
+        """At the end of a turn: what goes to each peer, with a heartbeat if one is due."""
+        state, out = self.state, self.state.out
+        for node, peer in state.peers.items():
+            beat = self._heartbeat_for(node)
+            frames = peer.link.take_frames(state.map.version, state.now_ms, beat)
+            if frames:
+                out.peers[node] = frames
+            out.linger = out.linger or peer.link.lingers
+        self.beat_due = False
+
+    def _heartbeat_for(self, node: NodeId) -> Heartbeat | None:
+        if not self.beat_due:
+            return None
+        state = self.state
+        return Heartbeat(
+            state.now_ms,
+            state.peers[node].sent_heard_ms,
+            self.lease.leads(state.now_ms, state.leader),
+            state.stopping,
+            state.settings.start,
+            state.disk_stalls,
+            state.takes_nothing,
+        )
+
+    def decide_joined(self) -> bool:
+        """True once: when this process is up in the map, in an era that lives, and knows its peers.
+
+        After a stop of all nodes that is the new era: what clients find is what will stay. Before
+        every live peer has said what its private queues want, publishes here would miss them.
+        Before the cluster has its first users, nobody could log in.
+        """
+        state = self.state
+        if state.joined or not state.map.is_up(state.me, state.settings.incarnation):
+            return False
+        if not state.map.era_is_alive() or not state.map.seeded:
+            return False
+        if not all(state.peers[node].introduced for node in state.live_peers()):
+            return False
+        state.joined = True
+        state.joined_ms = state.now_ms
+        up = ", ".join([node for node, member in state.map.members.items() if member.up])
+        state.out.story.append(f"joined at map version {state.map.version}: {up} up")
+        return True
+
+    @property
+    def valid_until_ms(self) -> int:
+        """Until when what this node tells clients holds; 0: it has no end, or promises nothing."""
+        state = self.state
+        if not state.serving or self.lease.is_alone:
+            return 0
+        return self.lease.ends_ms(state.leader)
+
+    def begin_turn(self, now_ms: int) -> None:
+        """It is this late: what inputs have done at once is not done after the lease's end.
+
+        One of them may renew it: `decide_serving` says so when the turn ends.
+        """
+        state, lease = self.state, self.lease
+        state.now_ms = now_ms
+        if state.serving and not lease.is_alone and not lease.holds(state.now_ms, state.leader):
+            state.serving = False
+
+    def decide_serving(self) -> bool:
+        """Whether this node may confirm and deliver; true if that was not so a turn ago."""
+        state = self.state
+        if state.map.members_version != self._members_version:
+            self._members_version = state.map.members_version
+            self._is_up = self.coming_up.is_up
+            self.coming_up.look()
+        lease = self.lease
+        may_serve = self._is_up and not state.outvoted and not state.log_stalls
+        serving = may_serve and (lease.is_alone or lease.holds(state.now_ms, state.leader))
+        if serving and not state.serving:
+            state.serving = True
+            marks = Each(state.work, state.primaries, state.mark_fragment, _MARK_WORK)
+            state.chores.begin(self.lease, marks)
+            state.dirty_queues.update(dict.fromkeys(state.hubs))
+        state.serving = serving
+        served, self._served = self._served, serving
+        return served != serving
+
+    # --- the copies of a fragment this node leads --------------------------------------------
+
+    def _look_after_one(self, fragment: FragmentId) -> None:
+        primary = self.state.primaries.get(fragment)
+        if primary is not None and self._look_after(primary):
+            self.state.looked_after[fragment] = None
+
+    def _look_after(self, primary: Primary) -> bool:
+        """Whether the fragment has to be looked at again without anything having touched it."""
+        state, fragment = self.state, primary.fragment
+        info = state.map.fragments[fragment.fragment_id]
+        self.abandoned.look_at(primary)
+        if info.reign != fragment.reign:
+            return False
+        expires = fragment.policy.expires_ms is not None
+        if info.id in self._changing:
+            return True
+        hanging = [node for node in primary.replication.backups if state.peers[node].stalls]
+        stalled = primary.replication.stalled(state.now_ms, state.settings.backup_stall_ms, hanging)
+        # Another epoch would void its last word: it ends, and nobody waits for anything.
+        is_over = primary.seen_at > 0 and not fragment.out.owed
+        if stalled and not is_over:
+            in_sync = {n: i for n, i in info.in_sync.items() if n not in stalled}
+            # If only a joining one stalls, the same set at a new epoch voids its joining.
+            state.out.warnings.append(f"fragment {info.id}: {', '.join(stalled)} stalled")
+            for node in stalled:
+                # What it has been sent waits on its link; no more is added to that.
+                primary.replication.reset(node, state.now_ms)
+                state.send(node, ReplicaWanted(info.id, info.reign))
+            self._propose(primary, info, in_sync)
+            return True
+        for node in primary.replication.may_join():
+            member = state.map.members.get(node)
+            # Without a session, what it has may be what a process had that is no more.
+            is_linked = state.peers[node].link.session != NO_SESSION
+            if member is not None and member.up and is_linked:
+                primary.replication.propose_joining(node)
+                self._let_in(node, member.incarnation)
+                self._propose(primary, info, {**info.in_sync, node: member.incarnation})
+                return True
+        return expires or not primary.replication.settled
+
+    def _let_in(self, node: NodeId, incarnation: Incarnation) -> None:
+        """Who is in sync is of the era, from the same commit on, whoever leads the log by then.
+
+        It has all that was confirmed: if everybody else goes, what is not durable goes on with it.
+        This node's era is the present one, since this process lives.
+        """
+        state = self.state
+        knows = state.map.era.get(state.me) == state.settings.incarnation
+        if knows and state.map.era.get(node) != incarnation:
+            self.proposals.ask(JoinEra(node, incarnation))
+
+    def _propose(
+        self, primary: Primary, info: FragmentInfo, in_sync: dict[NodeId, Incarnation]
+    ) -> None:
+        def on_result(result: Result) -> None:
+            self._changing.pop(info.id, None)
+            if isinstance(result, Refused) and result is not GAVE_UP:
+                for node in list(primary.replication.joining):
+                    primary.replication.end_joining(node)
+                self.state.dirty_primaries[info.id] = None
+
+        self._changing[info.id] = None
+        operation = SetCopies(
+            info.id, info.epoch, info.primary, info.backups, tuple(in_sync.items()), False
+        )
+        self.proposals.ask(operation, on_result)

@@ -1,0 +1,145 @@
+"""Changes this node asks of the cluster map, from asking to the answer.
+
+Inputs: operations with whoever wants to hear the result, committed commands, ticks. Outputs:
+commands in `out.proposals`.
+
+What gathers in one turn travels as one command. A command that is not committed in time is asked
+for again under the same request id, so it takes effect once. What has no one waiting for it
+(failover and the like) is asked for once: whoever decided it decides anew.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from fedq.core.errors import RESOURCE_ERROR, Refused
+from fedq.core.ids import QueueKey
+from fedq.core.limits import commands_in_flight_max
+from fedq.node.records.state import NodeState
+from fedq.node.risk import Fault
+from fedq.wiring.cluster_map.operations import (
+    AddFragment,
+    Operation,
+    command_of,
+    encode_command,
+    encode_operation,
+    fitting,
+)
+from fedq.wiring.cluster_map.state import Ok
+
+Result: TypeAlias = Ok | Refused
+Answer: TypeAlias = Callable[[Result], None]
+
+NO_QUORUM = "the cluster has no quorum, or is too busy, to change its wiring now; try again later"
+TOO_LARGE = "the names and arguments are too large for the cluster map: use shorter ones"
+#: The answer when time is up. The operation may still take effect later.
+GAVE_UP = Refused(RESOURCE_ERROR, NO_QUORUM)
+
+
+class _Sent:
+    __slots__ = ("answers", "command", "deadline_ms", "sent_ms")
+
+    def __init__(
+        self, command: bytes, answers: list[Answer | None], now_ms: int, timeout_ms: int
+    ) -> None:
+        self.command = command
+        self.answers = answers
+        self.sent_ms = now_ms
+        self.deadline_ms = now_ms + timeout_ms
+
+
+class Proposals:
+    """See the module's docstring."""
+
+    __slots__ = ("_gathered", "_last", "_sent", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        self._last = 0
+        #: Encoded operations.
+        self._gathered: list[tuple[bytes, Answer | None]] = []
+        self._sent: dict[str, _Sent] = {}
+
+    def ask(self, operation: Operation, answer: Answer | None = None) -> None:
+        """Proposes one operation; `answer` hears its result, exactly once."""
+        if answer is not None and len(self._sent) >= commands_in_flight_max:
+            answer(GAVE_UP)
+            return
+        encoded = encode_operation(operation)
+        if answer is not None and not fitting([encoded]):
+            answer(Refused(RESOURCE_ERROR, TOO_LARGE))
+            return
+        self._gathered.append((encoded, answer))
+
+    def ask_together(self, operations: list[Operation]) -> None:
+        """Proposes operations that take effect in one commit, or not at all."""
+        self.state.out.proposals.append(encode_command(self._next_request(), operations))
+
+    def ask_for_fragment(self, queue: QueueKey) -> None:
+        """This node's publishes to a queue all go elsewhere: it asks for its own fragment."""
+        info = self.state.map.queues.get(queue)
+        if info is None or "x-fedq-fragments" in info.arguments:
+            return
+        if self.state.policy_of(queue).one_place:
+            return
+        primaries = [self.state.map.fragments[fragment].primary for fragment in info.fragments]
+        if self.state.me not in primaries and len(primaries) <= len(self.state.live_peers()):
+            self.ask(AddFragment(*queue, self.state.me))
+
+    def flush(self) -> None:
+        """What gathered in this turn becomes commands."""
+        state, gathered = self.state, self._gathered
+        if not gathered:
+            return
+        self._gathered = []
+        while gathered:
+            count = fitting([encoded for encoded, _ in gathered])
+            now, gathered = gathered[:count], gathered[count:]
+            request = self._next_request()
+            command = command_of(request, [encoded for encoded, _ in now])
+            state.out.proposals.append(command)
+            answers = [answer for _, answer in now]
+            if any(answer is not None for answer in answers):
+                self._sent[request] = _Sent(
+                    command, answers, state.now_ms, state.settings.request_timeout_ms
+                )
+
+    def on_committed(self, request: str, results: list[Result]) -> None:
+        """A command took effect; whoever asked hears the results."""
+        sent = self._sent.pop(request, None)
+        if sent is None:
+            return
+        if len(results) != len(sent.answers):
+            # The command was refused as a whole.
+            results = results[:1] * len(sent.answers)
+        for answer, result in zip(sent.answers, results, strict=True):
+            if answer is not None:
+                self._answer(answer, result)
+
+    def _answer(self, answer: Answer, result: Result) -> None:
+        """What one asker does with its answer is its own affair: the others hear theirs."""
+        try:
+            answer(result)
+        except Exception as error:
+            if self.state.risk.is_open:
+                raise
+            self.state.out.faults.append(Fault("an answer of the cluster map was lost", error))
+
+    def tick(self) -> None:
+        """Asks again, or gives up, for what was not committed."""
+        state = self.state
+        for request, sent in list(self._sent.items()):
+            if state.now_ms >= sent.deadline_ms:
+                del self._sent[request]
+                for answer in sent.answers:
+                    if answer is not None:
+                        answer(GAVE_UP)
+            elif state.now_ms - sent.sent_ms >= state.settings.proposal_retry_ms:
+                sent.sent_ms = state.now_ms
+                state.out.proposals.append(sent.command)
+
+    def _next_request(self) -> str:
+        """Never used before: a process on a restored directory may have the number of an earlier
+        one, whose requests the map remembers."""
+        self._last += 1
+        settings = self.state.settings
+        return f"{settings.node}.{settings.incarnation}{settings.start[:8]}.{self._last}"

@@ -1,0 +1,1 @@
+"""From queues to consumers, and what becomes of deliveries."""

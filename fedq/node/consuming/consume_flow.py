@@ -1,0 +1,431 @@
+"""From queues to consumers.
+
+    local fragment --take--> hub deals --> channel's tags --> frames
+    remote fragment --Deliver--> hub parks, deals --> the same
+
+What becomes of the deliveries is told by `fedq.node.consuming.settle_flow`.
+
+Changes hubs, channels' unacked windows; sends credit and watches to peers.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Final
+
+from fedq.amqp.content import LONG_BYTES
+from fedq.amqp.deliveries import append_deliveries
+from fedq.amqp.rare_contents import append_delivery
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.limits import (
+    delivery_batch_max,
+    delivery_bytes_per_turn_max,
+    keep_up_ms_max,
+    work_bytes_shift,
+)
+from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
+from fedq.core.ranges import Range, join_ranges, ranges_of
+from fedq.fragments.enforcement import is_too_long
+from fedq.fragments.fragment import Fragment
+from fedq.node.consuming.getting import Getting
+from fedq.node.consuming.keeping_up import meet, note_taken, room_here
+from fedq.node.consuming.queue_timers import QueueTimers
+from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.publishing.fan_out import look_at_private
+from fedq.node.records.client_state import NO_LIMIT, Consumer
+from fedq.node.records.state import NodeState, Primary
+from fedq.proxy.hub import Hub, Parked
+from fedq.proxy.turns import room
+
+#: A delivery is this part of a unit of work.
+_DEALT_SHIFT: Final = 1
+
+
+class ConsumeFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("_held_now", "getting", "serve_takers", "settling", "state", "timers")
+
+    def __init__(
+        self, state: NodeState, settling: SettleFlow, getting: Getting, timers: QueueTimers
+    ) -> None:
+        self.state = state
+        self.settling = settling
+        self.getting = getting
+        self.timers = timers
+        #: Hands messages to other nodes whose consumers are above a priority.
+        self.serve_takers: Callable[[Primary, int], None] = _unset
+        self._held_now: dict[FragmentId, list[Range]] | None = None
+
+    # --- consumers come and go ---------------------------------------------------------------
+
+    def hub_of(self, queue: QueueKey) -> Hub[Consumer]:
+        """The hub of a queue, made when it is first needed."""
+        private = self.state.private.get(queue)
+        if private is not None:
+            return private.hub
+        hub = self.state.hubs.get(queue)
+        if hub is None:
+            policy = self.state.policy_of(queue)
+            hub = self.state.hubs[queue] = Hub(policy.single_active)
+            self.aim(queue)
+        return hub
+
+    def add(self, consumer: Consumer) -> None:
+        """A consumer begins; its fragments hear how many there are now."""
+        consumer.channel.consumers[consumer.tag] = consumer
+        self.state.accounts.count_consumers(consumer.channel.client, 1)
+        consumer.hub = self.hub_of(consumer.queue)
+        consumer.hub.add(consumer)
+        private = self.state.private.get(consumer.queue)
+        if private is not None:
+            private.had_consumers = True
+            private.taker = None
+        self.tell_consumers(consumer.queue)
+        self.state.dirty_queues[consumer.queue] = None
+
+    def remove(self, consumers: Iterable[Consumer]) -> dict[QueueKey, int]:
+        """Consumers end; their unacknowledged deliveries stay with the channel (0-9-1).
+
+        Returns their queues, each with the highest priority of those that left it.
+        """
+        queues: dict[QueueKey, int] = {}
+        for consumer in consumers:
+            channel, queue, hub = consumer.channel, consumer.queue, consumer.hub
+            del channel.consumers[consumer.tag]
+            self.state.accounts.count_consumers(channel.client, -1)
+            if queue == channel.reply_queue:
+                channel.reply_queue = None
+            if hub is None:
+                continue
+            hub.remove(consumer)
+            consumer.hub = None
+            queues[queue] = max(consumer.priority, queues.get(queue, consumer.priority))
+        for queue in queues:
+            self._note_removal(queue)
+        return queues
+
+    def _note_removal(self, queue: QueueKey) -> None:
+        self.give_back_surplus(self.hub_of(queue))
+        private = self.state.private.get(queue)
+        if private is not None:
+            private.used_ms = self.state.now_ms
+            private.taker = None
+        self.tell_consumers(queue)
+        self.state.dirty_queues[queue] = None
+
+    def grant_anew(self, queue: QueueKey) -> None:
+        """Consumers take more or less than before: credit given to fragments elsewhere is void."""
+        hub = self.hub_of(queue)
+        self.give_back_surplus(hub)
+        hub.void_credit()
+        self.tell_consumers(queue)
+        self.state.dirty_queues[queue] = None
+
+    def give_back_surplus(self, hub: Hub[Consumer]) -> None:
+        """What no consumer here takes soon goes back to its fragments."""
+        for parked in hub.surplus():
+            self.settling.return_unseen(parked.fragment, [parked.position])
+
+    def tell_consumers(self, queue: QueueKey) -> None:
+        state = self.state
+        info = state.map.queues.get(queue)
+        if queue in state.private or info is None:
+            return
+        hub = state.hubs[queue]
+        for fragment in info.fragments:
+            placed = state.map.fragments[fragment]
+            primary = state.primaries.get(fragment)
+            if primary is not None:
+                # Until now: who has left had use for the queue up to this moment.
+                primary.used_ms = state.now_ms
+                primary.takers.watch(state.me, hub.count, hub.alone, hub.ticket)
+                meet(primary)
+                state.dirty_primaries[fragment] = None
+            elif placed.primary != state.me:
+                state.send(
+                    placed.primary,
+                    Watch(fragment, placed.reign, hub.count, hub.alone, hub.ticket),
+                )
+
+    def aim(self, queue: QueueKey) -> None:
+        """The queue's fragments have changed: the hub draws from those that other nodes serve."""
+        hub, info = self.state.hubs.get(queue), self.state.map.queues.get(queue)
+        if hub is None or info is None:
+            return
+        placed = [self.state.map.fragments[fragment] for fragment in info.fragments]
+        hub.set_sources((p.id, p.reign) for p in placed if p.primary != self.state.me)
+        hub.one_place = len(placed) == 1
+        self.state.dirty_queues[queue] = None
+
+    def introduce(self, fragment: FragmentId) -> None:
+        """Tells a primary that is new, or newly linked, what our consumers hold and how many."""
+        state = self.state
+        info = state.map.fragments[fragment]
+        hub = state.hubs.get(info.queue)
+        if hub is not None:
+            hub.forget_source(fragment)
+            hub.drop_parked(fragment)
+            self.aim(info.queue)
+        count, alone, ticket = 0, False, 0
+        if hub is not None:
+            count, alone, ticket = hub.count, hub.alone, hub.ticket
+        held = self._held().get(fragment, [])
+        primary = state.primaries.get(fragment)
+        if primary is not None:
+            positions = [p for r in held for p in range(r[0], r[1] + 1)]
+            state.risk.begin()
+            primary.fragment.attach(state.me, positions)
+            state.risk.end()
+            primary.takers.watch(state.me, count, alone, ticket)
+            meet(primary)
+            state.dirty_primaries[fragment] = None
+        elif info.primary != state.me:
+            state.send(info.primary, Attach(fragment, info.reign, count, alone, ticket, held))
+        self.getting.on_fragment_moved(fragment)
+
+    def begin_map_change(self) -> None:
+        """What consumers hold has to be looked up anew, once for all that changes now."""
+        self._held_now = None
+
+    def _held(self) -> dict[FragmentId, list[Range]]:
+        """What this node's consumers hold, per fragment, ascending. One walk per map change."""
+        if self._held_now is None:
+            found: dict[FragmentId, list[Range]] = {}
+            present = [c for each in self.state.clients.values() for c in each.channels.values()]
+            for channel in dict.fromkeys((*present, *self.state.leaving)):
+                for part in channel.parts():
+                    found.setdefault(part.fragment, []).extend(ranges_of(part.positions))
+            self._held_now = {fragment: join_ranges(held) for fragment, held in found.items()}
+        return self._held_now
+
+    # --- deliveries --------------------------------------------------------------------------
+
+    def on_deliver(self, sender: NodeId, message: Deliver) -> None:
+        """Messages of a remote fragment; stale ones are with us no more, by `Attach`."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is None or info.reign != message.reign:
+            return
+        hub = self.hub_of(info.queue)
+        if not hub.on_deliver(
+            message.fragment, message.reign, message.positions, message.redelivered,
+            message.messages,
+        ) or not hub.size:  # fmt: skip
+            hub.drop_parked(message.fragment)
+            self.settling.return_unseen(message.fragment, message.positions)
+        self.state.dirty_queues[info.queue] = None
+
+    def on_offer(self, sender: NodeId, message: Offer) -> None:
+        """A remote fragment has messages that nobody took."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is not None and self.hub_of(info.queue).on_offer(message.fragment, message.reign):
+            self.state.dirty_queues[info.queue] = None
+
+    def on_credit_back(self, sender: NodeId, message: CreditBack) -> None:
+        """A remote fragment is empty."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is None:
+            return
+        self.hub_of(info.queue).on_credit_back(message.fragment, message.reign, message.amount)
+        self.state.dirty_queues[info.queue] = None
+
+    def dispatch(self, queue: QueueKey) -> None:
+        """Deals what can be dealt to this queue's consumers here, and orders the rest elsewhere."""
+        state = self.state
+        private = state.private.get(queue)
+        if private is not None:
+            if not private.fragment.shut and self.timers.before(private.fragment):
+                self._deal_from(private.hub, private.fragment)
+            self.timers.after_private(private)
+            look_at_private(state, private)
+            return
+        hub, info = state.hubs.get(queue), state.map.queues.get(queue)
+        if hub is None or info is None or not state.serving:
+            return
+        if hub.parked:
+            before = len(hub.parked)
+            self._deal_parked(hub)
+            if hub.single or hub.ranked or hub.changing:
+                self.give_back_surplus(hub)
+            elif hub.parked_for_long(before, state.now_ms):
+                # Another node's consumers may be idle.
+                self.grant_anew(queue)
+            if hub.parked:
+                self.timers.look_at(hub.parked[0].fragment, keep_up_ms_max)
+        for fragment in info.fragments:
+            primary = state.primaries.get(fragment)
+            if primary is not None and not primary.holds_back:
+                self._deal_from_primary(hub, primary)
+        for order in hub.orders():
+            state.send(state.map.fragments[order.fragment].primary, Credit(*order))
+
+    def _deal_from_primary(self, hub: Hub[Consumer], primary: Primary) -> None:
+        """From a shared fragment here, unless consumers elsewhere come first."""
+        if primary.fragment.shut or not self.timers.before(primary.fragment):
+            return
+        takers = primary.takers
+        if not primary.fragment.ready_count or not takers.may_take(self.state.me):
+            return
+        if not takers.levels and not hub.ranked:
+            if primary.windows is None:
+                self._deal_from(hub, primary.fragment, hub.reserved())
+                return
+            before, most = primary.fragment.unacked_count, room_here(self.state, primary)
+            self._deal_from(hub, primary.fragment, hub.reserved(), most=most)
+            taken = primary.fragment.unacked_count - before
+            note_taken(self.state, primary, self.state.me, taken)
+            return
+        # Rank by rank: when those of one here have enough, one elsewhere may come before the next.
+        left = 0
+        while primary.fragment.ready_count not in (0, left) and (ready := hub.ready(1)):
+            level = ready[0].priority
+            if takers.above(level):
+                self.serve_takers(primary, level)
+            left = primary.fragment.ready_count
+            self._deal_from(hub, primary.fragment, hub.reserved(), level)
+
+    def _deal_from(
+        self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0, level: int | None = None,
+        most: int = NO_LIMIT,
+    ) -> None:  # fmt: skip
+        """To consumers here; `level`: only to those of this priority.
+
+        `most`: no more than so many that have to be settled.
+        """
+        only = hub.only
+        if only is not None and not reserved:
+            self._deal_to(only, fragment, NO_LIMIT if only.no_ack else most)
+            return
+        while (available := fragment.ready_count) and self._may_deal(fragment):
+            ready = hub.ready(available if not reserved else None)
+            if reserved:
+                available = min(available, room(ready, available + reserved) - reserved)
+            if most <= 0:
+                ready = [consumer for consumer in ready if consumer.no_ack]
+            settled = all(consumer.no_ack for consumer in ready)
+            if not settled:
+                available = min(available, most)
+            if not ready or available <= 0 or (level is not None and ready[0].priority != level):
+                return
+            available = fragment.within(available, delivery_bytes_per_turn_max)
+            amount, hands = hub.plan(ready, available)
+            taken = fragment.take(self.state.me, amount, settled)
+            if not taken.messages:
+                return
+            self.state.at, self.state.at_what = fragment, taken
+            most -= 0 if settled else len(taken.messages)
+            if fragment.fragment_id > 0:
+                self.state.dirty_primaries[fragment.fragment_id] = None
+            positions = taken.pieces[0] if len(taken.pieces) == 1 else taken.positions
+            for consumer, start, step in hands:
+                part = positions[start::step]
+                if not part:
+                    break
+                self._deliver(
+                    consumer, fragment.fragment_id, (part,), taken.messages[start::step],
+                    taken.redelivered,
+                )  # fmt: skip
+                if consumer.no_ack and not settled:
+                    fragment.settle(self.state.me, part)
+
+    def _deal_to(self, consumer: Consumer, fragment: Fragment, most: int) -> None:
+        """To the only consumer of a queue here: as `_deal_from`, with nobody to share with."""
+        while fragment.ready_count:
+            free = min(consumer.free(), most)
+            if free <= 0 or not self._may_deal(fragment):
+                return
+            free = fragment.within(min(free, delivery_batch_max), delivery_bytes_per_turn_max)
+            taken = fragment.take(self.state.me, free, consumer.no_ack)
+            if not taken.messages:
+                return
+            self.state.at, self.state.at_what = fragment, taken
+            most -= len(taken.messages)
+            if fragment.fragment_id > 0:
+                self.state.dirty_primaries[fragment.fragment_id] = None
+            self._deliver(
+                consumer, fragment.fragment_id, taken.pieces, taken.messages, taken.redelivered
+            )
+
+    def _may_deal(self, fragment: Fragment) -> bool:
+        """Whether the turn has room for another batch; otherwise the next one goes on.
+
+        What is over the queue's length cannot wait: it would be dropped, though somebody takes it.
+        It is no more than what came in this turn, and was paid for.
+        """
+        if self.state.work.deal(1) or is_too_long(fragment):
+            return True
+        self.state.unfinished[fragment.fragment_id] = None
+        return False
+
+    def _deal_parked(self, hub: Hub[Consumer]) -> None:
+        while hub.parked:
+            ready = hub.ready(len(hub.parked))
+            if not ready:
+                return
+            amount, hands = hub.plan(ready, len(hub.parked))
+            batch = hub.take_parked(amount)
+            for consumer, start, step in hands:
+                runs: dict[FragmentId, list[Parked]] = {}
+                for parked in batch[start::step]:
+                    runs.setdefault(parked.fragment, []).append(parked)
+                for fragment, run in runs.items():
+                    positions = [parked.position for parked in run]
+                    again = [parked.position for parked in run if parked.redelivered]
+                    messages = [parked.message for parked in run]
+                    self._deliver_run(consumer, fragment, positions, messages, again)
+                    if consumer.no_ack:
+                        self.settling.acknowledge(fragment, positions)
+
+    def _deliver_run(
+        self, consumer: Consumer, fragment: FragmentId, positions: list[int],
+        messages: list[bytes], again: list[int],
+    ) -> None:  # fmt: skip
+        """What was parked; long messages each alone, so that they are not copied."""
+        if len(messages) == 1 or max(map(len, messages)) <= LONG_BYTES:
+            self._deliver(consumer, fragment, (positions,), messages, again)
+            return
+        for position, message in zip(positions, messages, strict=True):
+            marked = [position] if position in again else []
+            self._deliver(consumer, fragment, ((position,),), [message], marked)
+
+    def _deliver(
+        self, consumer: Consumer, fragment: FragmentId, pieces: Sequence[Sequence[int]],
+        messages: list[bytes], redelivered: list[int],
+    ) -> None:  # fmt: skip
+        """Deliveries to one consumer: their tags, and their frames."""
+        channel = consumer.channel
+        unacked = channel.unacked
+        first_tag = unacked.last_tag + 1
+        if consumer.no_ack:
+            unacked.skip(len(messages))
+        else:
+            for piece in pieces:
+                unacked.add(consumer, fragment, piece)
+            consumer.unacked += len(messages)
+        seen = None
+        if redelivered:
+            marked = dict.fromkeys(redelivered)
+            positions = chain.from_iterable(pieces)
+            seen = {i: None for i, position in enumerate(positions) if position in marked}
+        client = channel.client
+        machine = client.machine
+        if len(messages) == 1 and len(messages[0]) > LONG_BYTES:
+            size = len(messages[0])
+            append_delivery(
+                machine.parts, channel.number, consumer.tag, first_tag, messages[0],
+                seen is not None, machine.frame_bytes_max,
+            )  # fmt: skip
+        else:
+            append_deliveries(
+                machine.parts, channel.number, consumer.tag, first_tag, messages, seen,
+                machine.frame_bytes_max,
+            )  # fmt: skip
+            size = len(machine.parts[-1])
+        client.delivered_bytes += size
+        self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> work_bytes_shift))
+        if client.delivered_bytes >= delivery_bytes_per_turn_max:
+            self.state.sated[client] = None
+        self.state.dirty_clients[client] = None
+
+
+def _unset(*_: object) -> None:
+    raise AssertionError("the node wires this before its first turn")

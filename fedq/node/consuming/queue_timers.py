@@ -1,0 +1,182 @@
+"""What a queue's policy does as time goes by, at the end of turns and with the clock.
+
+Messages expire and become due, queues are cut to their length, and queues that nobody uses go
+(`x-expires`): shared ones by their first fragment's primary, private ones here.
+
+Changes fragments of this node; marks them, and sets `alarms`.
+"""
+
+import heapq
+from collections.abc import Callable
+from typing import Final
+
+from fedq.core.ids import FragmentId, QueueKey
+from fedq.core.limits import dead_letters_max
+from fedq.fragments import enforcement
+from fedq.fragments.fragment import Fragment
+from fedq.node.publishing.dead_letters import DeadLetters
+from fedq.node.records.chores import Each
+from fedq.node.records.state import NodeState, Primary, PrivateQueue
+
+#: What a message costs that dies, in units of work; how many may die however much was done.
+DEATH_WORK: Final = 2
+_DEATHS_MIN: Final = 100
+#: What it costs to look whether a queue is of use to anybody.
+_LOOK_WORK: Final = 1
+#: Turns for what expires are wanted at multiples of this: what expires together goes together.
+DUE_STEP_MS: Final = 5
+
+
+class QueueTimers:
+    """See the module's docstring; the node sets `drop_private` before its first turn."""
+
+    __slots__ = ("_armed", "_due", "drop_private", "letters", "state")
+
+    def __init__(self, state: NodeState, letters: DeadLetters) -> None:
+        self.state = state
+        self.letters = letters
+        #: The earliest alarm of each fragment.
+        self._armed: dict[FragmentId, int] = {}
+        #: When turns are wanted, as a heap; some of them in vain.
+        self._due: list[int] = []
+        #: Ends private queues that nobody used for too long.
+        self.drop_private: Callable[[list[PrivateQueue]], None] = _unset
+
+    # --- around the dispatch of a turn -------------------------------------------------------
+
+    def before(self, fragment: Fragment) -> bool:
+        """What is due changes what can be handed out.
+
+        A message that came in this very turn, with no time to live, is still to be offered.
+        False: so much is over that it takes several turns; nothing is to be handed out before.
+        """
+        if fragment.singles is None:
+            return True
+        enforcement.wake(fragment, self.state.unix_ms)
+        self._expire(fragment, self.state.unix_ms)
+        due_ms = enforcement.expires_ms(fragment)
+        if due_ms is None or due_ms >= self.state.unix_ms:
+            return True
+        self.state.unfinished[fragment.fragment_id] = None
+        return False
+
+    def _expire(self, fragment: Fragment, before_ms: int) -> None:
+        work = self.state.work
+        work.spend(DEATH_WORK * enforcement.expire(fragment, before_ms, self._most()))
+
+    def _most(self) -> int:
+        """How many messages of a fragment may die in what is left of the turn; some in any case."""
+        return max(_DEATHS_MIN, self.state.work.left // DEATH_WORK)
+
+    def after(self, primary: Primary) -> None:
+        """What nobody took is subject to the queue's limits; the dead set out."""
+        fragment = primary.fragment
+        if not self.state.serving or primary.holds_back:
+            return
+        self._enforce(fragment)
+        if fragment.singles is not None and fragment.out.dead:
+            self.letters.send(primary)
+            if fragment.out.dead and primary.dying < dead_letters_max:
+                self.state.unfinished[fragment.fragment_id] = None
+
+    def after_private(self, private: PrivateQueue) -> None:
+        """The same for a queue of this node alone."""
+        self._enforce(private.fragment)
+        if private.fragment.singles is not None and private.fragment.out.dead:
+            self.letters.send_private(private)
+            if private.fragment.out.dead:
+                self.state.unfinished[private.fragment.fragment_id] = None
+
+    def _enforce(self, fragment: Fragment) -> None:
+        policy = fragment.policy
+        if fragment.singles is not None:
+            self._expire(fragment, self.state.unix_ms + 1)
+        if policy.max_length is not None or policy.max_bytes is not None:
+            most = self._most()
+            died = enforcement.trim(fragment, most)
+            self.state.work.spend(DEATH_WORK * died)
+            if died == most:
+                self.state.unfinished[fragment.fragment_id] = None
+        if fragment.singles is None:
+            return
+        enforcement.sweep(fragment)
+        next_ms = enforcement.next_ms(fragment)
+        if next_ms is not None and self._arm(fragment.fragment_id, next_ms):
+            heapq.heappush(self._due, -(-next_ms // DUE_STEP_MS) * DUE_STEP_MS)
+
+    # --- the clock ---------------------------------------------------------------------------
+
+    def look_again(self, primary: Primary, after_ms: int) -> None:
+        """The fragment is looked at then, or with the tick after that, though nothing happens."""
+        self._arm(primary.fragment.fragment_id, self.state.unix_ms + after_ms)
+
+    def look_at(self, fragment: FragmentId, after_ms: int) -> None:
+        """The same for the queue of a fragment that another node serves."""
+        self._arm(fragment, self.state.unix_ms + after_ms)
+
+    def _arm(self, fragment: FragmentId, when_ms: int) -> bool:
+        """False if it is looked at before then."""
+        armed = self._armed.get(fragment)
+        if armed is not None and when_ms >= armed:
+            return False
+        self._armed[fragment] = when_ms
+        heapq.heappush(self.state.alarms, (when_ms, fragment))
+        return True
+
+    def due_ms(self) -> int:
+        """When a turn is wanted for what expires or is due, by the clock of turns; 0: never.
+
+        What else is to be looked at again waits for a tick.
+        """
+        if not self._due:
+            return 0
+        return self._due[0] - self.state.settings.unix_offset_ms
+
+    def begin_turn(self) -> None:
+        """Fragments in which something expires, or is due, are looked at in this turn."""
+        due, unix_ms = self._due, self.state.unix_ms
+        if due and due[0] <= unix_ms:
+            while due and due[0] <= unix_ms:
+                heapq.heappop(due)
+            self._ring()
+
+    def tick(self) -> None:
+        """All fragments that are to be looked at again are, and private queues of no use go."""
+        self._ring()
+        self._drop_unused()
+
+    def _ring(self) -> None:
+        state, alarms = self.state, self.state.alarms
+        while alarms and alarms[0][0] <= state.unix_ms:
+            when, fragment = heapq.heappop(alarms)
+            if self._armed.get(fragment) != when:
+                continue
+            del self._armed[fragment]
+            private = state.private_by_id.get(fragment)
+            if private is not None:
+                state.dirty_queues[private.key] = None
+            elif fragment in state.primaries:
+                state.dirty_primaries[fragment] = None
+            elif fragment in state.map.fragments:
+                state.dirty_queues[state.map.fragments[fragment].queue] = None
+
+    def _drop_unused(self) -> None:
+        state = self.state
+        if state.expiring and not state.chores.are_under_way(self):
+            looks = Each(state.work, state.expiring, self._drop_if_unused, _LOOK_WORK)
+            state.chores.add(self, looks)
+
+    def _drop_if_unused(self, key: QueueKey) -> None:
+        state = self.state
+        private = state.private.get(key)
+        if private is None:
+            return
+        expires = private.policy.expires_ms
+        if private.hub.size:
+            private.used_ms = state.now_ms
+        elif expires is not None and state.now_ms - private.used_ms >= expires:
+            self.drop_private([private])
+
+
+def _unset(_: list[PrivateQueue]) -> None:
+    raise AssertionError("the node wires this before its first turn")

@@ -1,0 +1,284 @@
+"""What becomes of deliveries: from delivery tags to the fragments that messages came from.
+
+    basic.ack/nack/reject --> deliveries by tag --> fragment of this node | Settle to its primary
+                                                --> the channel's transaction
+    a channel ends, basic.recover --> all of its deliveries, as a chore --> the same
+
+Changes channels' unacked windows, fragments of this node, `settlements`; sends to peers.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from fedq.amqp.settlements import Settle as Settled
+from fedq.channels.unacked import Part
+from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
+from fedq.core.ids import FragmentId
+from fedq.core.peer_messages import Settle
+from fedq.fragments.fragment import Fragment
+from fedq.node.consuming.keeping_up import note_back
+from fedq.node.consuming.waking import wake_consumers
+from fedq.node.records.client_state import Channel, Consumer, Transaction
+from fedq.node.records.settling import (
+    ACKNOWLEDGED,
+    REJECTED,
+    REQUEUED,
+    Settlements,
+    positions_of,
+    settle_in,
+)
+from fedq.node.records.state import NodeState
+from fedq.node.records.transaction_limits import check_room
+
+BASIC: Final = 60
+#: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.settlements`).
+SETTLING_METHODS: Final = (80, 120, 90)
+#: What a settled message costs, in units of work: one that comes back or dies, one that goes.
+_RETURN_WORK: Final = 2
+_GOING_SHIFT: Final = 3
+#: Spans of a window that are looked at in a unit of work.
+_SPANS_PER_UNIT: Final = 16
+
+Lanes = dict[FragmentId, Settlements]
+
+
+class SettleFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+
+    def on_settles(self, channel: Channel, batch: list[Settled]) -> list[Settled]:
+        """A run of basic.ack, nack and reject; raises 406 for an unknown tag.
+
+        Returns what is left for the next turn: this one has done so much already.
+        """
+        self.state.risk.begin()
+        lanes: Lanes = {}
+        work = self.state.work
+        left: list[Settled] = []
+        unknown: int | None = None
+        kind, is_cut = 0, False
+        for index, (kind, first, last, multiple, requeue) in enumerate(batch):
+            if index and work.is_spent:
+                left = batch[index:]
+                break
+            work.spend(1)
+            outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
+            most = self._most(outcome)
+            if multiple:
+                through = last if last else channel.unacked.last_tag
+                named = channel.unacked.settle_through(last, most)
+                unknown = last if named is None else None
+                self._take(channel, lanes, named or [], outcome)
+                if unknown is None and channel.unacked.has_through(through):
+                    left = [(kind, through, through, multiple, requeue), *batch[index + 1 :]]
+                    is_cut = True
+                    break
+            else:
+                end = min(last, first + most - 1)
+                found, unknown = channel.unacked.settle(first, end)
+                self._take(channel, lanes, found, outcome)
+                if unknown is None and end < last:
+                    left = [(kind, end + 1, last, multiple, requeue), *batch[index + 1 :]]
+                    is_cut = True
+                    break
+            if unknown is not None:
+                break
+        if channel.prefetch_global and channel.transaction is None:
+            wake_consumers(self.state, channel)
+        self._carry_out(lanes)
+        self.state.risk.end()
+        if unknown is not None:
+            text = f"unknown delivery tag {unknown}"
+            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, SETTLING_METHODS[kind])
+        if channel.transaction is not None:
+            check_room(channel, channel.transaction, BASIC, SETTLING_METHODS[kind])
+        if left and left[0][4] and is_cut:
+            self.shut(channel)
+        elif channel.shut:
+            self.open(channel)
+        return left
+
+    def _most(self, outcome: int) -> int:
+        """How many deliveries may be settled in what is left of the turn; at least one."""
+        room = max(1, self.state.work.room)
+        return room << _GOING_SHIFT if outcome == ACKNOWLEDGED else max(1, room // _RETURN_WORK)
+
+    def _take(
+        self, channel: Channel, lanes: Lanes, parts: list[Part[Consumer | None]], outcome: int
+    ) -> None:
+        """Deliveries leave the channel's window: for their fragments, or for its transaction."""
+        transaction = channel.transaction
+        work = self.state.work
+        for part in parts:
+            count = len(part.positions)
+            if transaction is not None:
+                transaction.settles.append((part, outcome))
+                transaction.settled += count
+                work.spend(1)
+                continue
+            is_going = outcome == ACKNOWLEDGED
+            work.spend(1 + (count >> _GOING_SHIFT if is_going else _RETURN_WORK * count))
+            self.note(channel, lanes, part, outcome)
+
+    def note(
+        self, channel: Channel, lanes: Lanes, part: Part[Consumer | None], outcome: int
+    ) -> None:
+        """Deliveries that are done with: their consumer takes others, their fragment is to know."""
+        holder, fragment, positions = part.holder, part.fragment, part.positions
+        settlements = lanes.get(fragment)
+        if settlements is None:
+            settlements = lanes[fragment] = Settlements.none()
+        settlements.add(outcome, positions)
+        if holder is not None:
+            holder.unacked -= len(positions)
+            if not channel.prefetch_global:
+                self.state.wake(holder)
+        else:
+            channel.got -= len(positions)
+
+    def _carry_out(self, lanes: Lanes) -> None:
+        for fragment, settlements in lanes.items():
+            self.settle(fragment, settlements)
+
+    def acknowledge(self, fragment: FragmentId, positions: list[int]) -> None:
+        """Deliveries that are done with."""
+        self.settle(fragment, Settlements([positions], [], [], []))
+
+    def return_unseen(self, fragment: FragmentId, positions: list[int]) -> None:
+        """Messages of a fragment elsewhere that no consumer here has seen go back to it."""
+        self.settle(fragment, Settlements([], [], [], [positions]))
+
+    def settle(self, fragment: FragmentId, settlements: Settlements) -> None:
+        """What became of deliveries; of remote ones it gathers until the end of the turn."""
+        state = self.state
+        private = state.private_by_id.get(fragment)
+        primary = state.primaries.get(fragment)
+        if private is not None:
+            private.taker = None
+            settle_in(private.fragment, state.me, settlements)
+            state.dirty_queues[private.key] = None
+        elif primary is not None:
+            state.at, state.at_what = primary, settlements
+            settle_in(primary.fragment, state.me, settlements)
+            if primary.windows is not None:
+                note_back(primary.windows, state.me, settlements, state.now_ms)
+            state.dirty_primaries[fragment] = None
+            state.dirty_queues[primary.queue] = None
+        elif fragment in state.map.fragments:
+            gathered = state.settlements.setdefault(fragment, Settlements.none())
+            for lane, positions in zip(gathered.lanes(), settlements.lanes(), strict=True):
+                lane.extend(positions)
+
+    def flush_settlements(self) -> None:
+        """One message per remote fragment."""
+        state = self.state
+        settlements, state.settlements = state.settlements, {}
+        for fragment, lanes in settlements.items():
+            info = state.map.fragments.get(fragment)
+            if info is not None and info.primary != state.me:
+                state.send(
+                    info.primary, Settle(fragment, info.reign, *map(positions_of, lanes.lanes()))
+                )
+
+    # --- all that a channel has --------------------------------------------------------------
+
+    def return_all(self, channel: Channel, then: Callable[[], None]) -> bool:
+        """What the channel has returns to its queues, and then something else is done.
+
+        The channel ends, or recovers; as long as that goes on it counts among those that hold
+        something (`NodeState.leaving`). True if it is done already.
+        """
+        transaction = channel.transaction
+        if transaction is not None and transaction.settles:
+            self.restore(channel, transaction)
+        if not channel.unacked and not channel.shut:
+            then()
+            return True
+        self.state.leaving[channel] = None
+        return self.state.chores.begin(channel.client, Returning(self, channel, then))
+
+    def restore(self, channel: Channel, transaction: Transaction) -> None:
+        """What a transaction would have settled waits for an acknowledgement again."""
+        settles, transaction.settles = transaction.settles, []
+        transaction.settled = 0
+        channel.unacked.restore(part for part, _ in settles)
+        self.state.work.spend(channel.unacked.spans // _SPANS_PER_UNIT)
+
+    def return_some(self, channel: Channel, through: int) -> bool:
+        """Returns deliveries up to a tag, as many as the turn has room for.
+
+        True if none is left.
+        """
+        work, window = self.state.work, channel.unacked
+        lanes: Lanes = {}
+        if window.has_through(through):
+            parts = window.settle_through(through, self._most(REQUEUED)) or []
+            for part in parts:
+                work.spend(1 + _RETURN_WORK * len(part.positions))
+                self.note(channel, lanes, part, REQUEUED)
+            if channel.prefetch_global and not channel.closed:
+                wake_consumers(self.state, channel)
+            self._carry_out(lanes)
+        return not window.has_through(through)
+
+    # --- many at a time keep their order -----------------------------------------------------
+
+    def shut(self, channel: Channel) -> None:
+        """Much of what the channel has returns piece by piece: nothing is handed out meanwhile.
+
+        Otherwise those that wait behind the messages of a later piece would come before them (P4).
+        """
+        if channel.shut is not None:
+            return
+        shut: dict[FragmentId, Fragment] = {}
+        for part in channel.unacked.parts():
+            fragment = self._fragment_here(part.fragment)
+            if fragment is not None and part.fragment not in shut:
+                fragment.shut += 1
+                shut[part.fragment] = fragment
+        channel.shut = shut
+        self.state.work.spend(channel.unacked.spans // _SPANS_PER_UNIT)
+
+    def open(self, channel: Channel) -> None:
+        """All of it has returned."""
+        shut, channel.shut = channel.shut, None
+        for number, fragment in (shut or {}).items():
+            fragment.shut -= 1
+            self.state.mark_fragment(number)
+
+    def _fragment_here(self, number: FragmentId) -> Fragment | None:
+        private = self.state.private_by_id.get(number)
+        if private is not None:
+            return private.fragment
+        primary = self.state.primaries.get(number)
+        return primary.fragment if primary is not None else None
+
+
+class Returning:
+    """A chore: what a channel has returns to its queues (`SettleFlow.return_all`)."""
+
+    __slots__ = ("_channel", "_flow", "_then", "_through")
+
+    def __init__(self, flow: SettleFlow, channel: Channel, then: Callable[[], None]) -> None:
+        self._flow = flow
+        self._channel = channel
+        self._then = then
+        # What is delivered from now on stays.
+        self._through = channel.unacked.last_tag
+
+    def go_on(self) -> bool:
+        """See `fedq.node.records.chores.Chore`."""
+        flow, channel = self._flow, self._channel
+        while not flow.return_some(channel, self._through):
+            if flow.state.work.is_spent:
+                flow.shut(channel)
+                return False
+        flow.open(channel)
+        if not channel.leaving:
+            flow.state.leaving.pop(channel, None)
+        self._then()
+        return True

@@ -1,0 +1,1 @@
+"""Fragments of shared queues that this node leads or copies, and questions to all of them."""

@@ -1,0 +1,78 @@
+"""Questions to all fragments of a queue, wherever their primaries are (P5).
+
+A fragment that nobody can serve before its node returns answers nothing: it counts 0 meanwhile.
+Whoever leaves a queue waits no longer than there is somebody to ask, and not after a given time.
+
+Changes the open `Calls`; sends calls to peers.
+"""
+
+from collections.abc import Iterable
+
+from fedq.core.ids import FragmentId, NodeId
+from fedq.core.peer_messages import Call, Reply
+from fedq.node.copies.fragment_flow import FragmentFlow
+from fedq.node.records.state import NodeState
+from fedq.proxy.calls import Calls, Finish
+
+
+class Asking:
+    """See the module's docstring."""
+
+    __slots__ = ("_leaving", "calls", "fragments", "state")
+
+    def __init__(self, state: NodeState, fragments: FragmentFlow) -> None:
+        self.state = state
+        self.fragments = fragments
+        self.calls = Calls()
+        fragments.on_local_reply = self.calls.on_reply
+        #: Questions of those who leave a queue: until when an answer is waited for.
+        self._leaving: dict[int, int] = {}
+
+    def ask(
+        self, verb: int, fragments: Iterable[FragmentId], finish: Finish, until_ms: int = 0
+    ) -> None:
+        """Asks; `finish` hears the totals, perhaps at once.
+
+        `until_ms`: for who leaves a queue, who has to hear nothing after that.
+        """
+        self.state.risk.begin()
+        wanted = list(fragments)
+        request = self.calls.ask(verb, wanted, finish)
+        if until_ms:
+            self._leaving[request] = until_ms
+        for fragment in wanted:
+            self._ask_one(request, verb, fragment)
+        self.state.risk.end()
+
+    def _ask_one(self, request: int, verb: int, fragment: FragmentId) -> None:
+        if self.fragments.ask(self.state.me, request, fragment, verb):
+            return
+        primary = self.state.primary_of(fragment)
+        # What nobody has in memory has sent nothing and knows no consumer: whoever serves it next
+        # finds out by itself that it is left.
+        left = request in self._leaving and not self.state.is_in_memory(fragment)
+        if primary is None or left:
+            self.calls.on_reply(request, fragment, 0, 0)
+        elif primary != self.state.me:
+            self.state.send(primary, Call(request, fragment, verb))
+
+    def on_reply(self, sender: NodeId, message: Reply) -> None:
+        """A primary has answered."""
+        self.calls.on_reply(message.request, message.fragment, message.ready, message.consumers)
+
+    def tick(self) -> None:
+        """Who leaves has waited long enough."""
+        now_ms = self.state.now_ms
+        for request, until_ms in list(self._leaving.items()):
+            if now_ms >= until_ms or not self.calls.is_open(request):
+                del self._leaving[request]
+                self.calls.give_up(request)
+
+    def on_fragment_moved(self, fragment: FragmentId) -> None:
+        """A new primary, a new link to it, or a process less that has it: it is asked again."""
+        for request, verb in self.calls.waiting_for(fragment):
+            self._ask_one(request, verb, fragment)
+
+    def on_fragment_gone(self, fragment: FragmentId) -> None:
+        """The queue was deleted."""
+        self.calls.on_fragment_gone(fragment)

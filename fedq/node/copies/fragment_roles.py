@@ -1,0 +1,365 @@
+"""Which part this node plays for each fragment, as the cluster map says: primary, backup or none.
+
+`reconcile` compares the map's word with what is in memory and makes it so. What a new primary
+starts from is, in this order: the copy it kept as a backup, the copy on its disk (after a
+restart), nothing (a new fragment).
+
+Changes `primaries`, `backups`, `recovered`.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
+from fedq.core.policy import QUARANTINED, QueuePolicy
+from fedq.fragments.asides import note_asides
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.replica import Replica
+from fedq.fragments.seen import take_up_seen
+from fedq.journal.notes import Notes
+from fedq.journal.records import NOTE_DEAD, Seen, encode_drop, encode_whole
+from fedq.journal.recovery import RecoveredFragment
+from fedq.node.containment.rehearsal import failure_of
+from fedq.node.copies.fragment_flow import FragmentFlow
+from fedq.node.copies.replica_flow import ReplicaFlow
+from fedq.node.records.state import Backup, NodeState, Primary
+from fedq.node.risk import Fault
+from fedq.replication.backup import BackupReplication
+from fedq.replication.durable import DurableMark
+from fedq.replication.primary import PrimaryReplication
+from fedq.wiring.cluster_map.state import FragmentInfo
+
+#: How long after joining a copy on disk may wait for a part in the map.
+KEEP_COLD_MS = 30_000
+
+
+class Copy(NamedTuple):
+    """What this node has of a fragment; `last` and `whole` as its disk has them."""
+
+    messages: dict[int, bytes]
+    origins: dict[Origin, int]
+    notes: Notes
+    last: int
+    whole: bool = True
+    #: The last primary's last word on what was seen.
+    seen: Seen | None = None
+    #: Who published what is here, as far as that is known no more.
+    unsure: Mapping[Origin, int] = {}
+
+
+class FragmentRoles:
+    """See the module's docstring."""
+
+    __slots__ = ("fragments", "replicas", "state")
+
+    def __init__(self, state: NodeState, fragments: FragmentFlow, replicas: ReplicaFlow) -> None:
+        self.state = state
+        self.fragments = fragments
+        self.replicas = replicas
+
+    def reconcile(self, fragment: FragmentId) -> bool:
+        """Takes up the part the map gives this node; true if a reign begins here."""
+        try:
+            return self._reconcile(fragment)
+        except Exception:
+            self._retire(fragment)
+            raise
+
+    def _reconcile(self, fragment: FragmentId) -> bool:
+        state = self.state
+        info = state.map.fragments.get(fragment)
+        if not state.map.is_up(state.me, state.settings.incarnation):
+            return False
+        if info is None:
+            self.leave(fragment)
+        elif info.primary == state.me:
+            if info.in_sync.get(state.me) == state.settings.incarnation:
+                return self._lead(info)
+        elif state.me in info.backups:
+            self._follow(info)
+        elif fragment not in state.recovered:
+            self.leave(fragment)
+        return False
+
+    def _retire(self, fragment: FragmentId) -> None:
+        """The next part cannot be taken up: an earlier reign of this node ends all the same.
+
+        What is there waits in memory for the next try, as if it had been read from the disk.
+        """
+        state = self.state
+        primary, info = state.primaries.get(fragment), state.map.fragments.get(fragment)
+        if primary is None or info is None:
+            return
+        ended = primary.fragment
+        if (info.primary, info.reign) != (state.me, ended.reign):
+            del state.primaries[fragment]
+            state.recovered[fragment] = RecoveredFragment(
+                dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
+                ended.notes,
+            )  # fmt: skip
+
+    def forget_cold(self) -> None:
+        """Copies from the disk that the map has found no use for.
+
+        A node that restarts is taken out of its fragments' copies and, mostly, soon put back: what
+        it has on disk need not be sent to it again. So they are kept for a while.
+        """
+        state = self.state
+        if state.failed_copies:
+            self.begin_failed_anew()
+        if not state.joined or state.now_ms - state.joined_ms < KEEP_COLD_MS:
+            return
+        for fragment in list(state.recovered):
+            info = state.map.fragments.get(fragment)
+            if info is None or state.me not in info.copies:
+                self.leave(fragment)
+
+    def begin_failed_anew(self) -> None:
+        """Copies that this node could not keep, and that nobody counts on, are made anew."""
+        state = self.state
+        for fragment, (failed_ms, wait_ms) in state.failed_copies.items():
+            backup, info = state.backups.get(fragment), state.map.fragments.get(fragment)
+            if backup is None or info is None or not backup.failed or state.me in info.in_sync:
+                continue
+            if state.now_ms - failed_ms >= wait_ms:
+                durable = backup.replica.durable
+                self._write(fragment, encode_drop(fragment))
+                backup.replica = Replica(fragment, durable=durable)
+                backup.last = backup.replication.received = first_position(info.reign)
+                backup.failed = False
+                self.refollow(backup)
+
+    def leave(self, fragment: FragmentId) -> None:
+        """This node holds no copy any more: memory and journal forget it."""
+        if self.forget(fragment):
+            self._write(fragment, encode_drop(fragment))
+
+    def forget(self, fragment: FragmentId) -> bool:
+        """In memory alone: the next start finds what the map does not know. Whether it was here."""
+        state = self.state
+        held = fragment in state.primaries or fragment in state.backups
+        held = held or fragment in state.recovered
+        state.primaries.pop(fragment, None)
+        state.backups.pop(fragment, None)
+        state.recovered.pop(fragment, None)
+        state.dirty_primaries.pop(fragment, None)
+        state.dirty_backups.pop(fragment, None)
+        state.failed_copies.pop(fragment, None)
+        return held
+
+    def _drain(self, primary: Primary) -> None:
+        risk = self.state.risk
+        risk.begin()
+        self.fragments.drain_records(primary)
+        risk.end()
+
+    def _write(self, fragment: FragmentId, record: bytes) -> None:
+        """A record without messages for the journal."""
+        risk = self.state.risk
+        risk.begin()
+        self.state.plan.append(fragment, 0, record, False)
+        risk.end()
+
+    def refollow(self, backup: Backup) -> None:
+        """The link to the primary starts anew: the copy has to be compared again."""
+        if backup.failed:
+            return
+        info = self.state.map.fragments[backup.replication.fragment_id]
+        backup.last = backup.last_held
+        backup.replication = self._backup_replication(info, created=False)
+        self.replicas.offer(backup)
+
+    def compare_again(self) -> None:
+        """Copies that did not follow their primaries begin anew."""
+        suspects, self.state.suspect_copies = self.state.suspect_copies, {}
+        for fragment in suspects:
+            backup = self.state.backups.get(fragment)
+            if backup is not None:
+                self.refollow(backup)
+
+    def oldest_persistent(self, fragment: FragmentId) -> int | None:
+        """The lowest position of a fragment that the journal must keep."""
+        state = self.state
+        primary = state.primaries.get(fragment)
+        if primary is not None:
+            return primary.fragment.oldest_persistent()
+        backup = state.backups.get(fragment)
+        if backup is not None:
+            return backup.replica.oldest_persistent()
+        recovered = state.recovered.get(fragment)
+        return next(iter(recovered.messages), None) if recovered is not None else None
+
+    # --- primary -----------------------------------------------------------------------------
+
+    def _lead(self, info: FragmentInfo) -> bool:
+        """Serves the fragment; what raises on the way leaves all as it was."""
+        state = self.state
+        primary = state.primaries.get(info.id)
+        begins = primary is None or primary.fragment.reign != info.reign
+        created = info.reign == info.created
+        if primary is None or begins:
+            primary = self._enthrone(info)
+        others = [node for node in info.in_sync if node != state.me]
+        self._drain(primary)
+        recorder = primary.fragment.recorder
+        recorder.active = recorder.durable or bool(info.backups)
+        primary.replication.set_copies(
+            info.backups, others, info.epoch, primary.fragment.last, begins and created,
+            state.now_ms,
+        )  # fmt: skip
+        if begins:
+            self._begin_reign(info, primary)
+        state.dirty_primaries[info.id] = None
+        state.dirty_queues[info.queue] = None
+        return begins
+
+    def _begin_fragment(self, info: FragmentInfo, copy: Copy, aside: list[int]) -> Fragment:
+        """The fragment as its reign begins, with these messages set aside."""
+        durable = self.state.map.queues[info.queue].durable
+        notes = copy.notes
+        if aside:
+            dead = {**notes.get(NOTE_DEAD, {}), **dict.fromkeys(aside, QUARANTINED)}
+            notes = {**notes, NOTE_DEAD: dead}
+        fragment = Fragment(
+            info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
+            policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
+            notes=notes, unix_ms=self.state.unix_ms,
+        )  # fmt: skip
+        # A reign begins at the epoch that made it: no other one lies between.
+        if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
+            take_up_seen(fragment, copy.seen.ranges)
+        return fragment
+
+    def _failing(
+        self, info: FragmentInfo, messages: dict[int, bytes], error: Exception
+    ) -> list[int]:
+        """The messages that fail wherever they are tried, of a fragment that could not begin."""
+        state, policy = self.state, self._part_of_policy(info.queue)
+        state.out.faults.append(Fault(f"fragment {info.id} could not begin its reign", error))
+        return [
+            position for position, message in messages.items()
+            if failure_of(message, policy, state.unix_ms) is not None
+        ]  # fmt: skip
+
+    def _enthrone(self, info: FragmentInfo) -> Primary:
+        """A primary of the new reign, of what this node has; nobody knows of it yet."""
+        state = self.state
+        state.at, state.at_what = info.queue, None
+        copy = self._copy_of(info.id)
+        aside = [p for p in state.suspects.of(info.id) if p in copy.messages]
+        try:
+            fragment = self._begin_fragment(info, copy, aside)
+        except Exception as error:
+            # Nothing has changed yet: those it fails at are set aside, and it is begun anew.
+            aside = sorted([*aside, *self._failing(info, copy.messages, error)])
+            fragment = self._begin_fragment(info, copy, aside)
+        if aside:
+            note_asides(fragment, aside)
+        replication = PrimaryReplication(info.id, info.reign, fragment.last)
+        primary = Primary(info.queue, fragment, replication, state.now_ms)
+        if state.sync_asked > state.synced:
+            # Some of the copy may be on its way to the disk yet: nothing counts before.
+            primary.mark = DurableMark(fragment.last - 1)
+            primary.mark.advance(fragment.last, state.sync_asked)
+            replication.local = primary.mark.safe
+        if info.reign != info.created:
+            primary.attaching = dict.fromkeys(state.live_peers(), state.map.version)
+            primary.unsure = copy.unsure
+            # Its consumers may all have died with the old primary: the queue goes with them.
+            primary.takers.had_consumers = state.map.queues[info.queue].consumed
+        state.untold.update(dict.fromkeys([(info.id, position) for position in aside]))
+        return primary
+
+    def _begin_reign(self, info: FragmentInfo, primary: Primary) -> None:
+        """It takes the place of what this node had of the fragment before."""
+        state = self.state
+        if primary.fragment.recorder.durable and info.reign != info.created:
+            # Whatever it was: from now on all that counts is here.
+            self._write(info.id, encode_whole(info.id, info.reign))
+        if state.sync_asked > state.synced:
+            self.fragments.await_sync(primary, state.sync_asked)
+        if info.reign != info.created:
+            state.attaching[info.id] = None
+        state.suspects.take(info.id)
+        state.backups.pop(info.id, None)
+        state.recovered.pop(info.id, None)
+        state.primaries[info.id] = primary
+
+    def _part_of_policy(self, queue: QueueKey) -> QueuePolicy:
+        """What the queue's policy asks of one of its fragments: its equal part of a length."""
+        policy = self.state.policy_of(queue)
+        count = len(self.state.map.queues[queue].fragments)
+        if count == 1:
+            return policy
+        return policy._replace(
+            max_length=None if policy.max_length is None else -(-policy.max_length // count),
+            max_bytes=None if policy.max_bytes is None else -(-policy.max_bytes // count),
+        )
+
+    def _copy_of(self, fragment: FragmentId) -> Copy:
+        """What this node has of the fragment, from wherever it is."""
+        state = self.state
+        primary = state.primaries.get(fragment)
+        if primary is not None:
+            # Its last events must reach the disk like all others.
+            self._drain(primary)
+            old = primary.fragment
+            return Copy(dict(old.messages.pairs()), old.origins, old.notes, old.last)
+        backup = state.backups.get(fragment)
+        if backup is not None:
+            replica, last = backup.replica, backup.last_held
+            return Copy(
+                replica.in_order(), replica.origins, replica.notes, last, backup.whole,
+                replica.seen, backup.unsure,
+            )  # fmt: skip
+        recovered = state.recovered.get(fragment)
+        if recovered is not None:
+            # Of the origins it knows nothing: transient publishes that it has seen are not on the
+            # disk. One that is sent again is taken again, and marked redelivered.
+            return Copy(
+                recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
+                recovered.seen, recovered.origins,
+            )  # fmt: skip
+        return Copy({}, {}, {}, 0)
+
+    # --- backup ------------------------------------------------------------------------------
+
+    def _follow(self, info: FragmentInfo) -> None:
+        state = self.state
+        backup = state.backups.get(info.id)
+        if backup is not None:
+            replication = backup.replication
+            if (replication.reign, replication.primary) == (info.reign, info.primary):
+                return
+        durable = state.map.queues[info.queue].durable
+        copy = self._copy_of(info.id)
+        created = (
+            info.reign == info.created and info.in_sync.get(state.me) == state.settings.incarnation
+        )
+        replica = Replica(
+            info.id, durable=durable, messages=copy.messages, origins=copy.origins, notes=copy.notes
+        )
+        replica.seen = copy.seen
+        replication = self._backup_replication(info, created)
+        backup = Backup(info.queue, replica, replication, copy.last, copy.whole, copy.unsure)
+        known = state.backups.get(info.id)
+        # What it failed at may be in memory alone, or on disk alone: it is none in this reign, too.
+        backup.failed = replication.astray = known is not None and known.failed
+        # Who leads it now has heard what to set aside; an operator may have put it back since.
+        state.suspects.take(info.id)
+        state.primaries.pop(info.id, None)
+        state.recovered.pop(info.id, None)
+        state.backups[info.id] = backup
+        if not created and not backup.failed:
+            self.replicas.offer(backup)
+
+    def _backup_replication(self, info: FragmentInfo, created: bool) -> BackupReplication:
+        state = self.state
+        replication = BackupReplication(
+            info.id, info.reign, info.primary, first_position(info.reign), created
+        )
+        if state.sync_asked > state.synced:
+            # What this copy holds already may be on its way to the disk yet.
+            replication.advance(state.sync_asked)
+            self.replicas.await_sync(info.id, state.sync_asked)
+        return replication

@@ -1,0 +1,198 @@
+"""Copies that this node keeps for other primaries: apply, journal, acknowledge.
+
+Changes `backups`, `sync_waits`; sends to primaries.
+"""
+
+from fedq.core.ids import FragmentId, NodeId
+from fedq.core.limits import failed_copy_ms_max, failed_copy_ms_min
+from fedq.core.peer_messages import (
+    CopyChunk,
+    CopyStart,
+    ReplicaOffer,
+    Replicate,
+    ReplicaWanted,
+)
+from fedq.journal.decoding import CorruptRecord, outlines
+from fedq.journal.records import encode_keep, encode_note, encode_whole
+from fedq.node.records.state import Backup, NodeState
+from fedq.node.risk import Fault
+
+
+class ReplicaFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+
+    def offer(self, backup: Backup) -> None:
+        """Tells the primary what this copy holds, so that it makes it complete."""
+        self.state.chores.begin(backup, _Offering(self.state, backup))
+
+    def on_wanted(self, sender: NodeId, message: ReplicaWanted) -> None:
+        """The primary has stopped sending: this copy fell too far behind."""
+        backup = self._current(message.fragment, sender)
+        if backup is not None and backup.replication.reign == message.reign:
+            self.state.suspect_copies[message.fragment] = None
+
+    def on_copy_start(self, sender: NodeId, message: CopyStart) -> None:
+        """The copy begins: what the primary does not have is forgotten, on disk too."""
+        backup = self._current(message.fragment, sender)
+        if backup is None:
+            return
+        try:
+            outlines(message.origins, message.fragment)
+        except CorruptRecord as error:
+            self._doubt(backup, f"a bad record of origins: {error}")
+            return
+        if not backup.replication.on_start(message):
+            return
+        backup.replica.start_copy(message.dropped, message.origins)
+        backup.whole = False
+        if backup.replica.durable:
+            keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
+            self.state.plan.append(message.fragment, 0, keep, False)
+
+    def on_copy_chunk(self, sender: NodeId, message: CopyChunk) -> None:
+        """Old messages, newest first."""
+        backup = self._current(message.fragment, sender)
+        if backup is not None and backup.replication.on_chunk(message):
+            if self._apply(backup, message.records) and message.done:
+                self._finish_copy(backup)
+        elif backup is not None and backup.replication.astray:
+            self._doubt(backup, f"chunk {message.number} of a copy out of its order")
+
+    def _finish_copy(self, backup: Backup) -> None:
+        """The copy is complete; notes that the primary does not know are void on disk, too."""
+        replication = backup.replication
+        for what, values in backup.replica.finish_copy().items():
+            data = encode_note(
+                replication.fragment_id, replication.reign, replication.received, what, values
+            )
+            self.state.plan.append(replication.fragment_id, 0, data, False)
+        backup.whole = True
+        if backup.replica.durable:
+            whole = encode_whole(replication.fragment_id, replication.reign)
+            number = self.state.plan.append(replication.fragment_id, 0, whole, True)
+            replication.advance(number)
+            self.await_sync(replication.fragment_id, number)
+
+    def on_replicate(self, sender: NodeId, message: Replicate) -> None:
+        """Live records."""
+        backup = self._current(message.fragment, sender)
+        if backup is not None and backup.replication.on_records(message):
+            if not self._apply(backup, message.records):
+                backup.replication.received = message.previous
+        elif backup is not None and backup.replication.astray:
+            self._doubt(backup, f"records after {message.previous} out of their order")
+
+    def _doubt(self, backup: Backup, why: str) -> None:
+        """Nothing of it counts: the copy is compared with the primary's once more."""
+        fragment = backup.replication.fragment_id
+        if fragment not in self.state.suspect_copies and not backup.failed:
+            self.state.out.warnings.append(f"fragment {fragment}: {why}")
+            self.state.suspect_copies[fragment] = None
+
+    def _give_up(self, backup: Backup, error: Exception) -> None:
+        """What its primary sent cannot be taken in here: this is no copy any more (ADR 0042).
+
+        Nothing but this copy is half changed. It acknowledges nothing from now on, so its primary
+        has it taken out of the set in sync; after a while it is begun anew, empty.
+        """
+        state = self.state
+        fragment = backup.replication.fragment_id
+        text = f"this node cannot keep a copy of fragment {fragment} of {backup.queue.name!r}"
+        state.out.faults.append(Fault(text, error))
+        state.found[f"copy {fragment}"] = (text, state.now_ms)
+        _, wait_ms = state.failed_copies.get(fragment, (0, failed_copy_ms_min // 4))
+        state.failed_copies[fragment] = (state.now_ms, min(4 * wait_ms, failed_copy_ms_max))
+        backup.failed = backup.replication.astray = True
+        backup.whole = False
+        state.suspect_copies.pop(fragment, None)
+
+    def _apply(self, backup: Backup, records: bytes) -> bool:
+        """Records of the primary; false if they are none, and nothing of them counts."""
+        state, replication = self.state, backup.replication
+        try:
+            applied = backup.replica.apply(records)
+        except CorruptRecord as error:
+            self._doubt(backup, f"bad records: {error}")
+            return False
+        except Exception as failure:
+            self._give_up(backup, failure)
+            return False
+        chunk = 0
+        state.bytes_taken += len(records)
+        if applied.journal:
+            number = state.plan.append(
+                replication.fragment_id, applied.max_position, records, applied.sync
+            )
+            chunk = number if applied.sync else 0
+        replication.advance(chunk)
+        if chunk:
+            self.await_sync(replication.fragment_id, chunk)
+        state.dirty_backups[replication.fragment_id] = None
+        return True
+
+    def await_sync(self, fragment: FragmentId, chunk: int) -> None:
+        """The backup hears when a journal chunk is on disk."""
+        self.state.sync_asked = chunk
+        self.state.sync_waits.append((chunk, fragment))
+
+    def on_synced(self, fragment: FragmentId, chunk: int) -> None:
+        """The journal is on disk up to a chunk for which the backup has waited."""
+        backup = self.state.backups.get(fragment)
+        if backup is not None:
+            backup.replication.on_synced(chunk)
+            self.state.dirty_backups[fragment] = None
+
+    def finish(self, backup: Backup) -> None:
+        """One acknowledgement per fragment and turn, if there is something new."""
+        ack = backup.replication.take_ack()
+        if ack is not None:
+            self.state.send(backup.replication.primary, ack)
+
+    def _current(self, fragment: FragmentId, sender: NodeId) -> Backup | None:
+        backup = self.state.backups.get(fragment)
+        if backup is None or backup.replication.primary != sender:
+            return None
+        return backup
+
+
+class _Offering:
+    """A chore: what a copy holds is found out, and offered to the primary that it follows.
+
+    Until then nothing of that primary is taken in. If it follows another one meanwhile, or anew,
+    there is another offer for that.
+    """
+
+    __slots__ = ("_backup", "_edits", "_positions", "_replication", "_state")
+
+    def __init__(self, state: NodeState, backup: Backup) -> None:
+        self._state = state
+        self._backup = backup
+        self._replication = backup.replication
+        self._begin()
+
+    def _begin(self) -> None:
+        replica = self._backup.replica
+        self._edits = replica.edits
+        self._positions = replica.positions()
+
+    def go_on(self) -> bool:
+        """See `fedq.node.records.chores.Chore`."""
+        state, backup, replication = self._state, self._backup, self._replication
+        fragment = replication.fragment_id
+        if state.backups.get(fragment) is not backup or backup.replication is not replication:
+            return True
+        if backup.replica.edits != self._edits:
+            self._begin()
+        if not self._positions.go_on(state.work):
+            return False
+        state.copies_asked += 1
+        replication.copy = state.copies_asked
+        ranges = self._positions.ranges
+        offer = ReplicaOffer(fragment, replication.reign, replication.copy, ranges)
+        state.send(replication.primary, offer)
+        return True

@@ -1,0 +1,345 @@
+"""Committed map changes, and what each of them means for the machines of this node.
+
+    queue, exchange, binding, claim -> router, hubs
+    fragment                        -> roles, then publishers, consumers and questions are re-aimed
+    member                          -> sessions with peers (`fedq.node.peers.peer_sessions`)
+
+Inputs: committed commands and snapshots, in log order.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.peer_messages import MapApplied
+from fedq.node.clients.evictions import Evictions
+from fedq.node.cluster.map_digests import MapDigests
+from fedq.node.cluster.proposals import Proposals
+from fedq.node.cluster.tallies import Tallies
+from fedq.node.consuming.consume_flow import ConsumeFlow
+from fedq.node.consuming.getting import Getting
+from fedq.node.containment.map_faults import MapFaults
+from fedq.node.copies.asking import Asking
+from fedq.node.copies.emptying import cancel_all
+from fedq.node.copies.fragment_flow import FragmentFlow
+from fedq.node.copies.fragment_roles import FragmentRoles
+from fedq.node.map.map_routes import MapRoutes
+from fedq.node.peers.peer_sessions import PeerSessions
+from fedq.node.private.private_flow import PrivateFlow
+from fedq.node.publishing.outlets import Outlets
+from fedq.node.publishing.relay_flow import RelayFlow
+from fedq.node.records.answers import applied_everywhere
+from fedq.node.records.state import NodeState
+from fedq.node.risk import Fault
+from fedq.wiring.cluster_map.map import ReadMap
+from fedq.wiring.cluster_map.state import (
+    Change,
+    EraChanged,
+    ExchangeRemoved,
+    FragmentAdded,
+    FragmentChanged,
+    FragmentInfo,
+    FragmentRemoved,
+    LimitsChanged,
+    MemberChanged,
+    MemberSpeaks,
+    PermissionsChanged,
+    QueueRemoved,
+    UserChanged,
+    VhostAdded,
+    VhostRemoved,
+)
+
+#: What a command costs, and each of its operations and of the changes that come of them.
+_COMMAND_WORK: Final = 10
+_STEP_WORK: Final = 8
+
+
+class MapFlow:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_is_up", "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments",
+        "getting", "outlets", "private", "proposals", "relays", "roles", "routes", "sessions",
+        "state", "tallies",
+    )  # fmt: skip
+
+    def __init__(
+        self, state: NodeState, *, fragments: FragmentFlow, roles: FragmentRoles,
+        outlets: Outlets, relays: RelayFlow, consuming: ConsumeFlow, getting: Getting,
+        asking: Asking, private: PrivateFlow, proposals: Proposals, evictions: Evictions,
+        tallies: Tallies,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.fragments = fragments
+        self.roles = roles
+        self.outlets = outlets
+        self.relays = relays
+        self.consuming = consuming
+        self.getting = getting
+        self.asking = asking
+        self.private = private
+        self.proposals = proposals
+        self.evictions = evictions
+        self.tallies = tallies
+        self.digests = MapDigests(state)
+        self.faults = MapFaults(state)
+        self.routes = MapRoutes(state, private)
+        self.sessions = PeerSessions(
+            state, self.faults, fragments=fragments, roles=roles, outlets=outlets, relays=relays,
+            consuming=consuming, asking=asking, private=private, tallies=tallies,
+        )  # fmt: skip
+        #: The map version that the peers were told last.
+        self._told = 0
+        #: Whether the map has this process as running.
+        self._is_up = False
+        self._load(())
+
+    # --- inputs ------------------------------------------------------------------------------
+
+    def on_committed(self, command: bytes) -> None:
+        """The next command of the log."""
+        # Whatever was refused before has left nothing half done.
+        self.state.risk.close()
+        self.consuming.begin_map_change()
+        self.state.at, self.state.at_what = None, command
+        applied = self.state.map.apply(command)
+        self._try("digests", self.digests.note)
+        if self.state.map.failures:
+            self._tell_of_failures()
+        for change in applied.changes:
+            try:
+                self._on_change(change)
+            except Exception as error:
+                self._on_failed(change, error)
+        results, changed = len(applied.results), len(applied.changes)
+        self.state.work.apply(_COMMAND_WORK + _STEP_WORK * (results + changed))
+        self.proposals.on_committed(applied.request, list(applied.results))
+
+    def on_snapshot(self, read: ReadMap) -> None:
+        """The whole map is replaced: everything in memory is compared with it."""
+        state = self.state
+        state.risk.close()
+        self.consuming.begin_map_change()
+        before = dict(state.map.fragments)
+        queues = list(state.map.queues)
+        state.map.take(read)
+        self.digests.note()
+        self._load(queues)
+        for node in [state.me, *state.peers]:
+            self._try(f"member {node}", partial(self._on_member, node))
+        for fragment, info in before.items():
+            if fragment not in state.map.fragments:
+                gone = partial(self._on_fragment_removed, fragment, info)
+                self._try(f"fragment {fragment}", gone)
+        for fragment, info in list(state.map.fragments.items()):
+            known = before.get(fragment)
+            begins = known is None or known.reign != info.reign
+            self._try(f"fragment {fragment}", partial(self._on_fragment, fragment, begins))
+        self.evictions.on_snapshot()
+
+    def _try(self, subject: str, step: Callable[[], None]) -> None:
+        """A step for one object; one that fails is done again later, and the others at once."""
+        try:
+            step()
+        except Exception as error:
+            self.faults.contain(subject, step, error)
+
+    def _on_failed(self, change: Change, error: Exception) -> None:
+        """A change raised here: this object is compared with the map again later."""
+        match change:
+            case FragmentAdded() | FragmentChanged():
+                again = partial(self._on_fragment, change.id, True)
+                self.faults.contain(f"fragment {change.id}", again, error)
+            case FragmentRemoved():
+                self.roles.forget(change.id)
+                gone = partial(self._on_fragment_removed, change.id, change.before)
+                self.faults.contain(f"fragment {change.id}", gone, error)
+            case MemberChanged():
+                again_up = partial(self._on_member, change.node)
+                self.faults.contain(f"member {change.node}", again_up, error)
+            case _:
+                self.faults.contain("names", self.routes.anew, error)
+
+    def _load(self, before: Iterable[QueueKey]) -> None:
+        """A new router that says what the map says; `before`: the queues there were."""
+        state = self.state
+        for key in before:
+            if key not in state.map.queues:
+                self._try(f"queue {key.name!r}", partial(self._on_queue_removed, key))
+        for bound in self.private.bound_exchanges():
+            if bound not in state.map.exchanges:
+                gone = partial(self.private.on_exchange_removed, bound)
+                self._try(f"exchange {bound.name!r}", gone)
+        self.routes.anew()
+        self._is_up = state.map.is_up(state.me, state.settings.incarnation)
+
+    # --- changes -----------------------------------------------------------------------------
+
+    def _on_change(self, change: Change) -> None:
+        match change:
+            case MemberChanged():
+                self._on_member(change.node)
+            case MemberSpeaks():
+                # Asked for by `ComingUp`. It is the same process: nothing is sent to it again.
+                pass
+            case FragmentAdded():
+                # Nobody holds anything of it yet; consumers of its queue may be here.
+                info = self.state.map.fragments.get(change.id)
+                self._on_fragment(change.id, info is not None and info.queue in self.state.hubs)
+            case FragmentChanged():
+                self._tell_story(change)
+                self._on_fragment(change.id, change.before.reign != change.after.reign)
+            case FragmentRemoved():
+                self._on_fragment_removed(change.id, change.before)
+            case EraChanged():
+                self._tell(f"era {change.number} begins")
+            case QueueRemoved():
+                self._on_queue_removed(change.key)
+            case ExchangeRemoved():
+                self.private.on_exchange_removed(change.key)
+                self.routes.on_change(change)
+            case VhostRemoved():
+                self.evictions.on_vhost_removed(change.vhost)
+            case UserChanged():
+                self.evictions.on_user_changed(change.user)
+            case VhostAdded() | PermissionsChanged() | LimitsChanged():
+                # What is asked for at each login, or derived anew when the map has changed.
+                pass
+            case _:
+                self.routes.on_change(change)
+
+    def _on_queue_removed(self, key: QueueKey) -> None:
+        hub = self.state.hubs.pop(key, None)
+        self.routes.on_change(QueueRemoved(key, ()))
+        if hub is not None:
+            cancel_all(self.state, hub)
+
+    def _tell_of_failures(self) -> None:
+        """Operations that were refused because they fail on every node."""
+        failures, self.state.map.failures = self.state.map.failures, []
+        for error in failures:
+            self.state.out.faults.append(Fault("an operation of the map fails: refused", error))
+
+    # --- fragments ---------------------------------------------------------------------------
+
+    def _on_fragment(self, fragment: FragmentId, new_reign: bool) -> None:
+        state = self.state
+        info = state.map.fragments.get(fragment)
+        if info is None:
+            return
+        self.roles.reconcile(fragment)
+        if new_reign and not self.sessions.is_unsaid(info):
+            self.sessions.aim(info)
+
+    def _on_fragment_removed(self, fragment: FragmentId, before: FragmentInfo) -> None:
+        self.roles.leave(fragment)
+        self.outlets.on_fragment_gone(fragment)
+        self.asking.on_fragment_gone(fragment)
+        self.getting.on_fragment_gone(fragment)
+        hub = self.state.hubs.get(before.queue)
+        if hub is not None:
+            hub.forget_source(fragment)
+            hub.drop_parked(fragment)
+
+    def _tell(self, line: str) -> None:
+        """A line for the log; not while this process reads what happened before it began."""
+        if self.state.joined:
+            self.state.out.story.append(line)
+
+    def _tell_story(self, change: FragmentChanged) -> None:
+        before, after = change.before, change.after
+        what = f"fragment {after.id} of {after.queue.name!r} at epoch {after.epoch}"
+        if before.reign != after.reign:
+            self._tell(
+                f"{what}: primary {after.primary} (was {before.primary}), in sync "
+                f"{', '.join(after.in_sync)}"
+            )
+        elif before.in_sync != after.in_sync:
+            self._tell(f"{what}: in sync {', '.join(after.in_sync)}")
+
+    # --- members and links -------------------------------------------------------------------
+
+    def _on_member(self, node: NodeId) -> None:
+        state = self.state
+        member = state.map.members.get(node)
+        if member is None:
+            return
+        if member.up:
+            self.sessions.forget_origins(node)
+        word = "up" if member.up else "down"
+        self._tell(f"member {node} is {word} (incarnation {member.incarnation})")
+        if node != state.me:
+            if node in state.peers:
+                self.sessions.refresh(node)
+            self._give_up_on(node)
+            return
+        for fragment in list(state.map.fragments):
+            self._try(f"fragment {fragment}", partial(self._take_part, fragment))
+        self._forget_orphans()
+        for peer in state.peers:
+            self._try(f"link to {peer}", partial(self.sessions.refresh, peer))
+        was_up, self._is_up = self._is_up, state.map.is_up(state.me, state.settings.incarnation)
+        if was_up:
+            # It has joined the era. What was sent to fragments here is not sent again: a queue that
+            # refuses cannot tell what it took from what it refused, and would refuse it all.
+            return
+        for info in list(state.map.fragments.values()):
+            if info.primary == state.me:
+                self._try(f"fragment {info.id}", partial(self._aim_at, info.id))
+
+    def _take_part(self, fragment: FragmentId) -> None:
+        self.roles.reconcile(fragment)
+
+    def _aim_at(self, fragment: FragmentId) -> None:
+        info = self.state.map.fragments.get(fragment)
+        if info is not None:
+            self.sessions.aim(info)
+
+    def _give_up_on(self, node: NodeId) -> None:
+        """A process of this member is gone: of the fragments that nobody has any more, whoever
+        waits for an answer gets none before somebody returns."""
+        for info in list(self.state.map.fragments.values()):
+            if node in info.in_sync and not self.state.is_in_memory(info.id):
+                self._try(f"fragment {info.id}", partial(self._ask_again, info.id))
+
+    def _ask_again(self, fragment: FragmentId) -> None:
+        self.asking.on_fragment_moved(fragment)
+        self.getting.on_fragment_moved(fragment)
+
+    def _forget_orphans(self) -> None:
+        """Copies on disk of fragments that are no more."""
+        state = self.state
+        if state.map.is_up(state.me, state.settings.incarnation):
+            for fragment in [f for f in state.recovered if f not in state.map.fragments]:
+                self.roles.leave(fragment)
+
+    # --- the end of a turn -------------------------------------------------------------------
+
+    def tell_version(self) -> None:
+        """Tells the peers how far this node has applied the map."""
+        version = self.state.map.version
+        if version != self._told:
+            self._told = version
+            for node in self.state.live_peers():
+                self.sessions.tell_version(node)
+
+    def on_map_applied(self, sender: NodeId, message: MapApplied) -> None:
+        """A peer has applied the map up to a version."""
+        self.state.peers[sender].applied = message.version
+        self.digests.compare(sender, message)
+        self.fragments.on_peer_applied(sender, message.version)
+
+    def release_waiting(self) -> None:
+        """Runs what waited for every live member to have applied the map."""
+        state = self.state
+        if not state.after_applied:
+            return
+        everywhere = applied_everywhere(state)
+        waiting, state.after_applied = state.after_applied, []
+        for version, until_ms, action in waiting:
+            if version <= everywhere or 0 < until_ms <= state.now_ms:
+                action()
+            else:
+                state.after_applied.append((version, until_ms, action))

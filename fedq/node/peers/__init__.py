@@ -1,0 +1,1 @@
+"""What comes from peers, and what begins and ends with a session."""

@@ -1,0 +1,178 @@
+"""Publishes enter the fragments of this node, or are refused where a queue's length asks for it.
+
+A queue with `x-overflow` reject-publish is full only as long as no consumer takes what is there:
+before a publish is refused, the queue is dispatched.
+
+Changes fragments; marks their primaries and queues.
+"""
+
+from collections.abc import Callable, Sequence
+
+from fedq.core.ids import NodeId, Origin, QueueKey
+from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
+from fedq.fragments.asides import publish_aside, publish_private_aside
+from fedq.fragments.enforcement import fits
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.outbox import Owed
+from fedq.node.records.state import NodeState, Primary, PrivateQueue
+from fedq.proxy.publisher import Settled
+
+
+class Admission:
+    """See the module's docstring; the node sets `dispatch` before its first turn."""
+
+    __slots__ = ("dispatch", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        #: Hands out what consumers take now.
+        self.dispatch: Callable[[QueueKey], None] = _unset
+
+    def publish(
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes], resent: bool
+    ) -> None:
+        """A batch of one origin's publishes for a fragment that this node serves."""
+        fragment, unix_ms = primary.fragment, self.state.unix_ms
+        self.state.dirty_primaries[fragment.fragment_id] = None
+        if self.state.suspects.count and (found := self.state.suspects.find(messages)):
+            self._publish_around(primary, origin, first, messages, resent, found, False)
+            return
+        if not fragment.refuses:
+            fragment.publish(origin, first, messages, resent, unix_ms)
+            return
+        known = max(0, min(len(messages), fragment.origins.get(origin, 0) - first + 1))
+        if known:
+            fragment.publish(origin, first, messages[:known], resent, unix_ms)
+        number, left = first + known, messages[known:]
+        while left:
+            room = self._room(primary.queue, fragment, left)
+            if not room:
+                break
+            fragment.publish(origin, number, left[:room], resent, unix_ms)
+            number, left = number + room, left[room:]
+        if not left:
+            return
+        if fragment.policy.overflow == REJECT_PUBLISH_DLX:
+            self._publish_dead(fragment, origin, number, left)
+        fragment.refuse(origin, number, len(left))
+
+    def _publish_around(
+        self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
+        resent: bool, found: list[int], in_any_case: bool,
+    ) -> None:  # fmt: skip
+        """Some of the batch were failed at: they are taken, and set aside, in their places.
+
+        `in_any_case`: whatever the queue's length is.
+        """
+        fragment, start = primary.fragment, 0
+        for index in [*found, len(messages)]:
+            piece, number = messages[start:index], first + start
+            if piece and in_any_case:
+                fragment.publish(origin, number, piece, resent, self.state.unix_ms)
+            elif piece:
+                self.publish(primary, origin, number, piece, resent)
+            if index < len(messages):
+                position = publish_aside(fragment, origin, first + index, messages[index])
+                if position is not None:
+                    self.state.untold[fragment.fragment_id, position] = None
+            start = index + 1
+
+    def _publish_dead(
+        self, fragment: Fragment, origin: Origin, number: int, messages: Sequence[bytes]
+    ) -> None:
+        """Refused messages that go to the dead-letter exchange pass through the fragment."""
+        first = fragment.last + 1
+        fragment.publish(origin, number, messages, False, self.state.unix_ms)
+        fragment.out.owed.pop()
+        fragment.bury_ready(list(range(first, first + len(messages))), TOO_LONG)
+
+    def publish_atomic(
+        self, primary: Primary, taker: NodeId, origin: Origin, first: int,
+        messages: Sequence[bytes], resent: bool, settled: Settled,
+    ) -> None:  # fmt: skip
+        """A transaction: all of it becomes one event for journal and backups.
+
+        It is not refused for the queue's length, which a transaction may exceed. One that is known
+        is sent again for its answer alone: what it settled may be with a consumer again. So may,
+        of one that went down with the last primary, what it gave back: that has been ready here
+        since its node attached, or was delivered anew before, and is held as such.
+        """
+        fragment = primary.fragment
+        self.state.dirty_primaries[fragment.fragment_id] = None
+        last = first + max(1, len(messages)) - 1
+        if fragment.origins.get(origin, 0) >= last:
+            fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
+            return
+        mark = fragment.recorder.begin_atomic()
+        owed_before = len(fragment.out.owed)
+        if messages:
+            found = self.state.suspects.find(messages) if self.state.suspects.count else []
+            self._publish_around(primary, origin, first, messages, resent, found, True)
+        else:
+            fragment.take_number(origin, first)
+        fragment.settle(taker, settled.acknowledged)
+        if primary.windows is not None:
+            primary.windows.came_back(taker, sum(map(len, settled)), self.state.now_ms)
+        if not resent:
+            fragment.requeue(taker, settled.requeued)
+        fragment.reject(taker, settled.rejected)
+        fragment.recorder.end_atomic(mark)
+        # What is owed waits for the whole.
+        while len(fragment.out.owed) > owed_before:
+            fragment.out.owed.pop()
+        fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
+        self.state.dirty_queues[primary.queue] = None
+
+    def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
+        """Publishes for a private queue; returns the indexes of those that it refuses."""
+        fragment, unix_ms = private.fragment, self.state.unix_ms
+        private.taker = None
+        self.state.dirty_queues[private.key] = None
+        if self.state.suspects.count and (found := self.state.suspects.find(messages)):
+            return self._publish_private_around(private, messages, found)
+        if not fragment.refuses:
+            fragment.publish_private(messages, unix_ms)
+            return []
+        start = 0
+        while start < len(messages):
+            room = self._room(private.key, fragment, messages[start:])
+            if not room:
+                break
+            fragment.publish_private(messages[start : start + room], unix_ms)
+            start += room
+        refused = list(range(start, len(messages)))
+        if refused and fragment.policy.overflow == REJECT_PUBLISH_DLX:
+            first = fragment.last + 1
+            fragment.publish_private(messages[start:], unix_ms)
+            fragment.bury_ready(list(range(first, first + len(refused))), TOO_LONG)
+        return refused
+
+    def _publish_private_around(
+        self, private: PrivateQueue, messages: Sequence[bytes], found: list[int]
+    ) -> list[int]:
+        """As `_publish_around`; returns the indexes of those that the queue refuses."""
+        refused: list[int] = []
+        start = 0
+        for index in [*found, len(messages)]:
+            if start < index:
+                piece = self.publish_private(private, messages[start:index])
+                refused += [start + each for each in piece]
+            if index < len(messages):
+                position = publish_private_aside(private.fragment, messages[index])
+                self.state.untold[private.fragment.fragment_id, position] = None
+            start = index + 1
+        return refused
+
+    def _room(self, queue: QueueKey, fragment: Fragment, messages: Sequence[bytes]) -> int:
+        room = fits(fragment, messages)
+        if room < len(messages):
+            # Nothing is refused for want of time: who is free gets a batch.
+            self.state.work.owes_batch = not room
+            self.dispatch(queue)
+            self.state.work.owes_batch = False
+            room = fits(fragment, messages)
+        return room
+
+
+def _unset(_: QueueKey) -> None:
+    raise AssertionError("the node wires this before its first turn")

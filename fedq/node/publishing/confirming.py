@@ -1,0 +1,59 @@
+"""What follows when publishes are committed: confirm groups, and room in the windows."""
+
+from collections.abc import Iterable, Sequence
+
+from fedq.channels.confirms import ConfirmGroup
+from fedq.core.ids import FragmentId
+from fedq.node.records.client_state import Channel, Owner
+from fedq.node.records.state import NodeState
+from fedq.proxy.publisher import FragmentPublisher
+
+
+def settle_groups(
+    state: NodeState, fragment: FragmentId, groups: Iterable[ConfirmGroup[Owner]]
+) -> None:
+    """A fragment has what it gets of each group; those who wait for it are marked."""
+    for group in groups:
+        if group.on_safe(fragment):
+            mark_settled(state, group.owner)
+
+
+def settle_relayed(state: NodeState, group: ConfirmGroup[Owner]) -> None:
+    """The nodes to which a group was relayed have all of it."""
+    group.waiting -= 1
+    if group.waiting == 0:
+        mark_settled(state, group.owner)
+
+
+def mark_settled(state: NodeState, owner: Owner) -> None:
+    """Something of what the owner published is dealt with, wherever it went."""
+    if isinstance(owner, Channel):
+        state.dirty_channels[owner] = None
+    else:
+        state.committed.append(owner)
+
+
+def on_publishes_done(
+    state: NodeState, fragment: FragmentId, through: int, refused: Sequence[int]
+) -> None:
+    """This node's publishes to a fragment are committed up to number `through`, or refused."""
+    publisher = state.publishers.get(fragment)
+    if publisher is None:
+        return
+    settle_groups(state, fragment, publisher.on_done(through, refused))
+    if publisher.paused and publisher.relaxed:
+        release_paused(state, publisher)
+
+
+def release_paused(state: NodeState, publisher: FragmentPublisher[Owner]) -> None:
+    """Connections that waited for room in this window are read again."""
+    paused, publisher.paused = publisher.paused, {}
+    for connection in paused:
+        client = state.clients.get(connection)
+        if client is not None:
+            state.release_reading(client, window_of(publisher))
+
+
+def window_of(publisher: FragmentPublisher[Owner]) -> str:
+    """The name of the reason for not reading while a publish window is full."""
+    return f"fragment {publisher.fragment_id}"

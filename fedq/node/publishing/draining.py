@@ -1,0 +1,51 @@
+"""The end of a turn for clients: the bytes of each connection, as one write.
+
+In: clients that are marked, with the parts of their connections; pieces of fan-outs. Out: the lanes
+`writes`, `fanned` and `closes`.
+
+Invariant: bytes of one connection keep their order, and are in one lane.
+"""
+
+from fedq.core.limits import unread_bytes_max
+from fedq.node.records.client_state import Client
+from fedq.node.records.state import NodeState
+
+
+def drain_clients(state: NodeState) -> None:
+    """Moves everybody's bytes into the lanes.
+
+    Those that hear nothing but a fan-out come last: they are many, and the others get answers.
+    Most of them got one piece, and are in a lane of their own already.
+    """
+    out = state.out
+    if state.dirty_clients:
+        clients, state.dirty_clients = state.dirty_clients, {}
+        for client in clients:
+            take_back_piece(state, client)
+            _drain(state, client)
+            if client.machine.closed:
+                out.closes[client.connection] = client.machine.was_left
+        out.urgent = len(out.writes)
+    if state.fanned_clients:
+        clients, state.fanned_clients = state.fanned_clients, {}
+        for client in clients:
+            _drain(state, client)
+
+
+def _drain(state: NodeState, client: Client) -> None:
+    machine = client.machine
+    if client.delivered_bytes >= unread_bytes_max:
+        state.written_much[client] = client.delivered_bytes
+    client.delivered_bytes = 0
+    if machine.parts:
+        state.out.writes[client.connection] = machine.parts
+        machine.parts = []
+
+
+def take_back_piece(state: NodeState, client: Client) -> None:
+    """The client gets more than the one piece of a fan-out: that comes before all else."""
+    place, lines, pieces = client.place, state.out.fanned_to, state.out.fanned
+    if place < len(lines) and lines[place] is client.line and pieces[place]:
+        client.machine.parts.insert(0, pieces[place])
+        client.delivered_bytes += len(pieces[place])
+        pieces[place] = b""

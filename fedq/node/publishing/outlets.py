@@ -1,0 +1,293 @@
+"""From a route to every queue it names: the last step of every publish, whoever's it is.
+
+    route -> publisher of one fragment per shared queue  -> local primary | peer
+          -> private queues of this node
+          -> relay, once per interested node (`fedq.node.publishing.relay_flow`)
+
+Changes `publishers` and private fragments; sends to peers.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from fedq.amqp.rewriting import as_stored, delay_of
+from fedq.channels.confirms import ConfirmGroup
+from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
+from fedq.core.message import FLAG_DELAYED, with_flag
+from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
+from fedq.node.publishing.admission import Admission
+from fedq.node.publishing.confirming import (
+    mark_settled,
+    on_publishes_done,
+    release_paused,
+    settle_groups,
+    window_of,
+)
+from fedq.node.publishing.fan_out import FanOut, weight_of
+from fedq.node.publishing.piles import Piles
+from fedq.node.publishing.relay_flow import RelayFlow
+from fedq.node.records.client_state import Channel, Owner
+from fedq.node.records.state import NodeState, Primary, RelayWaiter
+from fedq.proxy.publisher import FragmentPublisher, Numbered
+from fedq.wiring.routing.routes import Route
+
+
+class Reach(NamedTuple):
+    """Where publishes go, as found for one sender."""
+
+    publishers: list[FragmentPublisher[Owner]]
+    nodes: list[NodeId]
+    private: Sequence[int]
+    #: Nodes that count as down, and may be back with their private queues.
+    absent: tuple[NodeId, ...] = ()
+
+    @property
+    def waiting(self) -> int:
+        """How many targets will report."""
+        return len(self.publishers) + (1 if self.nodes else 0)
+
+
+class Outlets:
+    """See the module's docstring."""
+
+    __slots__ = ("admission", "fan_out", "propose_fragment", "relays", "state")
+
+    def __init__(
+        self, state: NodeState, admission: Admission, relays: RelayFlow,
+        propose_fragment: Callable[[QueueKey], None],
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.admission = admission
+        self.fan_out = FanOut(state)
+        self.relays = relays
+        #: Asks the map for a fragment of this queue on this node.
+        self.propose_fragment = propose_fragment
+
+    # --- one run of publishes ----------------------------------------------------------------
+
+    def reach(self, targets: Route, sticky: dict[QueueKey, FragmentId], spread: int) -> Reach:
+        """The targets of a route; `sticky`: which fragments the sender keeps to (P4)."""
+        publishers = [self.publisher(queue, sticky, spread) for queue in targets.queues]
+        nodes = [node for node in targets.nodes if self.relays.is_linked(node)]
+        absent = targets.nodes if len(nodes) < len(targets.nodes) else ()
+        return Reach(publishers, nodes, targets.private, absent)
+
+    def deliver(
+        self, vhost: str, messages: list[bytes], reach: Reach, group: ConfirmGroup[Owner] | None,
+        channel: Channel | None = None, mandatory: bool = False,
+    ) -> bool:  # fmt: skip
+        """Sends messages on their ways; false if they reach no queue, as far as is known here.
+
+        Messages with copies come alone: other nodes still need to know to whom they go.
+        `channel` waits where windows are full, and hears what was mandatory and found no queue.
+        """
+        stored = [as_stored(messages[0])] if len(messages) == 1 else messages
+        self.state.risk.begin()
+        for publisher in reach.publishers:
+            self._add(publisher, stored, group, channel)
+        private = reach.private
+        if private:
+            self.state.work.spend(sum(weight_of(private, message) for message in stored))
+        if private and channel is not None:
+            private = self.fan_out.deliver(private, stored, channel.client)
+        for number in private:
+            refused = self.admission.publish_private(self.state.private_by_id[number], stored)
+            if refused and group is not None:
+                group.refuse([group.size - 1 - index for index in refused])
+        if reach.absent:
+            self.relays.keep_for_absent(vhost, reach.absent, messages)
+        reached = bool(reach.publishers or reach.private)
+        if reach.nodes:
+            unmatched = dict(enumerate(messages)) if mandatory and not reached else {}
+            waiter = RelayWaiter(channel, group, unmatched)
+            self.relays.relay(vhost, reach.nodes, messages, waiter)
+        if group is not None and not group.waiting:
+            mark_settled(self.state, group.owner)
+        self.state.risk.end()
+        return reached or bool(reach.nodes)
+
+    def deliver_piles(self, channel: Channel, piles: Piles) -> None:
+        """Sends what was piled up, to each queue in one piece; the piles are empty then."""
+        self.state.risk.begin()
+        run, queues = piles.take_run()
+        if run:
+            self._deliver_run(channel, run, queues)
+        elif piles.ways:
+            self._deliver_spread(channel, piles)
+            piles.clear()
+        self.state.risk.end()
+
+    def _deliver_run(
+        self, channel: Channel, messages: list[bytes], queues: tuple[QueueKey, ...]
+    ) -> None:
+        """A run that goes to shared queues alone."""
+        group = None
+        if channel.confirms is not None:
+            group = channel.confirms.open(len(messages), len(queues))
+            if not queues:
+                mark_settled(self.state, channel)
+        for queue in queues:
+            publisher = self.publisher(queue, channel.sticky, channel.client.connection)
+            self._add(publisher, messages, group, channel)
+
+    def _deliver_spread(self, channel: Channel, piles: Piles) -> None:
+        """Runs that go to different shared queues: each confirm waits for the queues it concerns.
+
+        The group is complete before any of it sets out, at the end of the turn.
+        """
+        window, connection = channel.confirms, channel.client.connection
+        if window is None:
+            for queue, messages in piles.by_queue.items():
+                self._add(
+                    self.publisher(queue, channel.sticky, connection), messages, None, channel
+                )
+            return
+        group = window.open_spread(piles.ways)
+        if not piles.firsts or piles.firsts[0]:
+            # Those that go nowhere and come first wait for nobody.
+            mark_settled(self.state, channel)
+        for first, (queue, messages) in zip(piles.firsts, piles.by_queue.items(), strict=True):
+            publisher = self.publisher(queue, channel.sticky, connection)
+            group.await_fragment(publisher.fragment_id, queue, first)
+            self._add(publisher, messages, group, channel)
+
+    def _add(
+        self, publisher: FragmentPublisher[Owner], messages: list[bytes],
+        group: ConfirmGroup[Owner] | None, channel: Channel | None,
+    ) -> None:  # fmt: skip
+        publisher.add(messages, group)
+        self.state.dirty_publishers[publisher.fragment_id] = None
+        if publisher.full and channel is not None:
+            self._pause(channel, publisher)
+
+    def publisher(
+        self, queue: QueueKey, sticky: dict[QueueKey, FragmentId], spread: int
+    ) -> FragmentPublisher[Owner]:
+        """This node's publisher to the fragment that the sender keeps to."""
+        fragment = sticky.get(queue)
+        if fragment is None or fragment not in self.state.map.fragments:
+            fragment = sticky[queue] = self._choose_fragment(queue, spread)
+        return self.publisher_of(fragment)
+
+    def publisher_of(self, fragment: FragmentId) -> FragmentPublisher[Owner]:
+        """This node's publisher to a fragment, made when it is first needed."""
+        publisher = self.state.publishers.get(fragment)
+        if publisher is None:
+            publisher = self.state.publishers[fragment] = FragmentPublisher(fragment)
+        return publisher
+
+    def _choose_fragment(self, queue: QueueKey, spread: int) -> FragmentId:
+        """The fragment at hand; else one of the nearest zone, spread over senders."""
+        state = self.state
+        infos = [state.map.fragments[fragment] for fragment in state.map.queues[queue].fragments]
+        alive = [info for info in infos if state.primary_of(info.id) is not None] or infos
+        for info in alive:
+            if info.primary == state.me:
+                return info.id
+        members = state.map.members
+        near = [i for i in alive if members[i.primary].zone == state.settings.zone] or alive
+        return near[spread % len(near)].id
+
+    def _pause(self, channel: Channel, publisher: FragmentPublisher[Owner]) -> None:
+        connection: ConnectionId = channel.client.connection
+        if connection not in publisher.paused:
+            publisher.paused[connection] = None
+            self.state.hold_reading(channel.client, window_of(publisher))
+
+    # --- the end of a turn -------------------------------------------------------------------
+
+    def flush_all(self) -> None:
+        """What was published in this turn sets out: what is asked now comes behind it."""
+        state = self.state
+        state.risk.begin()
+        at, what = state.at, state.at_what
+        publishers, state.dirty_publishers = state.dirty_publishers, {}
+        for fragment in publishers:
+            if fragment in state.publishers:
+                self.flush(fragment)
+        state.at, state.at_what = at, what
+        state.risk.end()
+
+    def flush(self, fragment: FragmentId) -> None:
+        """What was added to a publisher in this turn goes to the fragment's primary."""
+        state, publisher = self.state, self.state.publishers[fragment]
+        info = state.map.fragments.get(fragment)
+        batches = publisher.take()
+        if info is None:
+            return
+        primary = state.primaries.get(fragment)
+        for batch in batches:
+            if primary is not None:
+                self._enter(primary, batch, False)
+                continue
+            if info.primary == state.me:
+                continue
+            self._send(info.primary, fragment, info.reign, batch, False)
+            publisher.remote_publishes += len(batch.messages)
+            if publisher.remote_publishes >= state.settings.fragment_threshold:
+                publisher.remote_publishes = 0
+                self.propose_fragment(info.queue)
+
+    def commit(self, publisher: FragmentPublisher[Owner], batch: Numbered) -> None:
+        """A transaction goes to its fragment."""
+        fragment = publisher.fragment_id
+        primary, info = self.state.primaries.get(fragment), self.state.map.fragments.get(fragment)
+        if primary is not None:
+            self._enter(primary, batch, False)
+        elif info is not None and info.primary != self.state.me:
+            self._send(info.primary, fragment, info.reign, batch, False)
+
+    def _enter(self, primary: Primary, batch: Numbered, resent: bool) -> None:
+        """A batch enters a fragment of this node."""
+        origin = self.state.origin
+        self.state.at, self.state.at_what = primary, batch
+        if batch.settled is None:
+            self.admission.publish(primary, origin, batch.first, batch.messages, resent)
+        else:
+            self.admission.publish_atomic(
+                primary, self.state.me, origin, batch.first, batch.messages, resent, batch.settled
+            )
+
+    def _send(
+        self, node: NodeId, fragment: FragmentId, reign: int, batch: Numbered, resent: bool
+    ) -> None:
+        ids = (fragment, reign, self.state.origin, batch.first, resent, batch.messages)
+        if batch.settled is None:
+            self.state.send(node, PublishBatch(*ids))
+        else:
+            self.state.send(node, PublishAtomic(*ids, *batch.settled))
+
+    def resend(self, fragment: FragmentId) -> None:
+        """The fragment has a new primary, or a new link to it: it gets what is not committed."""
+        state = self.state
+        publisher, info = state.publishers.get(fragment), state.map.fragments.get(fragment)
+        if publisher is None or info is None:
+            return
+        state.risk.begin()
+        # What was added and not sent joins the unconfirmed, to be sent with them.
+        publisher.take()
+        primary = state.primaries.get(fragment)
+        for batch in publisher.unconfirmed():
+            if primary is not None:
+                self._enter(primary, batch, True)
+            elif info.primary != state.me:
+                self._send(info.primary, fragment, info.reign, batch, True)
+        state.risk.end()
+
+    def on_publish_done(self, sender: NodeId, message: PublishDone) -> None:
+        """The primary has committed publishes of this node."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is not None and info.reign == message.reign:
+            on_publishes_done(self.state, message.fragment, message.through, message.refused)
+
+    def on_fragment_gone(self, fragment: FragmentId) -> None:
+        """The queue was deleted: its publishers are owed nothing any more."""
+        publisher = self.state.publishers.pop(fragment, None)
+        if publisher is not None:
+            settle_groups(self.state, fragment, publisher.abandon())
+            release_paused(self.state, publisher)
+
+
+def delayed(messages: list[bytes]) -> list[bytes]:
+    """Messages that came through a delaying exchange: those with a delay are marked."""
+    return [with_flag(m, FLAG_DELAYED) if delay_of(m) else m for m in messages]

@@ -1,0 +1,354 @@
+"""A channel's publishes: checked, routed, numbered for confirms, and sent to every queue.
+
+    channel's run -> what needs a look of its own -> route -> `fedq.node.publishing.outlets`
+
+Runs of publishes with one route, or with routes of one exchange that lead to the same queues, are
+handled as a whole. Raises the violations of basic.publish.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from fedq.amqp.content import decode_properties
+from fedq.amqp.publishes import PublishRun
+from fedq.amqp.rewriting import routing_keys, with_properties
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    ChannelViolation,
+    ConnectionViolation,
+)
+from fedq.core.ids import QueueKey
+from fedq.core.message import (
+    FLAG_BAD_EXPIRATION,
+    FLAG_COPIES,
+    FLAG_DIRECT_REPLY,
+    FLAG_USER,
+    FLAGS_OF_NOTE,
+    split,
+    split_route,
+)
+from fedq.node.publishing.blocking import ALARM
+from fedq.node.publishing.fan_out import run_max
+from fedq.node.publishing.outlets import Outlets, delayed
+from fedq.node.publishing.piles import Piles
+from fedq.node.publishing.relay_flow import give_back, properties_of
+from fedq.node.records.client_state import Channel, Client
+from fedq.node.records.state import NodeState
+from fedq.node.records.transaction_limits import check_room, grow
+from fedq.wiring.routing.routes import Route
+
+MANDATORY, IMMEDIATE = 1, 2
+BASIC, PUBLISH = 60, 40
+#: The tag of users that may publish under any user's name.
+IMPERSONATOR: Final = "impersonator"
+#: A message for a queue, or a queue for a run, is this part of a unit of work: to hand both to the
+#: consumers is charged where it is done.
+_PILED_SHIFT: Final = 3
+#: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
+PERMITTED_MAX: Final = 1_000
+
+Batch: TypeAlias = list[PublishRun]
+
+
+class PublishFlow:
+    """See the module's docstring."""
+
+    __slots__ = ("may_publish", "outlets", "piles", "state")
+
+    def __init__(
+        self, state: NodeState, outlets: Outlets, may_publish: Callable[[Client, str], bool]
+    ) -> None:
+        self.state = state
+        self.outlets = outlets
+        #: Whether a client's user may write to an exchange.
+        self.may_publish = may_publish
+        #: What is being piled up; empty between two calls.
+        self.piles = Piles()
+
+    def on_publishes(self, channel: Channel, batch: Batch) -> Batch:
+        """A run of publishes of one channel, handed over; raises for those that are refused.
+
+        Returns what is left for the next turn: this one has done so much already.
+        """
+        client, state = channel.client, self.state
+        client.publishes = True
+        if state.publishers_wait:
+            state.hold_reading(client, ALARM)
+        try:
+            try:
+                return self._take_batch(channel, batch)
+            finally:
+                self.outlets.deliver_piles(channel, self.piles)
+                if state.router.walked:
+                    # Their own client's share pays, not who publishes next.
+                    self._charge_walks()
+        except Exception:
+            # What has not set out goes with its connection, and not with the next one's publishes.
+            self.piles = Piles()
+            raise
+
+    def _take_batch(self, channel: Channel, batch: Batch) -> Batch:
+        """As `on_publishes`. In `piles` is what is still to be delivered.
+
+        Publishes are piled up as long as they go to shared queues alone: each queue then gets its
+        own in one piece, and all of them are one confirm group. What goes another way goes behind
+        all piles.
+        """
+        piles, place, ahead = self.piles, 0, None
+        work, router = self.state.work, self.state.router
+        room = work.room
+        while place < len(batch):
+            if router.walked:
+                room = self._charge_walks()
+            if room <= 0 and place:
+                return batch[place:]
+            route, bits, messages = batch[place]
+            if not bits & ~MANDATORY:
+                targets = self._route(channel, messages[0], route, ahead)
+                if self._may_pile(channel, targets, route, bits, messages):
+                    count, queues = len(messages), len(targets.queues)
+                    cost = 1 + ((1 + count) * queues >> _PILED_SHIFT)
+                    if cost > room and count > 1:
+                        most = max(1, (room << _PILED_SHIFT) // queues)
+                        if most < count:
+                            work.spend(1 + ((1 + most) * queues >> _PILED_SHIFT))
+                            piles.add(messages[:most], targets.queues)
+                            return [(route, bits, messages[most:]), *batch[place + 1 :]]
+                    work.spend(cost)
+                    room -= cost
+                    piles.add(messages, targets.queues)
+                    place, ahead = place + 1, None
+                    continue
+            self.outlets.deliver_piles(channel, piles)
+            if len(messages) > 1 or bits & ~MANDATORY:
+                left = self._publish_alike(channel, route, bits, messages)
+                place, ahead = place + 1, None
+                if left:
+                    return [(route, bits, left), *batch[place:]]
+                room = work.room
+                continue
+            run, ahead = [messages[0]], None
+            if not targets.private:
+                ahead = self._add_neighbours(channel.client, batch, place, targets, run)
+            place += len(run)
+            self._publish_run(channel, run, targets, bits & MANDATORY != 0)
+            room = work.room
+        return []
+
+    def _charge_walks(self) -> int:
+        """What routing has cost is charged; returns what this turn may still do."""
+        work, router = self.state.work, self.state.router
+        work.spend(router.walked)
+        router.walked = 0
+        return work.room
+
+    def _may_pile(
+        self, channel: Channel, targets: Route, route: bytes, bits: int, messages: list[bytes]
+    ) -> bool:
+        """Whether all of these go to the same shared queues, and nowhere else.
+
+        Or nowhere at all, if nobody wants to hear of that.
+        """
+        queues, private, nodes, is_delayed = targets
+        if private or nodes or is_delayed or channel.transaction is not None:
+            return False
+        if len(messages) == 1:
+            return bool(queues) or not bits & MANDATORY
+        if not queues:
+            # It may be for the headers of the first one: all such answers are one.
+            return False
+        # The answer is kept, so it depends on the route alone.
+        known = self.state.router.route(channel.client.vhost, route, properties_of(messages[0]))
+        return known is targets
+
+    def _add_neighbours(
+        self, client: Client, batch: Batch, place: int, targets: Route, run: list[bytes]
+    ) -> Route | None:
+        """Adds to the run, which begins at this place, those right behind it that go the same way.
+
+        Their routing keys differ, their exchange does not, so their client may publish to it.
+        Returns where the next one goes, as far as that is known by now.
+        """
+        route, bits, _ = batch[place]
+        exchange, route_of = route[: 1 + route[0]], self.state.router.route
+        for following in range(place + 1, len(batch)):
+            route, other_bits, messages = batch[following]
+            if other_bits != bits or len(messages) > 1 or not route.startswith(exchange):
+                return None
+            others = route_of(client.vhost, route, properties_of(messages[0]))
+            if others is not targets:
+                return others
+            run.append(messages[0])
+        return None
+
+    def _publish_alike(
+        self, channel: Channel, route: bytes, bits: int, messages: list[bytes]
+    ) -> list[bytes]:
+        """Publishes with one route; returns what is left for the next turn."""
+        state, vhost = self.state, channel.client.vhost
+        is_mandatory = bits & MANDATORY != 0
+        start, end = 0, len(messages)
+        while start < end:
+            if start and self._charge_walks() <= 0:
+                return messages[start:]
+            message = messages[start]
+            if bits & ~MANDATORY:
+                message, targets = self._look_at(channel, message, route, bits)
+            else:
+                targets = self._route(channel, message, route)
+            if (
+                end - start == 1
+                or bits & FLAGS_OF_NOTE
+                or not any(targets[:3])
+                or state.router.route(vhost, route, properties_of(message)) is not targets
+            ):
+                self._publish_run(channel, [message], targets, is_mandatory)
+                start += 1
+                continue
+            # The answer is kept, so it depends on the route alone. (That a message goes nowhere
+            # may be for its headers: all such answers are one.)
+            run = messages[start:] if start else messages
+            if targets.private:
+                run = run[: run_max(targets.private, message, state.work.room)]
+            self._publish_run(channel, run, targets, is_mandatory)
+            start += len(run)
+        return []
+
+    def _route(
+        self, channel: Channel, message: bytes, route: bytes, targets: Route | None = None
+    ) -> Route:
+        """The targets of a publish, unless known, which its client must be allowed to reach."""
+        client = channel.client
+        if targets is None:
+            targets = self.state.router.route(client.vhost, route, properties_of(message))
+        if targets is None:
+            exchange, _ = split_route(route)
+            self._permit(channel, exchange)
+            raise _no_exchange(client.vhost, exchange)
+        named = route[: 1 + route[0]]
+        if client.permitted.get(named) != self.state.map.version:
+            self._permit(channel, split_route(route)[0])
+            if len(client.permitted) >= PERMITTED_MAX:
+                client.permitted.clear()
+            client.permitted[named] = self.state.map.version
+        return targets
+
+    def look_ahead(self, channel: Channel, route: bytes) -> None:
+        """A publish has begun: raises what its end would, for its exchange and its client."""
+        client, named = channel.client, route[: 1 + route[0]]
+        if client.permitted.get(named) == self.state.map.version:
+            return
+        exchange, _ = split_route(route)
+        self._permit(channel, exchange)
+        if exchange and QueueKey(client.vhost, exchange) not in self.state.map.exchanges:
+            raise _no_exchange(client.vhost, exchange)
+
+    def _permit(self, channel: Channel, exchange: str) -> None:
+        client = channel.client
+        if exchange and self.state.router.is_internal(client.vhost, exchange):
+            text = f"cannot publish to internal exchange '{exchange}' in vhost '{client.vhost}'"
+            raise ChannelViolation(ACCESS_REFUSED, text, BASIC, PUBLISH)
+        if not self.may_publish(client, exchange):
+            text = (
+                f"access to exchange '{exchange or 'amq.default'}' in vhost '{client.vhost}' "
+                f"refused for user '{client.user}'"
+            )
+            raise ChannelViolation(ACCESS_REFUSED, text, BASIC, PUBLISH)
+
+    # --- what needs a look of its own --------------------------------------------------------
+
+    def _look_at(
+        self, channel: Channel, message: bytes, route: bytes, bits: int
+    ) -> tuple[bytes, Route]:
+        """A publish with something unusual: perhaps changed, and its targets."""
+        if bits & IMMEDIATE:
+            raise ConnectionViolation(NOT_IMPLEMENTED, "immediate=true", BASIC, PUBLISH)
+        vhost = channel.client.vhost
+        exchange, key = split_route(route)
+        self._permit(channel, exchange)
+        if exchange and QueueKey(vhost, exchange) not in self.state.map.exchanges:
+            raise _no_exchange(vhost, exchange)
+        if bits & FLAG_USER:
+            self._check_user(channel, message)
+        if bits & FLAG_BAD_EXPIRATION:
+            raise _bad_expiration(message)
+        if bits & FLAG_DIRECT_REPLY:
+            message = _with_reply_queue(channel, message)
+        if not bits & FLAG_COPIES:
+            return message, self._route(channel, message, route)
+        keys = routing_keys(message, key)
+        if keys is None:
+            text = "the headers CC and BCC must be arrays of routing keys"
+            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, PUBLISH)
+        self.state.work.spend(len(keys))
+        targets = self.state.router.route_keys(vhost, exchange, keys, properties_of(message))
+        if targets is None:
+            raise _no_exchange(vhost, exchange)
+        return message, targets
+
+    def _check_user(self, channel: Channel, message: bytes) -> None:
+        """A publisher says who it is, unless its user has RabbitMQ's tag for relays of others."""
+        claimed, user = decode_properties(split(message)[1]).get("user_id"), channel.client.user
+        known = self.state.map.users.get(user)
+        if claimed == user or (known is not None and IMPERSONATOR in known.tags):
+            return
+        raise ChannelViolation(
+            PRECONDITION_FAILED,
+            f"user_id property set to '{claimed!s}' but authenticated user was '{user}'",
+            BASIC,
+            PUBLISH,
+        )
+
+    # --- on their way ------------------------------------------------------------------------
+
+    def _publish_run(
+        self, channel: Channel, messages: list[bytes], targets: Route, mandatory: bool
+    ) -> None:
+        if targets.delayed:
+            messages = delayed(messages)
+        transaction = channel.transaction
+        if transaction is not None:
+            transaction.publishes += [(message, targets, mandatory) for message in messages]
+            grow(channel, transaction, sum(map(len, messages)))
+            check_room(channel, transaction, BASIC, PUBLISH)
+            return
+        vhost = channel.client.vhost
+        queues, nodes = len(targets.queues), len(targets.nodes)
+        self.state.work.spend(1 + nodes + ((1 + len(messages)) * queues >> _PILED_SHIFT))
+        reach = self.outlets.reach(targets, channel.sticky, channel.client.connection)
+        group = None
+        if channel.confirms is not None:
+            group = channel.confirms.open(len(messages), reach.waiting)
+        reached = self.outlets.deliver(vhost, messages, reach, group, channel, mandatory)
+        if mandatory and not reached:
+            for message in messages:
+                give_back(self.state, channel, message)
+
+
+def _no_exchange(vhost: str, exchange: str) -> ChannelViolation:
+    return ChannelViolation(
+        NOT_FOUND, f"no exchange '{exchange}' in vhost '{vhost}'", BASIC, PUBLISH
+    )
+
+
+def _bad_expiration(message: bytes) -> ChannelViolation:
+    expiration = decode_properties(split(message)[1]).get("expiration")
+    return ChannelViolation(
+        PRECONDITION_FAILED,
+        f"invalid expiration '{str(expiration)[:80]}': give a number of milliseconds from 0 on",
+        BASIC,
+        PUBLISH,
+    )
+
+
+def _with_reply_queue(channel: Channel, message: bytes) -> bytes:
+    """The pseudo name of direct reply-to becomes the name that leads back to this channel."""
+    queue: QueueKey | None = channel.reply_queue
+    if queue is None:
+        raise ChannelViolation(
+            PRECONDITION_FAILED, "fast reply consumer does not exist", BASIC, PUBLISH
+        )
+    return with_properties(message, {"reply_to": queue.name})

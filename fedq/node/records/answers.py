@@ -1,0 +1,97 @@
+"""How a client's request is answered, now or later.
+
+A request that needs the cluster makes its channel wait: what the client sent after it stays in the
+channel's backlog until the answer is there, so a channel's requests take effect in order.
+"""
+
+from collections.abc import Callable
+
+from fedq.amqp.deliveries import ack_frame, nack_frame
+from fedq.amqp.method_types import Method
+from fedq.amqp.methods import ids_of
+from fedq.core.errors import ChannelViolation, Refused
+from fedq.core.ids import MapVersion
+from fedq.node.records.client_state import Channel, Client
+from fedq.node.records.state import NodeState
+
+
+class Answers:
+    """Replies, failures, and waiting; the node sets `fail` before its first turn."""
+
+    __slots__ = ("fail", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        #: Closes a channel for what its client did, and frees its state.
+        self.fail: Callable[[Channel, ChannelViolation], None] = _unset
+
+    def reply(self, channel: Channel, method: Method) -> None:
+        """Sends a method on an open channel."""
+        if not channel.closed and not channel.leaving:
+            channel.client.machine.send(channel.number, method)
+            self.state.dirty_clients[channel.client] = None
+
+    def wait(self, channel: Channel) -> None:
+        """The channel's next requests wait. A request that waits for several things in turn is
+        given up when it has waited for too long in all."""
+        channel.waiting = True
+        self.state.waiting.setdefault(channel, self.state.now_ms)
+
+    def wait_for_turns(self, channel: Channel) -> None:
+        """The channel's next requests wait for what only this node is busy with.
+
+        It ends for sure, so nothing is ever given up.
+        """
+        channel.waiting = True
+        self.state.waiting.pop(channel, None)
+
+    def finish(self, channel: Channel, method: Method | None) -> None:
+        """The request that made the channel wait is answered (None: the client wants no answer)."""
+        if channel.closed:
+            return
+        if method is not None:
+            self.reply(channel, method)
+        notices, channel.notices = channel.notices, None
+        for notice in notices or ():
+            self.reply(channel, notice)
+        self.state.answered[channel] = None
+
+    def refuse(self, channel: Channel, refused: Refused, request: Method) -> None:
+        """The request failed: the channel closes with the reason."""
+        class_id, method_id = ids_of(request)
+        self.fail(channel, ChannelViolation(refused.reply_code, refused.text, class_id, method_id))
+
+    def when_everywhere(self, action: Callable[[], None], until_ms: int = 0) -> None:
+        """Runs the action when every live member has applied the map as it is now (P6).
+
+        `until_ms`: or then at the latest, for who leaves.
+        """
+        self.state.after_applied.append((self.state.map.version, until_ms, action))
+
+    def flush_confirms(self, channel: Channel) -> None:
+        """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""
+        window = channel.confirms
+        if window is None or channel.closed or channel.leaving or channel.client.gone:
+            return
+        parts = channel.client.machine.parts
+        for tag, multiple, safe in window.flush():
+            parts.append((ack_frame if safe else nack_frame)(channel.number, tag, multiple))
+        self.state.dirty_clients[channel.client] = None
+
+
+def _unset(*_: object) -> None:
+    raise AssertionError("the node wires this before its first turn")
+
+
+def applied_everywhere(state: NodeState) -> MapVersion:
+    """The newest map version that this node and every live peer have applied."""
+    version = state.map.version
+    for node in state.live_peers():
+        version = min(version, state.peers[node].applied)
+    return version
+
+
+def capability(client: Client, name: str) -> bool:
+    """Whether the client announced a capability in its client-properties."""
+    capabilities = client.machine.client_properties.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get(name) is True

@@ -1,0 +1,33 @@
+"""What is wrong with a node that only the node itself knows, as sentences for its operator.
+
+Input: the node's state. Output: what goes behind the node's name in `fedq cluster status`.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fedq.node.records.state import NodeState
+
+#: How long something is told that the shell found out and does not find again.
+FOUND_LASTS_MS: Final = 60_000
+#: How long after it has joined a node says that the process before it failed.
+STOP_LASTS_MS: Final = 600_000
+
+
+def troubles(state: NodeState) -> Iterator[str]:
+    """One sentence for each thing, without its subject; none: all is well."""
+    if state.disk_stalls:
+        yield (
+            "waits for the disk of its journal: other copies lead in its place where there are "
+            "any in sync; check the disk"
+        )
+    if state.settings.last_stop and state.now_ms - state.joined_ms < STOP_LASTS_MS:
+        yield state.settings.last_stop
+    if state.log_stalls:
+        yield (
+            "waits for the disk of the cluster map's log: it serves nobody and keeps silent, and "
+            "others take its place; check the disk"
+        )
+    for sentence, found_ms in state.found.values():
+        if state.now_ms - found_ms < FOUND_LASTS_MS:
+            yield f"says: {sentence}"

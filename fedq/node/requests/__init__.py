@@ -1,0 +1,1 @@
+"""Requests about queues, exchanges, consumers and transactions, one method each."""

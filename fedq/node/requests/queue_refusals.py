@@ -1,0 +1,74 @@
+"""Why a client may not have, declare or delete a queue: the refusals of queue methods."""
+
+from fedq.amqp.method_types import QueueDeclare, QueueDelete
+from fedq.core.errors import (
+    ACCESS_REFUSED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    RESOURCE_LOCKED,
+    Refused,
+)
+from fedq.core.ids import QueueKey
+from fedq.node.records.state import PrivateQueue
+from fedq.node.records.tables import arguments_text, refuse_arguments
+from fedq.proxy.calls import Totals
+from fedq.wiring.cluster_map.operations import arguments_of
+from fedq.wiring.cluster_map.queue_arguments import (
+    arguments_differ,
+    name_of,
+    refuse_declaration,
+    refuse_without_effect,
+)
+
+
+def missing(key: QueueKey) -> Refused:
+    """There is no such queue."""
+    return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
+
+
+def locked(key: QueueKey) -> Refused:
+    """It is another connection's."""
+    return Refused(
+        RESOURCE_LOCKED,
+        f"cannot obtain exclusive access to locked queue '{key.name}' in vhost '{key.vhost}'. It"
+        " could be originally declared on another connection or the exclusive property value"
+        " does not match that of the original declaration.",
+    )
+
+
+def _difference(key: QueueKey, name: str, received: bool, current: bool) -> Refused:
+    return Refused(
+        PRECONDITION_FAILED,
+        f"inequivalent arg '{name}' for queue '{key.name}' in vhost '{key.vhost}': received "
+        f"'{str(received).lower()}' but current is '{str(current).lower()}'",
+    )
+
+
+def refuse_other(private: PrivateQueue, request: QueueDeclare) -> Refused | None:
+    """How an exclusive queue differs from what is declared; None if it does not."""
+    if not request.exclusive:
+        return locked(private.key)
+    # What ends with its connection is durable in name only: that is not compared.
+    if request.auto_delete != private.auto_delete:
+        return _difference(private.key, "auto_delete", request.auto_delete, private.auto_delete)
+    return arguments_differ(private.key, request.arguments, arguments_of(private.arguments))
+
+
+def refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
+    """Why there can be no new queue like this; None if there can."""
+    if request.queue.startswith("amq."):
+        text = f"queue name '{key.name}' contains reserved prefix 'amq.*'"
+        return Refused(ACCESS_REFUSED, text)
+    return refuse_arguments(arguments_text(request.arguments)) or refuse_declaration(
+        key, request.arguments, durable=request.durable, exclusive=request.exclusive,
+        auto_delete=request.auto_delete, server_named=not request.queue,
+    ) or refuse_without_effect(name_of(key), request.arguments)  # fmt: skip
+
+
+def in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:
+    """Why the queue may not be deleted; None if it may."""
+    if request.if_unused and totals.consumers:
+        return Refused(PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' in use")
+    if request.if_empty and totals.ready:
+        return Refused(PRECONDITION_FAILED, f"queue '{key.name}' in vhost '{key.vhost}' not empty")
+    return None

@@ -1,0 +1,245 @@
+"""tx.select, tx.commit and tx.rollback (AMQP 0-9-1 1.9): atomic on one shared fragment.
+
+Between select and commit a channel's publishes and settlements wait with it. A commit that
+concerns one shared fragment, and queues of this node alone, takes effect as one event of that
+fragment: its copies and its journal have all of it or nothing. (The queues of this node alone
+live in its memory: if it dies, nobody sees what they had.) What concerns more is refused by a
+channel error, and nothing of it takes effect (docs/adr/0018).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from fedq.amqp.method_types import (
+    Method,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+from fedq.amqp.methods import ids_of
+from fedq.amqp.rewriting import as_stored
+from fedq.channels.confirms import ConfirmGroup
+from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
+from fedq.core.ids import FragmentId
+from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.consuming.waking import wake_consumers
+from fedq.node.publishing.outlets import Outlets, Reach
+from fedq.node.publishing.relay_flow import give_back
+from fedq.node.records.answers import Answers
+from fedq.node.records.client_state import Channel, Owner, Transaction
+from fedq.node.records.settling import Settlements, positions_of
+from fedq.node.records.state import NodeState
+from fedq.node.records.transaction_limits import forget
+from fedq.proxy.publisher import Settled
+from fedq.wiring.routing.routes import Route
+
+#: What a publish or a settlement of a commit costs, in units of work.
+_STEP_WORK: Final = 1
+
+
+class Committing:
+    """A commit on its way; hears when it is safe."""
+
+    __slots__ = ("answers", "channel")
+
+    def __init__(self, answers: Answers, channel: Channel) -> None:
+        self.answers = answers
+        self.channel = channel
+
+    def on_committed(self) -> None:
+        """All of it took effect."""
+        self.answers.finish(self.channel, TxCommitOk())
+
+
+class Transactions:
+    """See the module's docstring."""
+
+    __slots__ = ("answers", "outlets", "settling", "state")
+
+    def __init__(
+        self, state: NodeState, answers: Answers, settling: SettleFlow, outlets: Outlets
+    ) -> None:
+        self.state = state
+        self.answers = answers
+        self.settling = settling
+        self.outlets = outlets
+
+    def select(self, channel: Channel, request: TxSelect) -> None:
+        """tx.select; a channel confirms or transacts, not both."""
+        if channel.confirms is not None:
+            raise _refusal(request, "cannot switch from confirm to tx mode")
+        if channel.transaction is None:
+            channel.transaction = Transaction()
+            self.state.transacting[channel] = None
+        self.answers.reply(channel, TxSelectOk())
+
+    def rollback(self, channel: Channel, request: TxRollback) -> None:
+        """tx.rollback: the publishes are forgotten, the deliveries wait again."""
+        transaction = self._transaction(channel, request)
+        forget(channel, transaction)
+        channel.transaction = Transaction()
+        self.settling.restore(channel, transaction)
+        self.answers.reply(channel, TxRollbackOk())
+
+    def commit(self, channel: Channel, request: TxCommit) -> None:
+        """tx.commit; answered when it is safe."""
+        transaction = self._transaction(channel, request)
+        # What is shared cannot be cut: it is one event. Nothing else begins in a turn it fills.
+        self.state.work.spend(_STEP_WORK * (len(transaction.publishes) + transaction.settled))
+        reaches = self._reaches(channel, transaction)
+        try:
+            fragment = self._only_fragment(transaction, reaches, request)
+        except ChannelViolation:
+            self.settling.restore(channel, transaction)
+            raise
+        channel.transaction = Transaction()
+        settlements = self._settle_private(channel, transaction, fragment)
+        settled = Settled(*map(positions_of, settlements.lanes()[:3]))
+        shared: list[bytes] = []
+        private: list[tuple[bytes, Reach, bool]] = []
+        for message, targets, mandatory in transaction.publishes:
+            reach = reaches[targets]
+            if reach.publishers:
+                shared.append(as_stored(message))
+            if reach.private or reach.absent or (mandatory and not reach.publishers):
+                private.append((message, reach, mandatory))
+        done = partial(self._set_out, channel, transaction, fragment, shared, settled)
+        if not private:
+            done()
+            return
+        publishing = _Publishing(self, channel, private, done)
+        if not self.state.chores.begin(publishing, publishing):
+            self.answers.wait_for_turns(channel)
+
+    def _set_out(
+        self, channel: Channel, transaction: Transaction, fragment: FragmentId | None,
+        messages: list[bytes], settled: Settled,
+    ) -> None:  # fmt: skip
+        """Queues of this node alone have all that is theirs: what is shared sets out."""
+        forget(channel, transaction)
+        if fragment is None or fragment not in self.state.map.fragments:
+            if channel.waiting:
+                self.answers.finish(channel, TxCommitOk())
+            else:
+                self.answers.reply(channel, TxCommitOk())
+            return
+        if not channel.closed:
+            self.answers.wait(channel)
+        publisher = self.outlets.publisher_of(fragment)
+        self.outlets.flush(fragment)
+        committing = Committing(self.answers, channel)
+        group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
+        self.outlets.commit(publisher, publisher.add_atomic(messages, settled, group))
+
+    def _transaction(self, channel: Channel, request: Method) -> Transaction:
+        if channel.transaction is None:
+            raise _refusal(request, "channel is not transactional")
+        return channel.transaction
+
+    def _reaches(self, channel: Channel, transaction: Transaction) -> dict[Route, Reach]:
+        """Where each of its routes leads now: there are few of them, whatever goes there."""
+        sticky, connection = channel.sticky, channel.client.connection
+        reaches: dict[Route, Reach] = {}
+        for _, targets, _ in transaction.publishes:
+            if targets not in reaches:
+                left = self._left_of(targets)
+                reaches[targets] = self.outlets.reach(left, sticky, connection)
+        return reaches
+
+    def _left_of(self, targets: Route) -> Route:
+        """The targets of a publish without queues that were deleted since."""
+        known, private = self.state.map.queues, self.state.private_by_id
+        return targets._replace(
+            queues=tuple(queue for queue in targets.queues if queue in known),
+            private=tuple(number for number in targets.private if number in private),
+        )
+
+    def _only_fragment(
+        self, transaction: Transaction, reaches: dict[Route, Reach], request: Method
+    ) -> FragmentId | None:
+        """The shared fragment that is concerned, if any; raises 406 where there are more."""
+        fragments: dict[FragmentId, None] = {}
+        for reach in reaches.values():
+            fragments.update((publisher.fragment_id, None) for publisher in reach.publishers)
+        for part, _ in transaction.settles:
+            if part.fragment in self.state.map.fragments:
+                fragments[part.fragment] = None
+        elsewhere = any(reach.nodes for reach in reaches.values())
+        if len(fragments) > 1 or elsewhere:
+            queues = {self.state.map.fragments[f].queue.name: None for f in fragments}
+            names = ", ".join(sorted(queues)) + (" and queues of other nodes" if elsewhere else "")
+            raise _refusal(
+                request,
+                f"this transaction concerns several queues or fragments ({names[:120]}): a "
+                "transaction is atomic on one; use one queue for it, or publisher confirms",
+            )
+        return next(iter(fragments), None)
+
+    def _settle_private(
+        self, channel: Channel, transaction: Transaction, fragment: FragmentId | None
+    ) -> Settlements:
+        """Deliveries of queues of this node alone are settled; returns what concerns `fragment`."""
+        lanes: dict[FragmentId, Settlements] = {}
+        for part, outcome in transaction.settles:
+            self.settling.note(channel, lanes, part, outcome)
+        if channel.prefetch_global:
+            wake_consumers(self.state, channel)
+        for place, settlements in lanes.items():
+            if place != fragment:
+                self.settling.settle(place, settlements)
+        return (
+            lanes.get(fragment, Settlements.none()) if fragment is not None else Settlements.none()
+        )
+
+    def publish_private(
+        self, channel: Channel, message: bytes, reach: Reach, mandatory: bool
+    ) -> None:
+        """A publish goes to queues of this node alone, or nowhere."""
+        if reach.private or reach.absent:
+            known = self.state.private_by_id
+            # Some may be gone since the commit began.
+            left = [number for number in reach.private if number in known]
+            private = reach._replace(publishers=[], private=left)
+            self.outlets.deliver(channel.client.vhost, [message], private, None, channel)
+        if mandatory and not reach.publishers and not reach.private and not channel.closed:
+            give_back(self.state, channel, message)
+
+
+class _Publishing:
+    """A chore: the publishes of a commit that go to queues of this node alone, or nowhere.
+
+    It goes on if the client has gone: what it has committed takes effect.
+    """
+
+    __slots__ = ("_channel", "_done", "_left", "_transactions")
+
+    def __init__(
+        self, transactions: Transactions, channel: Channel,
+        publishes: list[tuple[bytes, Reach, bool]], done: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._transactions = transactions
+        self._channel = channel
+        self._done = done
+        self._left = deque(publishes)
+
+    def go_on(self) -> bool:
+        """See `fedq.node.records.chores.Chore`."""
+        transactions, left = self._transactions, self._left
+        work = transactions.state.work
+        while left:
+            message, reach, mandatory = left.popleft()
+            transactions.publish_private(self._channel, message, reach, mandatory)
+            work.spend(_STEP_WORK)
+            if left and work.is_spent:
+                return False
+        self._done()
+        return True
+
+
+def _refusal(request: Method, text: str) -> ChannelViolation:
+    return ChannelViolation(PRECONDITION_FAILED, text, *ids_of(request))

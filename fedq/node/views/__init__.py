@@ -1,0 +1,1 @@
+"""Read-only views of a living node, for people and tools."""

@@ -1,0 +1,193 @@
+"""A cheap, read-only view on a living node, for the admin floor: see `overview_types`."""
+
+from collections.abc import Iterable, Sequence
+
+from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
+from fedq.node.clients.memory import held_bytes
+from fedq.node.node import Node
+from fedq.node.records.state import NodeState
+from fedq.node.records.troubles import troubles
+from fedq.node.views import client_lists
+from fedq.node.views.overview_types import (
+    ChannelOverview,
+    ClientPage,
+    ClientPlace,
+    ClusterOverview,
+    ConnectionOverview,
+    ConsumerOverview,
+    FragmentOverview,
+    LocalFragment,
+    MemberOverview,
+    MemberState,
+    NodeOverview,
+    QueueOverview,
+)
+from fedq.wiring.cluster_map.state import FragmentInfo
+
+
+class NodeView:
+    """The `Overview` of one node; every call reads the present state."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def _state(self) -> NodeState:
+        return self._node.state
+
+    def node(self) -> NodeOverview:
+        """The node itself."""
+        state = self._state
+        clients = state.clients.values()
+        return NodeOverview(
+            node=state.me,
+            incarnation=state.settings.incarnation,
+            zone=state.settings.zone,
+            leader=state.leader,
+            map_version=state.map.version,
+            lease_held=state.serving,
+            stopping=state.stopping,
+            uptime_ms=self._node.uptime_ms,
+            connections=len(state.clients),
+            channels=sum(len(client.channels) for client in clients),
+            consumers=sum(client.consumers for client in clients),
+            private_queues=len(state.private),
+            memory_bytes=held_bytes(state),
+            journal_bytes=state.plan.bytes_held,
+            journal_segments=len(state.plan.segments),
+            troubles=tuple(troubles(state)),
+            failed_logins=self._node.access.failed_logins,
+        )
+
+    def process(self) -> tuple[NodeId, Incarnation]:
+        """The node, and which of its processes this is."""
+        return self._state.me, self._state.settings.incarnation
+
+    def cluster(self) -> ClusterOverview:
+        """Members and totals."""
+        state = self._state
+        unavailable = short = 0
+        alone: dict[NodeId, int] = {}
+        members = self.members()
+        for info in state.map.fragments.values():
+            hot = state.map.hot_copies(info)
+            wanted = min(state.map.queues[info.queue].replicas, len(state.map.up_zones()))
+            if info.primary not in hot:
+                unavailable += 1
+            elif len(hot) < wanted:
+                short += 1
+            in_sync = info.in_sync
+            if len(in_sync) == 1 < min(state.map.queues[info.queue].replicas, len(members)):
+                only = next(iter(in_sync))
+                alone[only] = alone.get(only, 0) + 1
+        return ClusterOverview(
+            era=state.map.era_number,
+            members=members,
+            queues=len(state.map.queues),
+            fragments=len(state.map.fragments),
+            fragments_unavailable=unavailable,
+            fragments_short=short,
+            alone=tuple(sorted(alone.items())),
+        )
+
+    def members(self) -> tuple[MemberOverview, ...]:
+        """Members alone, ordered by node."""
+        state = self._state
+        members = []
+        for node in sorted({**state.settings.peers, **state.map.members}):
+            known = state.map.members.get(node)
+            if known is None:
+                address = state.settings.peers[node]
+                members.append(
+                    MemberOverview(node, MemberState.ABSENT, Incarnation(0), "", address, "")
+                )
+                continue
+            members.append(
+                MemberOverview(
+                    node,
+                    MemberState.UP if known.up else MemberState.DOWN,
+                    known.incarnation,
+                    known.zone,
+                    known.peer_address,
+                    known.amqp_address,
+                )
+            )
+        return tuple(members)
+
+    def queue_keys(self) -> list[QueueKey]:
+        """All shared queues, in order."""
+        return sorted(self._state.map.queues)
+
+    def queue(self, key: QueueKey) -> QueueOverview | None:
+        """One shared queue; None: the map has no such queue."""
+        queue = self._state.map.queues.get(key)
+        if queue is None:
+            return None
+        infos = [self._state.map.fragments[fragment] for fragment in queue.fragments]
+        return QueueOverview(
+            key=key,
+            durable=queue.durable,
+            auto_delete=queue.auto_delete,
+            arguments=queue.arguments,
+            replicas=queue.replicas,
+            fragments=tuple(map(_fragment_overview, infos)),
+        )
+
+    def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
+        """The fragments of the queue whose primary this node is."""
+        state = self._state
+        queue = state.map.queues.get(key)
+        fragments: Iterable[FragmentId] = queue.fragments if queue is not None else ()
+        return [
+            LocalFragment(
+                fragment=primary.fragment.fragment_id,
+                reign=primary.fragment.reign,
+                serving=state.serving and not primary.holds_back,
+                ready=primary.fragment.ready_count,
+                unacknowledged=primary.fragment.unacked_count,
+                bytes_held=primary.fragment.bytes_held,
+                active=primary.takers.active,
+            )
+            for fragment in fragments
+            if (primary := state.primaries.get(fragment)) is not None
+        ]
+
+    def local_consumers(self, key: QueueKey) -> int:
+        """How many consumers of the queue belong to clients of this node."""
+        hub = self._state.hubs.get(key)
+        return hub.size if hub is not None else 0
+
+    def connections(self, limit: int) -> Sequence[ConnectionOverview]:
+        """The first `limit` client connections, oldest first."""
+        return self.connection_page(None, ClientPlace(), limit).items
+
+    def connection_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConnectionOverview]:
+        """At most so many connections from there on; `vhost` None: of all."""
+        return client_lists.connection_page(self._state, vhost, begin, most)
+
+    def channel_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ChannelOverview]:
+        """At most so many channels from there on."""
+        return client_lists.channel_page(self._state, vhost, begin, most)
+
+    def consumer_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConsumerOverview]:
+        """At most so many consumers from there on."""
+        return client_lists.consumer_page(self._state, vhost, begin, most)
+
+
+def overview(node: Node) -> NodeView:
+    """The view on a node."""
+    return NodeView(node)
+
+
+def _fragment_overview(info: FragmentInfo) -> FragmentOverview:
+    return FragmentOverview(
+        info.id, info.primary, info.backups, tuple(info.in_sync), info.epoch, info.reign
+    )

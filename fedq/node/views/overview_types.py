@@ -1,0 +1,261 @@
+"""What a node shows of itself to people and tools: plain values, read-only.
+
+`fedq.node.views.overview.overview(node)` gives an `Overview` of a living node; the admin floor
+reads nothing else. All values are copies or immutable: whoever holds one cannot disturb the node.
+
+Invariants:
+* what the cluster map says (members, queues, fragments) is the asked node's own copy, at
+  `NodeOverview.map_version`; what only a primary knows is in `LocalFragment`;
+* reading one item costs time in proportion to that item, never to the whole map, except
+  `queue_keys` and `cluster`, which walk over the queues once without building anything per queue.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from fedq.core.ids import (
+    ConnectionId,
+    Epoch,
+    FragmentId,
+    Incarnation,
+    MapVersion,
+    NodeId,
+    QueueKey,
+)
+
+Item = TypeVar("Item")
+
+
+class MemberState(Enum):
+    """Whether the cluster counts on a member."""
+
+    UP = "up"
+    DOWN = "down"
+    #: Configured as a peer, but the cluster map has never heard of it.
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOverview:
+    """What one node alone knows of itself."""
+
+    node: NodeId
+    incarnation: Incarnation
+    zone: str
+    #: The Raft leader this node believes in; None while it knows of none.
+    leader: NodeId | None
+    map_version: MapVersion
+    #: Without it the node confirms and delivers nothing.
+    lease_held: bool
+    stopping: bool
+    #: Since the first turn.
+    uptime_ms: int
+    connections: int
+    channels: int
+    #: Consumers of this node's own clients.
+    consumers: int
+    private_queues: int
+    #: Messages in memory, of primaries, backups and private queues.
+    memory_bytes: int
+    #: In segments that are still needed.
+    journal_bytes: int
+    journal_segments: int
+    #: What is wrong with it that only it knows: sentences without a subject.
+    troubles: tuple[str, ...] = ()
+    #: Since its start.
+    failed_logins: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOverview:
+    """A member as the cluster map has it (or, if absent there, as the configuration has it)."""
+
+    node: NodeId
+    state: MemberState
+    incarnation: Incarnation
+    zone: str
+    #: "host:port" each.
+    peer_address: str
+    amqp_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOverview:
+    """The cluster as this node's copy of the map has it."""
+
+    era: int
+    #: Ordered by node; contains the node itself.
+    members: tuple[MemberOverview, ...]
+    queues: int
+    fragments: int
+    #: Fragments whose primary is down (or has lost its memory).
+    fragments_unavailable: int
+    #: Fragments with a live primary and fewer copies in sync than min(replicas, members up).
+    fragments_short: int
+    #: Nodes with fragments of which they have the only copy in sync, though more are wanted, and
+    #: how many.
+    alone: tuple[tuple[NodeId, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentOverview:
+    """A fragment as the cluster map has it."""
+
+    fragment: FragmentId
+    primary: NodeId
+    #: Assigned copies without the primary, in sync or joining.
+    backups: tuple[NodeId, ...]
+    #: Copies that hold everything confirmed, with the primary.
+    in_sync: tuple[NodeId, ...]
+    epoch: Epoch
+    reign: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOverview:
+    """A shared queue as the cluster map has it."""
+
+    key: QueueKey
+    durable: bool
+    auto_delete: bool
+    #: The declaration's arguments as a JSON object ("" or "{}": none).
+    arguments: str
+    #: Copies wanted for each fragment.
+    replicas: int
+    fragments: tuple[FragmentOverview, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFragment:
+    """A fragment whose primary this node is."""
+
+    fragment: FragmentId
+    reign: int
+    #: Publishes are confirmed and messages delivered: this node is hot and holds its lease.
+    serving: bool
+    ready: int
+    unacknowledged: int
+    #: Of its messages, in memory.
+    bytes_held: int
+    #: Of a queue with a single active consumer: the node that has it.
+    active: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOverview:
+    """A client connection of this node."""
+
+    connection: ConnectionId
+    client_address: str
+    #: "" before authentication.
+    user: str
+    #: "" before connection.open.
+    vhost: str
+    #: What the client calls itself in its client-properties; "" if nothing.
+    client_name: str
+    channels: int
+    consumers: int
+    unacknowledged: int
+    #: Held back from publishing.
+    blocked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOverview:
+    """A channel of a client of this node."""
+
+    connection: ConnectionId
+    number: int
+    user: str
+    vhost: str
+    consumers: int
+    unacknowledged: int
+    #: Publishes, and settlements, that wait for tx.commit.
+    uncommitted: int
+    acks_uncommitted: int
+    unconfirmed: int
+    #: Of each new consumer, and of all together; 0: none.
+    prefetch: int
+    prefetch_global: int
+    confirms: bool
+    transacts: bool
+    flow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOverview:
+    """A consumer of a client of this node."""
+
+    queue: QueueKey
+    connection: ConnectionId
+    channel: int
+    tag: str
+    no_ack: bool
+    #: 0: none.
+    prefetch: int
+    priority: int
+    #: None: it is the only one here that may be, and only the queue's primary knows.
+    active: bool | None
+
+
+class ClientPlace(NamedTuple):
+    """Where a page of a list begins: at this connection, this channel, behind this consumer tag."""
+
+    connection: int = 0
+    channel: int = 0
+    tag: str = ""
+
+
+class ClientPage(NamedTuple, Generic[Item]):
+    """A part of a list, and where the next one begins; None: there is none."""
+
+    items: list[Item]
+    next_place: ClientPlace | None
+
+
+class Overview(Protocol):
+    """A cheap view on a living node: each method reads the present state."""
+
+    def node(self) -> NodeOverview:
+        """The node itself."""
+
+    def process(self) -> tuple[NodeId, Incarnation]:
+        """The node, and which of its processes this is."""
+
+    def cluster(self) -> ClusterOverview:
+        """Members and totals."""
+
+    def members(self) -> Sequence[MemberOverview]:
+        """Members alone, ordered by node."""
+
+    def queue_keys(self) -> list[QueueKey]:
+        """All shared queues, in order."""
+
+    def queue(self, key: QueueKey) -> QueueOverview | None:
+        """One shared queue; None: the map has no such queue."""
+
+    def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
+        """The fragments of the queue whose primary this node is."""
+
+    def local_consumers(self, key: QueueKey) -> int:
+        """How many consumers of the queue belong to clients of this node."""
+
+    def connections(self, limit: int) -> Sequence[ConnectionOverview]:
+        """The first `limit` client connections, oldest first (`node().connections`: the total)."""
+
+    def connection_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConnectionOverview]:
+        """At most so many connections from there on; `vhost` None: of all."""
+
+    def channel_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ChannelOverview]:
+        """At most so many channels from there on."""
+
+    def consumer_page(
+        self, vhost: str | None, begin: ClientPlace, most: int
+    ) -> ClientPage[ConsumerOverview]:
+        """At most so many consumers from there on."""

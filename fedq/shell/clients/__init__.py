@@ -1,0 +1,1 @@
+"""Sockets of AMQP clients: accepting, reading in turn, writing past the transport, TLS."""

@@ -1,0 +1,1 @@
+"""What an operator configures: `node.yaml`, secrets and certificates."""

@@ -1,0 +1,330 @@
+"""The journal on a disk: one directory, one file per segment, one writer thread.
+
+Inputs: chunks from `fedq.journal.segments.SegmentPlan`, handed over from the event loop. Outputs,
+on the loop: `on_synced(number)` when every chunk up to `number` is on disk; `on_failed(reason)` at
+most once, after which nothing is ever reported as synced. Invariants:
+
+* Group commit without a timer (`fedq.shell.disk.group_commit`): the thread takes everything that
+  gathered while its last fsync ran, and fsyncs once if any chunk asked for it.
+* A segment is fsynced before the next one is made, and its name is in the directory before its
+  bytes count: after a power cut only the end of the last segment can be torn.
+* A failed write or fsync is final. The kernel may have thrown the dirty pages away and call a
+  second fsync a success, so there is no second one.
+* Segments are deleted oldest first, one directory fsync each: a power cut leaves no gap.
+* One process per directory, held by a lock that the kernel releases when the process ends.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from fedq.core import limits
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import Incarnation
+from fedq.journal.recovery import Recovered, salvage
+from fedq.journal.segments import Chunk
+from fedq.shell.disk.descriptors import SPARES
+from fedq.shell.disk.durable_files import (
+    make_directory,
+    replace_durably,
+    segment_name,
+)
+from fedq.shell.disk.group_commit import GroupCommit, sync_file
+from fedq.shell.disk.vouching import COUNTER_NAME, Vouch, vouch_for, write_vouch
+
+#: What may wait for the writer thread. A disk that far behind is as good as lost.
+backlog_bytes_max: Final = limits.node_memory_bytes_max // 4
+
+_SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
+_LOCK_NAME = "lock"
+#: Calls of the writer that are taken from the pipe at once; one would do.
+_CALLS_MAX = 4_096
+
+
+class DirectoryInUse(NodeFailure):
+    """Another process has the journal's directory open."""
+
+
+class JournalFiles:
+    """One node's journal directory, open. Every method is for the event loop's thread."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        on_synced: Callable[[int], None],
+        on_failed: Callable[[str], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Makes the directory if need be and locks it; raises `DirectoryInUse`, `OSError`.
+
+        Call `recover` before the first `append`, and `close` in any case.
+        """
+        self._directory = Path(directory)
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+        self._loop = loop
+        #: The number of the last chunk handed over.
+        self._last_number = 0
+        make_directory(self._directory)
+        #: What this journal vouches for; set by `recover`.
+        self.vouch = Vouch()
+        self._lock = _lock_directory(self._directory)
+        self._directory_fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        #: The end of the pipe that says when more is synced, and what was reported of it.
+        self._pipe, pipe = os.pipe()
+        os.set_blocking(self._pipe, False)
+        os.set_blocking(pipe, False)
+        self._pipe_writer = pipe
+        self._reported = 0
+        loop.add_reader(self._pipe, self._on_called)
+        # Shared with the writer thread: what is to be written; the rest is guarded by `_guard`.
+        self._commits = GroupCommit(pipe)
+        self._guard = threading.Lock()
+        self._drops: list[int] = []
+        self._closing = False
+        self._failed = False
+        # The writer thread's own: the segment being filled.
+        self._segment = 0
+        self._fd: int | None = None
+        self._writer = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._writer.start()
+
+    # --- start ---
+
+    def read_segments(self) -> Iterator[tuple[int, bytes]]:
+        """(number, bytes) of every segment in ascending order, read one at a time."""
+        return read_segments(self._directory)
+
+    def recover(
+        self, start: int = 0, *, has_past: bool = False, is_alone: bool = True
+    ) -> Recovered:
+        """What the journal says; makes it safe to go on from, by cutting its torn tail, and by
+        mending damage where others have the messages (`fedq.shell.disk.vouching`).
+
+        Raises `CorruptJournal`, `OSError`. What the last process wrote may still be only in the
+        kernel's memory: it is fsynced here, since this process will answer for it.
+        """
+        recovered = salvage(self.read_segments())
+        self.vouch = vouch_for(
+            self._directory, recovered, start, has_past=has_past, is_alone=is_alone
+        )
+        if recovered.segments:
+            last = recovered.segments[-1]
+            file = os.open(self._path(last.number), os.O_WRONLY)
+            try:
+                if recovered.torn_bytes:
+                    os.ftruncate(file, last.size)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            os.fsync(self._directory_fd)
+        return recovered
+
+    # --- work ---
+
+    @property
+    def backlog_bytes(self) -> int:
+        """How much was handed over and is not written yet."""
+        return self._commits.backlog_bytes()
+
+    def append(self, chunks: Sequence[Chunk]) -> None:
+        """Hands chunks to the writer, in order; returns at once. Ignored after a failure."""
+        if not chunks:
+            return
+        assert chunks[0].number == self._last_number + 1, "chunk numbers have no gaps"
+        self._last_number = chunks[-1].number
+        if self._failed:
+            return
+        assert not self._closing, "the journal was closed"
+        size = sum([len(chunk.data) for chunk in chunks])
+        if self._commits.backlog_bytes() + size > backlog_bytes_max:
+            self._fail(
+                f"the disk of {self._directory} does not keep up: more than "
+                f"{backlog_bytes_max >> 20} MiB wait to be written; use a faster disk"
+            )
+            return
+        for chunk in chunks:
+            self._commits.push(chunk.number, chunk.segment, chunk.data, chunk.sync)
+
+    def _on_called(self) -> None:
+        """The writer has synced something."""
+        os.read(self._pipe, _CALLS_MAX)
+        self._report()
+
+    def _report(self) -> None:
+        synced = self._commits.synced()
+        if synced > self._reported and not self._failed:
+            self._reported = synced
+            self._on_synced(synced)
+
+    def drop(self, segments: Sequence[int]) -> None:
+        """Deletes segments, oldest first, after everything appended so far is written.
+
+        And synced, if it was to be: a transaction may have emptied them, and must outlive them.
+        """
+        if not segments:
+            return
+        with self._guard:
+            if self._failed:
+                return
+            assert not self._closing, "the journal was closed"
+            self._drops.extend(segments)
+        self._commits.interrupt()
+
+    def close(self) -> None:
+        """Writes and fsyncs what was appended, ends the thread, releases the lock.
+
+        Reports made meanwhile reach the loop after this. Does nothing the second time.
+        """
+        with self._guard:
+            if self._closing:
+                return
+            self._closing = True
+        self._commits.interrupt()
+        self._writer.join()
+        os.close(self._directory_fd)
+        os.close(self._lock)
+        # This may be another thread than the loop's.
+        self._loop.call_soon_threadsafe(self._report_last)
+
+    def _report_last(self) -> None:
+        self._report()
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+        os.close(self._pipe_writer)
+
+    # --- the writer thread ---
+
+    def _run(self) -> None:
+        try:
+            while not self._failed:
+                fd = -1 if self._fd is None else self._fd
+                segment = self._commits.serve(fd, self._segment)
+                if segment:
+                    self._begin_segment(segment)
+                elif not self._tidy_up():
+                    break
+        except OSError as error:
+            self._fail(_describe(error, self._path(self._segment)))
+        except Exception as error:
+            # A bug. The node must hear of it all the same: else it would wait for ever.
+            self._fail(f"the journal's writer stopped: {type(error).__name__}: {error}")
+        finally:
+            if self._fd is not None:
+                os.close(self._fd)
+
+    def _tidy_up(self) -> bool:
+        """What was appended before is written: segments may be deleted; false: it is the end."""
+        with self._guard:
+            drops, self._drops = self._drops, []
+            # Called for the sake of drops, there may be more to write before the end.
+            is_last = self._closing and not self._commits.backlog_bytes()
+        for segment in sorted(drops):
+            assert segment < self._segment or self._fd is None, "the segment in use is not dead"
+            self._path(segment).unlink(missing_ok=True)
+            os.fsync(self._directory_fd)
+        if is_last and self._fd is not None:
+            sync_file(self._fd)
+        return not is_last
+
+    def _begin_segment(self, segment: int) -> None:
+        assert segment > self._segment, "chunks go to ever newer segments"
+        if self._fd is not None:
+            sync_file(self._fd)
+            os.close(self._fd)
+            self._fd = None
+        self._segment = segment
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._fd = SPARES.open_file(self._path(segment), flags)
+        os.fsync(self._directory_fd)
+        write_vouch(self._directory, Vouch(self.vouch.since, segment), SPARES.open_file)
+
+    def _fail(self, reason: str) -> None:
+        """The end of this journal: no report of success follows."""
+        with self._guard:
+            if self._failed:
+                return
+            self._failed = True
+            self._drops = []
+        self._loop.call_soon_threadsafe(self._on_failed, reason)
+        self._commits.interrupt()
+
+    def _path(self, segment: int) -> Path:
+        return self._directory / segment_name(segment)
+
+
+def read_segments(directory: str | Path) -> Iterator[tuple[int, bytes]]:
+    """(number, bytes) of every segment of a directory, ascending; other files are not looked at.
+
+    For tools that do not hold the lock: a journal in use may end within a record.
+    """
+    for path in sorted(Path(directory).iterdir()):
+        match = _SEGMENT_NAME.fullmatch(path.name)
+        if match is not None:
+            yield int(match[1]), path.read_bytes()
+
+
+def count_start(directory: str | Path) -> Incarnation:
+    """Counts this start of the process and returns its number, once it is safe on disk.
+
+    It is higher than the last one, and not below the wall clock's seconds: so a node that lost its
+    disk, or got an older copy of it, is not taken for one of its earlier processes.
+
+    To be called while a `JournalFiles` holds the directory's lock. Raises `NodeFailure` if the
+    count is lost: guessing might repeat a number, and with it the identity of old publishes.
+    """
+    directory = Path(directory)
+    make_directory(directory)
+    path = directory / COUNTER_NAME
+    number = int(time.time())
+    if path.exists():
+        text = path.read_text("ascii", errors="replace")
+        if not re.fullmatch(r"[0-9]{1,18}\n", text):
+            raise NodeFailure(
+                f"{path} does not hold a number: write into it, on a line of its own, a number "
+                "higher than this node has ever started, or empty the data directory"
+            )
+        number = max(number, int(text) + 1)
+    elif any(_SEGMENT_NAME.fullmatch(entry.name) for entry in directory.iterdir()):
+        raise NodeFailure(
+            f"{path} is missing, yet the journal is not empty: restore the file, or write into it, "
+            "on a line of its own, a number higher than this node has ever started"
+        )
+    replace_durably(path, f"{number}\n".encode())
+    return Incarnation(number)
+
+
+def _lock_directory(directory: Path) -> int:
+    """The open lock file, which holds the owner's process id for whoever is turned away."""
+    file = os.open(directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    except BlockingIOError:
+        owner = os.pread(file, 32, 0).decode("ascii", "replace").strip()
+        os.close(file)
+        raise DirectoryInUse(
+            f"{directory} is in use by process {owner or '(unknown)'}: stop that node first, "
+            "or give this one a data directory of its own"
+        ) from None
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _describe(error: OSError, path: Path) -> str:
+    """What to tell the operator about a disk that failed."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    text = f"cannot write the journal {error.filename or path}: {error.strerror} ({name})"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{text}; make room and start the node again"
+    return f"{text}; check the disk, then start the node again"

@@ -1,0 +1,1 @@
+"""Log lines that others cause: a few of many."""

@@ -1,0 +1,1 @@
+"""Streams between nodes over gRPC: who may connect, and frames as bytes."""

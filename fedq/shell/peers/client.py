@@ -1,0 +1,229 @@
+"""The dialing end towards all peers: a channel, a link stream and a Raft stream for each.
+
+In: frames from the driver and from the Raft log. Out: frames on the streams, and the inputs
+`on_link_up` and `on_link_down` of the node. Whenever the link to a peer breaks or cannot be
+opened, a plain connection to its address finds out whether anybody listens there: a refused one
+proves that the process is gone.
+
+Invariants: frames to one peer go out in the order handed over; frames to a peer whose stream is
+down are discarded (the node's links send them again).
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+import grpc.aio
+
+from fedq.core.ids import Incarnation, NodeId
+from fedq.core.limits import last_words_ms
+from fedq.core.peer_messages import PeerFrame
+from fedq.shell.config.values import split_address
+from fedq.shell.peers.certificates import NodeCertificates
+from fedq.shell.peers.channel import LINK_METHOD, RAFT_METHOD, open_channel
+from fedq.shell.peers.codec import Process, encode_raft
+from fedq.shell.peers.desk import PeerDesk
+from fedq.shell.peers.stream import PeerStream
+
+_PROBE_S: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+class LinkInputs(Protocol):
+    """What the client calls of a node."""
+
+    def on_link_up(self, peer: NodeId, process: Incarnation) -> None: ...
+    def on_link_down(self, peer: NodeId, refused: bool) -> None: ...
+
+
+class Feed(Protocol):
+    """`Turn.input`, as far as it is needed here."""
+
+    def __call__(self, method: Callable[..., None], *args: object) -> None: ...
+
+
+class RaftLinks(Protocol):
+    """What the client calls of the Raft log."""
+
+    def on_peer_connected(self, peer: NodeId) -> None: ...
+    def on_peer_disconnected(self, peer: NodeId) -> None: ...
+
+
+class _Dialing:
+    """The channel to one peer; another one once certificates are others."""
+
+    __slots__ = ("_address", "_certificates", "_channel", "_closing", "_version")
+
+    def __init__(self, address: str, certificates: NodeCertificates | None) -> None:
+        self._address = address
+        self._certificates = certificates
+        self._version = 0
+        self._channel = self._open()
+        self._closing: dict[asyncio.Task[None], None] = {}
+
+    def channel(self) -> grpc.aio.Channel:
+        """For an attempt to dial that begins now."""
+        certificates = self._certificates
+        if certificates is not None and certificates.version != self._version:
+            closing = asyncio.create_task(self._channel.close())
+            self._closing[closing] = None
+            closing.add_done_callback(self._closing.pop)
+            self._channel = self._open()
+        return self._channel
+
+    def _open(self) -> grpc.aio.Channel:
+        if self._certificates is None:
+            return open_channel(self._address, None)
+        self._version = self._certificates.version
+        return self._certificates.open_channel(self._address)
+
+    async def close(self) -> None:
+        """Closes it."""
+        await asyncio.gather(self._channel.close(), *self._closing)
+
+
+class _Peer(NamedTuple):
+    dialing: _Dialing
+    link: PeerStream
+    raft: PeerStream
+
+
+class PeerClient:
+    """The outgoing side of all links of one node."""
+
+    __slots__ = (
+        "_certificates", "_desk", "_feed", "_node", "_on_failed", "_peers", "_raft", "_tasks",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        desk: PeerDesk,
+        node: LinkInputs,
+        feed: Feed,
+        raft: RaftLinks,
+        certificates: NodeCertificates | None,
+        on_failed: Callable[[str], None],
+    ) -> None:
+        """`on_failed` hears of a failure of this node's own that the streams cannot survive."""
+        self._desk = desk
+        self._node = node
+        self._feed = feed
+        self._raft = raft
+        self._certificates = certificates
+        self._on_failed = on_failed
+        self._peers: dict[NodeId, _Peer] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, addresses: Mapping[NodeId, str]) -> None:
+        """Begins to dial every peer; the node's own name is skipped."""
+        for peer, address in addresses.items():
+            if peer != self._desk.hello.node:
+                self._start_peer(peer, address)
+
+    def _start_peer(self, peer: NodeId, address: str) -> None:
+        dialing = _Dialing(address, self._certificates)
+        channel = dialing.channel
+
+        async def on_link_down() -> None:
+            # At once: whether it is proof that the process is gone may take a while to find out.
+            self._feed(self._node.on_link_down, peer, False)
+            if await refuses_connections(address):
+                self._feed(self._node.on_link_down, peer, True)
+
+        async def on_raft_down() -> None:
+            self._raft.on_peer_disconnected(peer)
+
+        def on_link_up(process: Process) -> None:
+            self._feed(self._node.on_link_up, peer, process.incarnation)
+
+        def on_raft_up(_: Process) -> None:
+            self._raft.on_peer_connected(peer)
+
+        link = PeerStream(
+            channel, LINK_METHOD, self._desk, peer, on_link_up, on_link_down, self._on_failed
+        )
+        raft = PeerStream(
+            channel, RAFT_METHOD, self._desk, peer, on_raft_up, on_raft_down, self._on_failed
+        )
+        self._peers[peer] = _Peer(dialing, link, raft)
+        for stream in (link, raft):
+            task = asyncio.create_task(stream.serve())
+            task.add_done_callback(self._on_task_done)
+            self._tasks.append(task)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        """A stream is served until it is cancelled; any other end is a bug."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a stream to a peer failed", exc_info=error)
+            self._on_failed(f"{type(error).__name__}: {error}")
+
+    async def stop(self) -> None:
+        """Ends all streams; no input follows."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for peer in self._peers.values():
+            await peer.dialing.close()
+        self._peers.clear()
+
+    def is_up(self, peer: NodeId) -> bool:
+        """Whether the link to the peer is up."""
+        return peer in self._peers and self._peers[peer].link.is_up
+
+    # --- outlets ---
+
+    def send(self, peer: NodeId, frames: list[PeerFrame]) -> None:
+        """Frames of a turn for a peer."""
+        known = self._peers.get(peer)
+        if known is None or not known.link.is_up:
+            return
+        if not known.link.send_frames(frames):
+            # A hole in an ordered stream would go unnoticed until its peer is replaced.
+            logger.warning("%s takes its frames too slowly; its link starts again", peer)
+            known.link.break_off()
+
+    def say_last(self, frame: PeerFrame) -> None:
+        """The last frame, to every peer; what waited before it is void."""
+        for peer in self._peers.values():
+            peer.link.say_last(frame)
+
+    async def last_said(self) -> None:
+        """Returns when the last frames have left, or after `limits.last_words_ms`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(last_words_ms / 1_000):
+                for peer in self._peers.values():
+                    await peer.link.drained()
+
+    def send_raft(self, peer: NodeId, data: bytes) -> bool:
+        """A frame of the Raft log for a peer; False when it is lost."""
+        known = self._peers.get(peer)
+        return known is not None and known.raft.send(encode_raft(data))
+
+
+async def refuses_connections(address: str) -> bool:
+    """Whether the host at "host:port" answers, on each of its addresses, that nobody listens."""
+    host, port = split_address(address)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_PROBE_S):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            for place in {info[4][:2]: None for info in found}:
+                if not await _refuses(str(place[0]), int(place[1])):
+                    return False
+    except (OSError, TimeoutError):
+        # No answer is no proof: the host may be slow, cut off or unknown for the moment.
+        return False
+    return bool(found)
+
+
+async def _refuses(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return True
+    writer.transport.abort()
+    return False

@@ -1,0 +1,184 @@
+"""Who of a name is let in: one process of each peer, and only with the same settings.
+
+Inputs: who introduces itself on a stream, who answered at a peer's own address, who was heard.
+Output: whether a stream is admitted, or why not. Shared by both ends of all streams of a node.
+
+Two processes of one name (a copied directory, a name given twice) must not take each other's place
+again and again, and the older must not be disturbed. So the process whose stream was admitted owns
+the name as long as it is heard, and another one is let in
+
+* when the owner has been silent for as long as makes a node suspect; or
+* when it answers at the address that the configuration has for the peer: two cannot listen there.
+
+A caller that is refused while the owner goes on speaking for so long is told for good: it ends.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from fedq.core.ids import NodeId
+from fedq.core.versions import misfit
+from fedq.shell.peers.codec import Hello, Process
+from fedq.shell.peers.proof import PeerProof
+
+
+class Refusal(NamedTuple):
+    """Why a stream is not admitted."""
+
+    sentence: str
+    #: The caller should end, because another process of its name lives.
+    is_final: bool = False
+    #: Time alone does not help: somebody has to change something.
+    is_lasting: bool = False
+
+
+class _Owner:
+    __slots__ = ("heard_s", "process")
+
+    def __init__(self, process: Process, now_s: float) -> None:
+        self.process = process
+        self.heard_s = now_s
+
+
+class PeerDesk:
+    """See the module's docstring."""
+
+    __slots__ = (
+        "_answering", "_callers", "_clock", "_owners", "_past", "_proof", "_suspect_s", "_tell",
+        "cluster_version", "hello", "known_of", "on_behind",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        hello: Hello,
+        suspect_s: float,
+        clock: Callable[[], float],
+        tell: Callable[[str, str], None],
+        past: Collection[tuple[int, str]] = (),
+        proof: PeerProof | None = None,
+    ) -> None:
+        """`hello`: this node's own. `tell(subject, sentence)` hears what operators should know.
+        `proof`: with certificates, whoever answers has to prove its name, too."""
+        self.hello = hello
+        self._proof = proof
+        #: The starts that this node's data directory has seen, this one among them.
+        self._past = {*past, (int(hello.process.incarnation), hello.process.start)}
+        #: The newest process of a node that is known here; set by whoever knows.
+        self.known_of: Callable[[NodeId], tuple[int, str]] = lambda _: (0, "")
+        #: Called when a peer knows a process of this node that its data directory does not.
+        self.on_behind: Callable[[], None] = lambda: None
+        #: What the cluster speaks, as this node's map has it.
+        self.cluster_version: Callable[[], int] = lambda: 0
+        self._suspect_s = suspect_s
+        self._clock = clock
+        self._tell = tell
+        self._owners: dict[NodeId, _Owner] = {}
+        #: Who answered last at each peer's own address.
+        self._answering: dict[NodeId, Process] = {}
+        #: Since when another process than the owner has been calling, the last one of each name.
+        self._callers: dict[NodeId, tuple[Process, float]] = {}
+
+    def judge(self, hello: Hello) -> Refusal | None:
+        """Whether the stream of a caller that has proven its name is admitted."""
+        unfit = self.misfit(hello) or self.differing(hello)
+        if unfit is not None:
+            return Refusal(unfit, is_lasting=True)
+        peer, process, now_s = hello.node, hello.process, self._clock()
+        owner = self._owners.get(peer)
+        if (
+            owner is None
+            or owner.process == process
+            or self._answering.get(peer) == process
+            or now_s - owner.heard_s >= self._suspect_s
+        ):
+            self._owners[peer] = _Owner(process, now_s)
+            return None
+        caller = self._callers.get(peer)
+        if caller is None or caller[0] != process:
+            caller = self._callers[peer] = (process, now_s)
+        if owner.heard_s - caller[1] < self._suspect_s:
+            return Refusal(f"another process of {peer} was here a moment ago: wait")
+        sentence = (
+            f"two processes call themselves {peer!r}: number {owner.process.incarnation}, which is "
+            f"served, and number {process.incarnation}, which is refused: only one may have the "
+            "name. Stop one of them, or give it a name and a data directory of its own"
+        )
+        self._tell(f"name {peer}", sentence)
+        return Refusal(sentence, is_final=True)
+
+    def misfit(self, hello: Hello) -> str | None:
+        """Why the other node's release cannot work with this one, or with the cluster."""
+        cluster = max(self.cluster_version(), hello.cluster)
+        sentence = misfit(hello.node, hello.speaks, cluster, self.hello.speaks)
+        if sentence is not None:
+            self._tell(f"release {hello.node}", sentence)
+        return sentence
+
+    def differing(self, hello: Hello) -> str | None:
+        """What the other node's configuration has that must be the same and is not."""
+        mine, theirs = self.hello.agreed, hello.agreed
+        keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
+        if not keys:
+            return None
+        what = "; ".join(
+            f"{key} is {mine.get(key, 'unknown')!r} at {self.hello.node} and "
+            f"{theirs.get(key, 'unknown')!r} at {hello.node}"
+            for key in sorted(keys)
+        )
+        sentence = (
+            f"the configurations of {self.hello.node} and {hello.node} differ in what must be the "
+            f"same on all nodes: {what}. Correct the wrong file and start its node again"
+        )
+        self._tell(f"settings {hello.node}", sentence)
+        return sentence
+
+    def answered(self, hello: Hello) -> None:
+        """This process listens at the peer's own address: any other one of the name does not.
+
+        What it knows of this node may show that the data directory here is an older copy.
+        """
+        self._answering[hello.node] = hello.process
+        number, start = hello.known
+        if start and (number, start) not in self._past:
+            self.on_behind()
+
+    def asking(self) -> Hello:
+        """What this node says first in one call."""
+        mine = self.hello._replace(cluster=self.cluster_version())
+        return mine if self._proof is None else self._proof.asking(mine)
+
+    def answer_to(self, caller: Hello) -> Hello:
+        """What a caller that is let in hears."""
+        answer = self.hello._replace(
+            known=self.known_of(caller.node), cluster=self.cluster_version()
+        )
+        return answer if self._proof is None else self._proof.proven(caller, answer)
+
+    def doubt(self, asked: Hello, answer: Hello, peer: NodeId) -> str | None:
+        """Why the answer to what was asked is not believed to be the peer's; None: it is."""
+        doubt = None if self._proof is None else self._proof.doubt(asked, answer, peer)
+        if doubt is None:
+            return None
+        sentence = (
+            f"the address of {peer} is answered by somebody else: {doubt}. Nothing is sent there; "
+            "correct `peers` or the certificates, or find out who listens there"
+        )
+        self._tell(f"proof {peer}", sentence)
+        return sentence
+
+    def heard(self, peer: NodeId, process: Process) -> bool:
+        """Something came on an admitted stream; False: another process has been let in since."""
+        owner = self._owners.get(peer)
+        if owner is None or owner.process != process:
+            return False
+        owner.heard_s = self._clock()
+        return True
+
+
+def agreed_settings(voters: Mapping[NodeId, str], lease_ms: int, suspect_ms: int) -> dict[str, str]:
+    """What must be the same on all nodes, by the keys of the configuration."""
+    return {
+        "peers": ", ".join(sorted(voters)),
+        "timing.lease_ms": str(lease_ms),
+        "timing.suspect_ms": str(suspect_ms),
+    }

@@ -1,0 +1,25 @@
+"""Heartbeats in the form of `protos/peer.proto`."""
+
+from fedq.core.limits import name_bytes_max
+from fedq.core.peer_messages import Heartbeat
+from fedq.shell.pb import peer_pb2 as pb
+from fedq.shell.peers.malformed import MalformedFrameError
+
+
+def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat) -> None:
+    """Into a frame that is to be sent."""
+    wire = frame.heartbeat
+    wire.SetInParent()
+    (
+        wire.sent_ms, wire.echo_ms, wire.leads, wire.leaving, wire.start, wire.stalls, wire.full,
+    ) = heartbeat  # fmt: skip
+
+
+def get_heartbeat(frame: pb.PeerFrame) -> Heartbeat:
+    """From a frame of a peer that has one; raises `MalformedFrameError` for what says more."""
+    beat = frame.heartbeat
+    if len(beat.start) > name_bytes_max:
+        raise MalformedFrameError("a start's id is longer than 255 characters")
+    return Heartbeat(
+        beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving, beat.start, beat.stalls, beat.full
+    )

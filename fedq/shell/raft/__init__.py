@@ -1,0 +1,1 @@
+"""The Raft log behind the cluster map, made safe on a disk."""

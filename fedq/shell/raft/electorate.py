@@ -1,0 +1,139 @@
+"""Who may vote and lead: a voter that may have forgotten what it said learns first.
+
+Inputs: whether this voter remembers (`Memory`), what the others say of themselves (`Standing`).
+Outputs: whether it may vote for a candidate, stand itself, or be counted. Invariants
+(docs/adr/0031-who-a-process-is.md):
+
+* a *learner* (its Raft files are new, lost or behind their mark) gives no vote, does not stand, and
+  is not counted for a commit;
+* it becomes a voter when a leader promotes it, when it founds the cluster with a majority of
+  voters that are as new, or with the best log of all, when all are there;
+* what it might have promised before is in the logs of those who let it in, and the term in which
+  it might have voted is over.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from fedq.core.ids import NodeId
+from fedq.shell.raft.wire import Standing, VoteRequest
+
+
+class Memory(NamedTuple):
+    """What a voter knows of its Raft files from elsewhere; they must not have fallen behind it."""
+
+    term: int = 0
+    applied: int = 0
+    #: There were Raft files before: if they are gone, they are lost and not new.
+    is_used: bool = False
+
+
+class VotersFiles(Protocol):
+    """What a voter's files say of themselves."""
+
+    @property
+    def is_learner(self) -> bool: ...
+    @property
+    def is_new(self) -> bool:
+        """They have never promised anything, so their voter may found a cluster."""
+
+
+NO_MEMORY: Final = Memory()
+
+
+class Electorate:
+    """See the module's docstring."""
+
+    __slots__ = ("_asked", "_elected_log", "_met", "_peers", "has", "is_learner", "is_new")
+
+    def __init__(self, peers: Iterable[NodeId], files: VotersFiles) -> None:
+        self._peers = dict.fromkeys(peers)
+        self.is_learner = files.is_learner
+        self.is_new = files.is_new
+        #: What each peer said of itself last.
+        self._met: dict[NodeId, Standing] = {}
+        #: The end of this voter's log when it was elected: term and index.
+        self._elected_log = (0, 0)
+        #: The entry that each learner has to have before it is promoted: term and index.
+        self._asked: dict[NodeId, tuple[int, int]] = {}
+        #: Up to where each learner's log equals this leader's.
+        self.has: dict[NodeId, int] = {}
+
+    def meet(self, peer: NodeId, standing: Standing) -> None:
+        """A peer says who it is."""
+        self._met[peer] = standing
+
+    def connected(self, peer: NodeId) -> None:
+        """A stream to the peer begins, perhaps to a new process: it has to begin anew."""
+        self._asked.pop(peer, None)
+        self.has.pop(peer, None)
+
+    # --- a learner's own -------------------------------------------------------------------------
+
+    @property
+    def founds(self) -> bool:
+        """Whether this new voter and the others that are met are at a cluster's beginning."""
+        if not (self.is_learner and self.is_new):
+            return False
+        if any(not standing.is_empty for standing in self._met.values()):
+            return False
+        return 2 * (1 + len(self._met)) > 1 + len(self._peers)
+
+    def may_vote(self, request: VoteRequest) -> bool:
+        """Whether this voter may vote for the candidate."""
+        if not self.is_learner:
+            return True
+        if not self._all_met:
+            return False
+        newest = (request.last_term, request.last_index)
+        return request.term > self.highest_term and newest >= self._best_log
+
+    def may_lead(self, last_term: int, last_index: int) -> bool:
+        """Whether this learner, whose log ends so, has the best one of all, and all are there."""
+        return self._all_met and (last_term, last_index) >= self._best_log
+
+    @property
+    def highest_term(self) -> int:
+        """The highest term that anybody met was in."""
+        return max((standing.term for standing in self._met.values()), default=0)
+
+    @property
+    def _all_met(self) -> bool:
+        return len(self._met) == len(self._peers)
+
+    @property
+    def _best_log(self) -> tuple[int, int]:
+        logs = [(standing.last_term, standing.last_index) for standing in self._met.values()]
+        return max(logs, default=(0, 0))
+
+    # --- a leader's ------------------------------------------------------------------------------
+
+    def elected(self, last_term: int, last_index: int) -> None:
+        """This voter leads from now on; its log ended so when it was elected."""
+        self._elected_log = (last_term, last_index)
+        self._asked = {}
+        self.has = {}
+
+    def was_asked(self, learner: NodeId, term: int) -> bool:
+        """Whether an entry of this term is on its way to the learner for that."""
+        return self._asked.get(learner, (0, 0))[0] == term
+
+    def ask(self, learner: NodeId, term: int, index: int) -> None:
+        """The learner is promoted once it has this entry, which was made after it came."""
+        self._asked[learner] = (term, index)
+
+    def promotion(self, learner: NodeId, committed: int, term: int) -> int | None:
+        """The entry as of which the learner may vote again; None: it may not yet."""
+        asked = self._asked.get(learner)
+        if asked is None or asked[0] != term or self.has.get(learner, 0) < asked[1]:
+            return None
+        if committed >= asked[1] or (self._all_met and self._has_the_best_log(term)):
+            return asked[1]
+        return None
+
+    def _has_the_best_log(self, term: int) -> bool:
+        return all(
+            standing.last_term == term
+            or (standing.last_term, standing.last_index) <= self._elected_log
+            for standing in self._met.values()
+        )

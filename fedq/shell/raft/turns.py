@@ -1,0 +1,497 @@
+"""The turns of a Raft voter: frames in, one step, sync, frames out.
+
+Inputs: frames and link changes of peers, proposals, the asyncio clock. Outputs: frames, and calls
+of the machine. The `Voter` (pysyncobj behind `fedq.shell.raft.log`) decides; this file makes sure
+of the order: **no frame leaves a turn before all that the turn has written is on disk**. That one
+rule covers entries, acknowledgements, terms and votes, and one sync serves the whole turn. It runs
+in a thread, so that clients are served meanwhile; what comes for the log waits for the next turn,
+which has as many commands to sync as came in that time.
+
+Nothing re-enters: what arrives, and what the machine proposes while it is called, waits for its
+place in the turn. Any exception in a turn (disk, machine, broken invariant) is the last one: the
+files are abandoned as a crash would leave them, and `failed` is told once.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from fedq.core import limits
+from fedq.core.ids import NodeId
+from fedq.shell.raft.compaction import Compactor
+from fedq.shell.raft.electorate import NO_MEMORY, Memory
+from fedq.shell.raft.hooks import LogMachine, Taken, Voter
+from fedq.shell.raft.journal import RaftStorageError
+from fedq.shell.raft.replication import batches
+from fedq.shell.raft.snapshot import Snapshot
+from fedq.shell.raft.storage import RaftStorage
+from fedq.shell.raft.taking import Reader
+from fedq.shell.raft.timing import RaftTiming
+from fedq.shell.raft.wire import Forward, RaftMessage, WireError, decode, encode
+
+#: Frames received and not yet handled; more are dropped, which Raft survives.
+_inbox_frames_max: Final = 1_024
+#: Commands of other voters taken in one turn; more are dropped, and repeated by their proposers.
+_forwarded_max: Final = 4_096
+voters_max: Final = 5
+#: A voter without others looks at the clock this many times more rarely, once it leads.
+_ALONE_TICKS: Final = 10
+
+logger = logging.getLogger(__name__)
+
+
+class RaftTurns:
+    """Drives one `Voter` on the running asyncio loop."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        voters: Sequence[NodeId],
+        directory: Path,
+        *,
+        send: Callable[[NodeId, bytes], bool],
+        machine: LogMachine,
+        failed: Callable[[str], None],
+        timing: RaftTiming | None = None,
+        memory: Memory = NO_MEMORY,
+    ) -> None:
+        """`voters` contains `node`; `directory` holds the files, its parent exists.
+
+        `send` hands a frame to the peer's stream, False if it is not connected. `failed` is
+        called once, with a sentence, when the log had to stop: the process should end.
+        `memory`: how far the files must have come. Raises `ValueError` for impossible voters.
+        """
+        self._memory = memory
+        names = dict.fromkeys(voters)
+        if node not in names or len(names) != len(voters) or len(names) > voters_max:
+            raise ValueError(
+                f"a Raft log has 1 to {voters_max} different voters, among them the node itself; "
+                f"{node} was given {', '.join(voters)}"
+            )
+        self._node = node
+        self._peers = dict.fromkeys(name for name in names if name != node)
+        self._directory = directory
+        self._timing = timing or RaftTiming()
+        self._send = send
+        self._machine = machine
+        self._failed = failed
+        self._voter: Voter | None = None
+        self._storage: RaftStorage | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn_is_due = False
+        #: The sync of the turn at hand, when it began, and to which entry it compacts the log.
+        self._sync: asyncio.Future[RaftStorageError | None] | None = None
+        self._sync_began_s = 0.0
+        self._compacts_to: int | None = None
+        self._compactor: Compactor | None = None
+        self._reader = Reader(self._make_turn_due)
+        self._inbox: list[tuple[NodeId, RaftMessage]] = []
+        self._outbox: list[tuple[NodeId, RaftMessage]] = []
+        #: Peers to whom frames can be sent; kept from before the start.
+        self._connected: dict[NodeId, None] = {}
+        #: Commands for the log of this turn: own, and of voters that take this one for the leader.
+        self._proposals: list[bytes] = []
+        self._forwarded: list[bytes] = []
+        #: Own proposals not yet seen committed, with the time when to stop counting them.
+        self._in_flight: dict[bytes, float] = {}
+        #: The leader and the term that what is in flight was proposed under.
+        self._leadership: tuple[NodeId | None, int] = (None, 0)
+        self._reported: NodeId | None = None
+        self._leader_changed = asyncio.Event()
+        #: Peers whose bad frames were logged since they connected.
+        self._garbage_from: dict[NodeId, None] = {}
+        #: Frames that could not be decoded, or came from no voter.
+        self.garbage_frames = 0
+
+    # --- what the voter calls within a turn ---
+
+    def post(self, peer: NodeId, message: RaftMessage) -> None:
+        """Takes a message of the voter; it leaves at the end of the turn."""
+        self._outbox.append((peer, message))
+
+    def apply(self, command: bytes) -> bool:
+        """Hands the next committed command to the machine, if that has room for it.
+
+        What it has no room for stays in the log: a snapshot contains all that is applied.
+        """
+        if not self._machine.takes_commands:
+            return False
+        self._in_flight.pop(command, None)
+        self._machine.on_committed(command)
+        return True
+
+    def encoded_snapshot(self) -> bytes:
+        """The newest snapshot on disk: entries were compacted only after it was there."""
+        assert self._storage is not None
+        encoded = self._storage.encoded_snapshot()
+        assert encoded is not None, "entries were compacted without a snapshot"
+        return encoded
+
+    def read(self, encoded: bytes) -> None:
+        """Has a leader's snapshot read, and written to the disk, beside the loop."""
+        assert self._storage is not None
+        self._reader.begin(self._storage, self._machine, encoded)
+
+    def install(self, taken: Taken) -> None:
+        """A leader's snapshot, on disk already, takes its place, and is shown to the machine."""
+        assert self._storage is not None
+        self._storage.install(taken.number, taken.term)
+        self._machine.on_snapshot(taken.read)
+
+    def forget(self) -> None:
+        """The files turn out to be an older copy: from now on this voter learns before it votes."""
+        voter, storage = self._voter, self._storage
+        if voter is not None and storage is not None and not voter.is_learner:
+            logger.warning("the data directory is an older copy: this node learns before it votes")
+            storage.become_learner()
+            voter.become_learner()
+
+    def on_voting(self) -> None:
+        """This voter is no learner any more; on disk when this returns."""
+        assert self._storage is not None
+        self._storage.become_voter()
+        logger.info("this node votes on the cluster map")
+
+    def _begin(self, voter: Voter, storage: RaftStorage) -> None:
+        """Starts the turns; the machine gets the restored snapshot first."""
+        assert self._loop is None, "a Raft log is started once"
+        self._loop = asyncio.get_running_loop()
+        if storage.restored is not None:
+            self._machine.on_snapshot(self._read_own(storage.restored))
+            storage.restored = None
+        self._voter, self._storage = voter, storage
+        self._compactor = Compactor(self._loop, self._timing, self._make_turn_due)
+        for peer in self._connected:
+            voter.connected(peer)
+        self._timer = self._loop.call_later(0, self._on_timer)
+
+    def _read_own(self, restored: Snapshot) -> object:
+        """The machine's state from this voter's own file; there is nothing to begin with else."""
+        try:
+            return self._machine.read_snapshot(restored.data)
+        except ValueError as error:
+            raise RaftStorageError(
+                f"the cluster map in {self._directory} cannot be restored: {error}. Start the "
+                "release of fedq that wrote it. If the other nodes of the cluster run, and only "
+                "then, move that directory away: this node gets the map from them, and votes again "
+                "once it has it"
+            ) from error
+
+    # --- inputs ---
+
+    def propose(self, command: bytes) -> bool:
+        """Asks for a command to be committed; fire and forget.
+
+        A command that is under way already is not sent twice.
+        False when no leader can be reached or `commands_in_flight_max` proposals are under way:
+        try again later. True promises nothing: the proposer repeats what it does not see
+        committed, and the machine ignores what it has seen. Raises `ValueError` for a command
+        that is empty or too large, because repeating that never helps.
+        """
+        if not 1 <= len(command) <= limits.command_bytes_max:
+            raise ValueError(
+                f"a command of the cluster map has 1 to {limits.command_bytes_max} bytes, this "
+                f"one {len(command)}: split it"
+            )
+        if command in self._in_flight:
+            return True
+        voter = self._voter
+        if voter is None or len(self._in_flight) >= limits.commands_in_flight_max:
+            return False
+        leader = voter.leader
+        if leader is None or (leader != self._node and not voter.is_connected(leader)):
+            return False
+        self._in_flight[command] = self._now() + self._timing.proposal_ms / 1_000
+        self._proposals.append(command)
+        self._make_turn_due()
+        return True
+
+    def receive(self, peer: NodeId, frame: bytes) -> None:
+        """A frame from the peer's Raft stream. One that makes no sense is dropped and counted."""
+        if self._voter is None:
+            return
+        if peer not in self._peers:
+            self._refuse(peer, "it is not a voter of this cluster")
+            return
+        try:
+            message = decode(frame)
+        except WireError as error:
+            self._refuse(peer, str(error))
+            return
+        if len(self._inbox) < _inbox_frames_max:
+            self._inbox.append((peer, message))
+            self._make_turn_due()
+
+    def on_peer_connected(self, peer: NodeId) -> None:
+        """Frames may be sent to the peer from now on; again after a new connection."""
+        if peer not in self._peers:
+            return
+        self._garbage_from.pop(peer, None)
+        self._connected[peer] = None
+        if self._voter is not None:
+            self._voter.connected(peer)
+            self._make_turn_due()
+
+    def on_peer_disconnected(self, peer: NodeId) -> None:
+        """The stream to the peer broke; frames under way may be lost."""
+        if self._connected.pop(peer, self) is self:
+            return
+        if self._voter is not None:
+            self._voter.disconnected(peer)
+            if self._leadership[0] == peer:
+                self._in_flight.clear()
+            self._make_turn_due()
+
+    # --- for status ---
+
+    @property
+    def leader(self) -> NodeId | None:
+        """Whom this voter believes to lead."""
+        return self._voter.leader if self._voter is not None else None
+
+    @property
+    def is_learner(self) -> bool:
+        """Whether it may have forgotten what it promised, and so gives no vote."""
+        return self._voter is not None and self._voter.is_learner
+
+    @property
+    def mark(self) -> Memory:
+        """How far the files have come: what is applied is never taken back."""
+        return Memory(self.term, self.applied_index, is_used=True)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether that is itself. For a moment, two voters may believe so."""
+        return self.leader == self._node
+
+    @property
+    def term(self) -> int:
+        """The Raft term, 0 before the start."""
+        return self._voter.term if self._voter is not None else 0
+
+    @property
+    def applied_index(self) -> int:
+        """The index of the newest entry the machine has; the log begins with 1."""
+        return self._voter.applied if self._voter is not None else 0
+
+    @property
+    def committed_index(self) -> int:
+        """The index of the newest entry known to be committed."""
+        return self._voter.committed if self._voter is not None else 0
+
+    @property
+    def truncations(self) -> int:
+        """How often this process removed entries that conflicted with a leader's."""
+        return self._storage.journal.truncations if self._storage is not None else 0
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether a turn is waiting for the disk; nothing is decided meanwhile."""
+        return self._sync is not None
+
+    @property
+    def sync_owed_ms(self) -> int:
+        """For how long the turn at hand has been waiting for the disk."""
+        if self._sync is None or self._loop is None:
+            return 0
+        return round((self._loop.time() - self._sync_began_s) * 1_000)
+
+    # --- the end ---
+
+    async def stop(self) -> None:
+        """Hands leadership over if there is anyone to take it, then closes the files.
+
+        Takes `hand_over_ms` at most. May be called again, or after a failure.
+        """
+        if self._voter is not None and self._peers:
+            await self._hand_over(self._voter)
+        while self._sync is not None:
+            await asyncio.wait((self._sync,))
+        if self._compactor is not None:
+            await self._compactor.finish()
+        await self._reader.finish()
+        if self._storage is not None and self._voter is not None:
+            self._end()
+            self._storage.journal.close()
+
+    def abort(self) -> None:
+        """Stops at once and drops what is not synced, as a crash would."""
+        if self._storage is not None and self._voter is not None:
+            self._end()
+            self._storage.journal.abandon()
+
+    async def _hand_over(self, voter: Voter) -> None:
+        deadline = self._now() + self._timing.hand_over_ms / 1_000
+        asked = False
+        while self.is_leader and self._connected and self._now() < deadline:
+            if not asked:
+                # Refused while no follower has every entry yet.
+                asked = voter.hand_over()
+                self._make_turn_due()
+            self._leader_changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._leader_changed.wait(), self._timing.tick_ms / 1_000)
+
+    def _end(self) -> None:
+        self._voter = None
+        self._inbox.clear()
+        self._outbox.clear()
+        self._in_flight.clear()
+        self._proposals.clear()
+        self._forwarded.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _fail(self, error: Exception) -> None:
+        self.abort()
+        self._leader_changed.set()
+        logger.error("the Raft log cannot go on", exc_info=error)
+        self._failed(f"the Raft log cannot go on: {type(error).__name__}: {error}")
+
+    # --- turns ---
+
+    def _now(self) -> float:
+        assert self._loop is not None, "the Raft log was not started"
+        return self._loop.time()
+
+    def _make_turn_due(self) -> None:
+        if not self._turn_is_due and self._loop is not None:
+            self._turn_is_due = True
+            self._loop.call_soon(self._turn)
+
+    def _on_timer(self) -> None:
+        self._expire()
+        self._turn()
+        if self._voter is not None and self._loop is not None:
+            tick_s = self._timing.tick_ms / 1_000
+            if not self._peers and self.is_leader:
+                # Nobody's silence means anything: what it is asked makes a turn due.
+                tick_s *= _ALONE_TICKS
+            self._timer = self._loop.call_later(tick_s, self._on_timer)
+
+    def _expire(self) -> None:
+        """Stops counting proposals that a leader lost: oldest first, so this ends early."""
+        now = self._now()
+        while self._in_flight:
+            command, deadline = next(iter(self._in_flight.items()))
+            if deadline > now:
+                return
+            del self._in_flight[command]
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        voter, storage, compactor = self._voter, self._storage, self._compactor
+        if voter is None or storage is None or compactor is None or self._sync is not None:
+            return
+        try:
+            taken = self._reader.take()
+            if taken is not None:
+                voter.on_read(taken)
+            inbox, self._inbox = self._inbox, []
+            for peer, message in inbox:
+                if isinstance(message, Forward):
+                    self._forwarded += message.commands[: _forwarded_max - len(self._forwarded)]
+                else:
+                    voter.handle(peer, message)
+            voter.step()
+            self._notice_leadership(voter)
+            self._submit(voter)
+            compactor.look(voter, storage, self._machine.freeze)
+            has_written = storage.journal.begin_sync()
+            self._compacts_to = compactor.take_staged(storage)
+            if has_written or self._compacts_to is not None:
+                loop = asyncio.get_running_loop()
+                self._sync_began_s = loop.time()
+                self._sync = loop.run_in_executor(
+                    None, storage.sync, has_written, self._compacts_to
+                )
+                self._sync.add_done_callback(self._on_synced)
+                return
+            self._end_turn(voter)
+        except Exception as error:
+            # Whatever it is, a voter that is not sure of its state must not vote.
+            self._fail(error)
+
+    def _on_synced(self, sync: "asyncio.Future[RaftStorageError | None]") -> None:
+        """The disk has what the turn wrote, or has failed."""
+        self._sync = None
+        error = sync.exception()
+        voter, storage, compactor = self._voter, self._storage, self._compactor
+        if voter is None or storage is None or compactor is None:
+            return
+        try:
+            if error is not None:
+                raise error
+            storage.journal.end_sync()
+            kept = sync.result()
+            if kept is not None:
+                compactor.on_kept(kept)
+            elif self._compacts_to is not None:
+                storage.journal.use_compacted()
+                compactor.on_compacted()
+            self._end_turn(voter)
+        except Exception as failure:
+            self._fail(failure)
+            return
+        # For what came meanwhile.
+        self._make_turn_due()
+
+    def _end_turn(self, voter: Voter) -> None:
+        """All that the turn wrote is on disk: it may be told."""
+        self._flush(voter)
+        self._report(voter)
+        if voter.has_more_to_do():
+            self._make_turn_due()
+
+    def _notice_leadership(self, voter: Voter) -> None:
+        """What was sent to a former leader may be lost: its proposer repeats it.
+
+        At once, not with the report after the sync: what is proposed in between is not lost.
+        """
+        leadership = voter.leader, voter.term
+        if leadership != self._leadership:
+            self._leadership = leadership
+            unsent = dict.fromkeys(self._proposals)
+            in_flight = self._in_flight.items()
+            self._in_flight = {command: due for command, due in in_flight if command in unsent}
+
+    def _submit(self, voter: Voter) -> None:
+        """Puts this turn's commands into the log, or asks the leader to."""
+        proposals, self._proposals = self._proposals, []
+        forwarded, self._forwarded = self._forwarded, []
+        leader = voter.leader
+        if leader == self._node:
+            if proposals or forwarded:
+                # What this release does not understand would stop every node that is like it.
+                voter.append(proposals + [each for each in forwarded if self._machine.knows(each)])
+        elif leader is not None and voter.is_connected(leader):
+            # What others forwarded to this former leader is theirs to repeat.
+            for batch in batches(proposals):
+                self.post(leader, Forward(batch))
+        else:
+            for command in proposals:
+                self._in_flight.pop(command, None)
+
+    def _flush(self, voter: Voter) -> None:
+        outbox, self._outbox = self._outbox, []
+        for peer, message in outbox:
+            if not self._send(peer, encode(message)):
+                voter.frame_lost(peer)
+
+    def _report(self, voter: Voter) -> None:
+        if voter.leader != self._reported:
+            self._reported = voter.leader
+            self._leader_changed.set()
+            self._machine.on_leader(self._reported)
+
+    def _refuse(self, peer: NodeId, reason: str) -> None:
+        self.garbage_frames += 1
+        # One line for each voter's connection, one for all strangers together.
+        source = peer if peer in self._peers else NodeId("")
+        if source not in self._garbage_from:
+            self._garbage_from[source] = None
+            logger.warning("dropping Raft frames of %s: %s", peer, reason)

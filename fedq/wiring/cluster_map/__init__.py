@@ -1,0 +1,1 @@
+"""The cluster map: its state, and every replicated operation on it."""

@@ -1,0 +1,176 @@
+"""Who holds a fragment: creating, retiring, and the one compare-and-set of its copies.
+
+Inputs: the map and a committed `AddFragment`, `RetireFragment` or `SetCopies`. Output: its result;
+changes are appended to the map's.
+
+What keeps confirmed messages safe is decided here, whoever proposes:
+
+* a new primary is in sync and its process is up, so it holds everything confirmed;
+* a copy comes into sync only while primary and epoch stay the same, and only the process that the
+  proposer saw: a restart in between voids it;
+* a primary without memory serves again (`restart`) only from a copy that was in sync, and only
+  when no in-sync copy still has its memory; the other copies then catch up from it.
+"""
+
+from typing import assert_never
+
+from fedq.core import limits
+from fedq.core.errors import NOT_FOUND, PRECONDITION_FAILED, RESOURCE_ERROR, Refused
+from fedq.core.ids import Epoch, FragmentId, NodeId, QueueKey
+from fedq.wiring.cluster_map.operations import (
+    AddFragment,
+    FragmentOperation,
+    RetireFragment,
+    SetCopies,
+)
+from fedq.wiring.cluster_map.placement import choose, fragment_subject
+from fedq.wiring.cluster_map.state import (
+    FragmentAdded,
+    FragmentChanged,
+    FragmentInfo,
+    FragmentRemoved,
+    MapState,
+    Ok,
+)
+
+
+def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
+    """Carries out one operation, or refuses it and changes nothing."""
+    match operation:
+        case AddFragment():
+            return _add(state, operation)
+        case RetireFragment():
+            return _retire(state, operation)
+        case SetCopies():
+            return _set_copies(state, operation)
+        case _:
+            assert_never(operation)
+
+
+def create_fragment(state: MapState, key: QueueKey, primary: NodeId) -> FragmentId:
+    """A new fragment of an existing queue, led by `primary`, which is up."""
+    number = FragmentId(state.next_fragment)
+    state.next_fragment += 1
+    queue = state.queues[key]
+    zones = state.up_zones()
+    backups = choose(fragment_subject(number), zones, [primary], queue.replicas - 1)
+    in_sync = {node: state.members[node].incarnation for node in (primary, *backups)}
+    state.fragments[number] = FragmentInfo(
+        number, key, primary, tuple(backups), in_sync, Epoch(1), 1, 1
+    )
+    state.queues[key] = queue.with_fragments([*queue.fragments, number])
+    state.changes.append(FragmentAdded(number))
+    return number
+
+
+def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
+    key = QueueKey(operation.vhost, operation.queue)
+    queue = state.queues.get(key)
+    if queue is None:
+        return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
+    for number in queue.fragments:
+        info = state.fragments[number]
+        # One that waits for a process elsewhere serves nobody.
+        if info.primary == operation.node and info.primary in state.hot_copies(info):
+            return Ok(number)
+    member = state.members.get(operation.node)
+    if member is None or not member.up:
+        return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is not a member that is up")
+    if len(queue.fragments) >= limits.fragments_per_queue_max:
+        return Refused(
+            RESOURCE_ERROR,
+            f"queue '{key.name}' in vhost '{key.vhost}' has {limits.fragments_per_queue_max} "
+            "fragments already, the most a queue may have",
+        )
+    return state.refuse_if_full() or Ok(create_fragment(state, key, operation.node))
+
+
+def _retire(state: MapState, operation: RetireFragment) -> Ok | Refused:
+    info = _at_epoch(state, operation.fragment, operation.expected_epoch)
+    if isinstance(info, Refused):
+        return info
+    queue = state.queues[info.queue]
+    if len(queue.fragments) == 1:
+        return _refused(info, "it is the only one of its queue")
+    left = [number for number in queue.fragments if number != info.id]
+    state.queues[info.queue] = queue.with_fragments(left)
+    del state.fragments[info.id]
+    state.changes.append(FragmentRemoved(info.id, info))
+    return Ok(1)
+
+
+def _set_copies(state: MapState, operation: SetCopies) -> Ok | Refused:
+    info = _at_epoch(state, operation.fragment, operation.expected_epoch)
+    if isinstance(info, Refused):
+        return info
+    why = _why_not(state, info, operation)
+    if why:
+        return _refused(info, why)
+    epoch = Epoch(info.epoch + 1)
+    moved = operation.restart or operation.primary != info.primary
+    after = FragmentInfo(
+        info.id,
+        info.queue,
+        operation.primary,
+        operation.backups,
+        dict(operation.in_sync),
+        epoch,
+        epoch if moved else info.reign,
+        info.created,
+    )
+    state.fragments[info.id] = after
+    state.changes.append(FragmentChanged(info.id, info, after))
+    return Ok(1)
+
+
+def _why_not(state: MapState, info: FragmentInfo, operation: SetCopies) -> str:
+    """Why these copies would be wrong; "" if they are right."""
+    primary, in_sync = operation.primary, dict(operation.in_sync)
+    copies = (primary, *operation.backups)
+    if len(in_sync) != len(operation.in_sync) or len(dict.fromkeys(copies)) != len(copies):
+        return "a node is named twice"
+    unknown = [node for node in copies if node not in state.members]
+    if unknown:
+        return f"node '{unknown[0]}' is not a member"
+    if primary not in in_sync:
+        return "its primary has to be in sync"
+    if any(node not in copies for node in in_sync):
+        return "a node is in sync without holding a copy"
+    if primary not in info.in_sync:
+        return f"node '{primary}' is not in sync and may not become primary"
+    if operation.restart:
+        return _why_no_restart(state, info, operation)
+    joined = [node for node in in_sync if info.in_sync.get(node) != in_sync[node]]
+    moved = primary != info.primary
+    if primary in joined or (moved and not state.is_up(primary, in_sync[primary])):
+        return f"node '{primary}' has lost its memory or is not up: only a restart serves from disk"
+    if moved and joined:
+        return f"node '{joined[0]}' cannot come into sync with a primary that is only now chosen"
+    absent = [node for node in joined if not state.is_up(node, in_sync[node])]
+    if absent:
+        return f"process {in_sync[absent[0]]} of node '{absent[0]}' is gone"
+    return ""
+
+
+def _why_no_restart(state: MapState, info: FragmentInfo, operation: SetCopies) -> str:
+    hot = state.hot_copies(info)
+    if hot:
+        return f"node '{next(iter(hot))}' still has it in memory"
+    if len(operation.in_sync) != 1:
+        return "after a restart only the primary is in sync"
+    if not state.is_up(*operation.in_sync[0]):
+        return f"process {operation.in_sync[0][1]} of node '{operation.primary}' is not up"
+    return ""
+
+
+def _at_epoch(state: MapState, number: FragmentId, expected: Epoch) -> FragmentInfo | Refused:
+    info = state.fragments.get(number)
+    if info is None:
+        return Refused(NOT_FOUND, f"no fragment {number}")
+    if info.epoch != expected:
+        return _refused(info, f"it is at epoch {info.epoch}, not {expected}")
+    return info
+
+
+def _refused(info: FragmentInfo, why: str) -> Refused:
+    return Refused(PRECONDITION_FAILED, f"cannot change fragment {info.id}: {why}")

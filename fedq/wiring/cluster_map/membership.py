@@ -1,0 +1,208 @@
+"""Members and eras: what becomes of the map when processes come and go.
+
+Inputs: the map and a committed `MemberUp`, `MemberDown` or `NewEra`. Output: its result; changes
+are appended to the map's.
+
+Copies of fragments stay as they are when a member goes: `SetCopies` moves them, so that each
+change of a fragment has an epoch. The exception is a process that comes up *behind*: on a data
+directory that did not go on from the process before it (restored, emptied, somebody else's). Its
+copies leave the in-sync sets in the same commit (docs/adr/0031-who-a-process-is.md). What a gone
+*process* held alone (claimed names, its mark on exchanges with private bindings) goes with it.
+
+An *era* lasts as long as at least one process lives that knew it: non-durable exchanges and queues
+last as long as their era. The leader lets a process that came up join the era (`JoinEra`) once it
+has heard a process of the era: after a stop of all nodes the map still takes them for up. So does a
+primary of the era, with the copy that it takes into an in-sync set.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from fedq.core.errors import PRECONDITION_FAILED, Refused
+from fedq.core.ids import Epoch, NodeId, QueueKey
+from fedq.wiring.cluster_map import releases
+from fedq.wiring.cluster_map.bindings import remove_bindings, remove_exchange, remove_queue
+from fedq.wiring.cluster_map.operations import (
+    JoinEra,
+    MemberDown,
+    MemberOperation,
+    MemberUp,
+    NewEra,
+)
+from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.state import (
+    ClaimReleased,
+    EraChanged,
+    FragmentChanged,
+    FragmentInfo,
+    MapState,
+    Member,
+    MemberChanged,
+    Ok,
+)
+
+
+def apply(state: MapState, operation: MemberOperation) -> Ok | Refused:
+    """Carries out one operation, or refuses it and changes nothing."""
+    match operation:
+        case MemberUp():
+            return _member_up(state, operation)
+        case MemberDown():
+            return _member_down(state, operation)
+        case JoinEra():
+            return _join_era(state, operation)
+        case NewEra():
+            return _new_era(state)
+        case Speaks():
+            return releases.apply(state, operation)
+        case _:
+            assert_never(operation)
+
+
+def _member_up(state: MapState, operation: MemberUp) -> Ok | Refused:
+    node, incarnation = operation.node, operation.incarnation
+    known = state.members.get(node)
+    if known is not None:
+        refusal = _refuse_process(known, operation)
+    else:
+        refusal = state.refuse_if_full(by_operator=True)
+    if refusal is not None:
+        return refusal
+    # What its directory is worth was judged as it came up: a question that it asked before it had
+    # read all of the map, and that arrives after the right one, is no judgement.
+    is_known = known is not None and _is_same(known, operation)
+    behind = known.behind if known is not None and is_known else operation.behind
+    stays = known is not None and known.up and known.incarnation == incarnation
+    if known is not None and known.incarnation < incarnation:
+        _forget_process(state, node)
+    member = Member(
+        incarnation,
+        True,
+        known.up_version if known is not None and stays else state.version,
+        operation.peer_address,
+        operation.amqp_address,
+        operation.zone,
+        operation.start,
+        operation.started_ms,
+        behind,
+    )
+    if member == known:
+        return Ok()
+    state.members[node] = member
+    if behind and not is_known:
+        # Before the others begin a session with it: by then they must know what they lead.
+        _take_out_of_sync(state, node)
+    state.changes.append(MemberChanged(node))
+    if not state.era:
+        state.era_number = 1
+        state.changes.append(EraChanged(state.era_number))
+        state.era[node] = incarnation
+    return Ok(1)
+
+
+def _is_same(known: Member, operation: MemberUp) -> bool:
+    return (operation.incarnation, operation.start) == (known.incarnation, known.start)
+
+
+def _refuse_process(known: Member, operation: MemberUp) -> Refused | None:
+    """Why this process may not take the place of the one that the map knows."""
+    node, incarnation = operation.node, operation.incarnation
+    if _is_same(known, operation):
+        return None
+    if known.incarnation >= incarnation:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"node '{node}' has already started {known.incarnation} times, so its start number "
+            f"{incarnation} is from an older data directory or another node of that name",
+        )
+    if not operation.start:
+        return None
+    if (operation.known, operation.known_start) != (known.incarnation, known.start):
+        return Refused(
+            PRECONDITION_FAILED,
+            f"process {incarnation} of node '{node}' has not heard of process {known.incarnation}",
+        )
+    if operation.behind and known.up:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"process {known.incarnation} of node '{node}' is up: process {incarnation}, whose "
+            "data directory is not that one's, may not replace it",
+        )
+    return None
+
+
+def _take_out_of_sync(state: MapState, node: NodeId) -> None:
+    """What the node has on disk is old: wherever another copy is in sync, its own is not.
+
+    If it was to lead, the next copy in sync leads. Where it is the only one it stays: nobody else
+    has those messages.
+    """
+    for info in list(state.fragments.values()):
+        if node not in info.in_sync or len(info.in_sync) == 1:
+            continue
+        in_sync = {other: number for other, number in info.in_sync.items() if other != node}
+        epoch = Epoch(info.epoch + 1)
+        primary, reign = info.primary, info.reign
+        if primary == node:
+            hot = [other for other, number in in_sync.items() if state.is_up(other, number)]
+            primary, reign = next(iter((*hot, *in_sync))), epoch
+        backups = tuple(other for other in info.copies if other != primary)
+        after = FragmentInfo(
+            info.id, info.queue, primary, backups, in_sync, epoch, reign, info.created
+        )
+        state.fragments[info.id] = after
+        state.changes.append(FragmentChanged(info.id, info, after))
+
+
+def _join_era(state: MapState, operation: JoinEra) -> Ok | Refused:
+    node, incarnation = operation.node, operation.incarnation
+    if not state.is_up(node, incarnation):
+        return Refused(PRECONDITION_FAILED, f"process {incarnation} of node '{node}' is not up")
+    if not state.era_is_alive():
+        return Refused(PRECONDITION_FAILED, "the era is over: none of its processes is up")
+    if state.era.get(node) == incarnation:
+        return Ok()
+    state.era[node] = incarnation
+    state.changes.append(MemberChanged(node))
+    return Ok(1)
+
+
+def _member_down(state: MapState, operation: MemberDown) -> Ok | Refused:
+    node = operation.node
+    member = state.members.get(node)
+    if member is None or member.incarnation != operation.incarnation:
+        return Refused(
+            PRECONDITION_FAILED,
+            f"process {operation.incarnation} of node '{node}' is not the one in the map",
+        )
+    if not member.up:
+        return Ok()
+    _forget_process(state, node)
+    state.members[node] = replace(member, up=False)
+    state.changes.append(MemberChanged(node))
+    return Ok(1)
+
+
+def _forget_process(state: MapState, node: NodeId) -> None:
+    """Releases what the node's newest process held alone; does nothing the second time."""
+    for key in [key for key, claim in state.claims.items() if claim.node == node]:
+        state.changes.append(ClaimReleased(key, state.claims.pop(key)))
+    for vhost in state.vhosts:
+        marks = state.bindings_of_destination.get(("node", QueueKey(vhost, node)), {})
+        remove_bindings(state, list(marks))
+
+
+def _new_era(state: MapState) -> Ok | Refused:
+    if state.era_is_alive():
+        return Refused(PRECONDITION_FAILED, "the era goes on: one of its processes is up")
+    up = {node: member.incarnation for node, member in state.members.items() if member.up}
+    if not up:
+        return Refused(PRECONDITION_FAILED, "no member is up to begin a new era")
+    for key in [key for key, queue in state.queues.items() if not queue.durable]:
+        remove_queue(state, key)
+    for key in [key for key, exchange in state.exchanges.items() if not exchange.durable]:
+        remove_exchange(state, key)
+    state.era = up
+    state.era_number += 1
+    state.changes.append(EraChanged(state.era_number))
+    return Ok(1)

@@ -1,0 +1,495 @@
+"""What the cluster map knows: plain records, and the tables that hold them.
+
+Other floors read these records; only the `apply` functions of this package write them. Records
+are replaced, not changed, so a reader may keep one, and a snapshot is written in another thread.
+
+Invariants (`MapState.check` asserts them): a primary is in its in-sync set, and that within the
+copies; every fragment belongs to its queue and every queue has one; no binding dangles; a
+name is a queue's or claimed, never both; up members of the era are what keeps it alive; exchanges,
+queues and grants are in virtual hosts that exist, and grants are users'.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
+
+from fedq.core import limits
+from fedq.core.errors import RESOURCE_ERROR, Refused
+from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId, QueueKey
+
+DEFAULT_VHOST: Final = "/"
+#: Name -> type of the exchanges that every virtual host has (specification 3.1.3).
+PREDECLARED: Final = {
+    "": "direct",
+    "amq.direct": "direct",
+    "amq.fanout": "fanout",
+    "amq.topic": "topic",
+    "amq.headers": "headers",
+    "amq.match": "headers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node of the cluster: its newest process, and where it is reached ("host:port")."""
+
+    incarnation: Incarnation
+    up: bool
+    #: The map version at which it last came up.
+    up_version: MapVersion
+    peer_address: str
+    amqp_address: str
+    zone: str
+    #: The process's own random id ("": of a release that had none), and when it began (wall clock).
+    start: str = ""
+    started_ms: int = 0
+    #: It came up on a data directory that did not go on from the process before it.
+    behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An exchange; `arguments` in canonical text."""
+
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A shared queue; `arguments` in canonical text."""
+
+    durable: bool
+    auto_delete: bool
+    arguments: str
+    fragments: list[FragmentId]
+    #: How many copies each fragment is to have, the primary included.
+    replicas: int
+    #: What is copied: "all", "persistent" or "none" of the messages.
+    mode: str
+    #: It has had a consumer: if it is auto-delete, it goes with the last one.
+    consumed: bool = False
+
+    def with_fragments(self, fragments: list[FragmentId]) -> "Queue":
+        """The queue in these fragments."""
+        return replace(self, fragments=fragments)
+
+
+class Binding(NamedTuple):
+    """A binding; `destination_kind` is "queue", "exchange" or "node" (see `operations`)."""
+
+    vhost: str
+    source: str
+    destination_kind: str
+    destination: str
+    routing_key: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentInfo:
+    """Who holds a fragment. Never changed in place."""
+
+    id: FragmentId
+    queue: QueueKey
+    primary: NodeId
+    backups: tuple[NodeId, ...]
+    #: Copies that hold everything confirmed, each with the process whose memory holds it.
+    in_sync: dict[NodeId, Incarnation]
+    #: Grows by one with each change of this record.
+    epoch: Epoch
+    #: The epoch at which the primary last changed or restarted.
+    reign: int
+    #: The first reign: its primary starts from an empty fragment.
+    created: int
+
+    @property
+    def copies(self) -> tuple[NodeId, ...]:
+        """The primary and the backups, in sync or joining."""
+        return (self.primary, *self.backups)
+
+
+class Claim(NamedTuple):
+    """The process that holds a client-named exclusive queue."""
+
+    node: NodeId
+    incarnation: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Someone who may log in; `password` is a record of `fedq.wiring.cluster_map.passwords`."""
+
+    password: str
+    #: What RabbitMQ's tools call it: "administrator", "monitoring", …; fedq asks for none.
+    tags: tuple[str, ...]
+
+
+class Grant(NamedTuple):
+    """What a user may do in a virtual host: regular expressions of names."""
+
+    configure: str
+    write: str
+    read: str
+
+
+#: Names and numbers, in order of names (`fedq.wiring.cluster_map.operations_access`).
+Limits: TypeAlias = tuple[tuple[str, int], ...]
+
+
+class GrantKey(NamedTuple):
+    """Whose grant, and where."""
+
+    user: str
+    vhost: str
+
+
+# --- what an applied command changed ----------------------------------------------------------
+
+
+class MemberChanged(NamedTuple):
+    """A member came, went, came back as another process, or moved."""
+
+    node: NodeId
+
+
+class MemberSpeaks(NamedTuple):
+    """A member that is up said which versions it speaks; nothing else of it changed."""
+
+    node: NodeId
+
+
+class EraChanged(NamedTuple):
+    """A new era began; what the old one took with it is reported by changes of its own."""
+
+    number: int
+
+
+class QueueAdded(NamedTuple):
+    """A queue was declared; its fragments follow."""
+
+    key: QueueKey
+
+
+class QueueRemoved(NamedTuple):
+    """A queue went, with the fragments it had."""
+
+    key: QueueKey
+    fragments: tuple[FragmentId, ...]
+
+
+class FragmentAdded(NamedTuple):
+    """A fragment was created."""
+
+    id: FragmentId
+
+
+class FragmentChanged(NamedTuple):
+    """A fragment's copies changed."""
+
+    id: FragmentId
+    before: FragmentInfo
+    after: FragmentInfo
+
+
+class FragmentRemoved(NamedTuple):
+    """A fragment was retired, or its queue deleted."""
+
+    id: FragmentId
+    before: FragmentInfo
+
+
+class ExchangeAdded(NamedTuple):
+    """An exchange was declared."""
+
+    key: QueueKey
+
+
+class ExchangeRemoved(NamedTuple):
+    """An exchange was deleted."""
+
+    key: QueueKey
+
+
+class BindingAdded(NamedTuple):
+    """A binding was made."""
+
+    binding: Binding
+
+
+class BindingRemoved(NamedTuple):
+    """A binding was undone, or went with one of its ends."""
+
+    binding: Binding
+
+
+class ClaimTaken(NamedTuple):
+    """A node holds this queue name from now on."""
+
+    key: QueueKey
+    claim: Claim
+
+
+class ClaimReleased(NamedTuple):
+    """Nobody holds this name any more; `claim` did."""
+
+    key: QueueKey
+    claim: Claim
+
+
+class VhostAdded(NamedTuple):
+    """A virtual host was made; its predeclared exchanges follow."""
+
+    vhost: str
+
+
+class VhostRemoved(NamedTuple):
+    """A virtual host went; what was in it went before, by changes of its own."""
+
+    vhost: str
+
+
+class UserChanged(NamedTuple):
+    """A user came, changed, or went."""
+
+    user: str
+
+
+class PermissionsChanged(NamedTuple):
+    """What a user may do in a virtual host changed."""
+
+    key: GrantKey
+
+
+class LimitsChanged(NamedTuple):
+    """The limits of a virtual host, or of a user, changed: which table, and whose."""
+
+    table: str
+    name: str
+
+
+AccessChange = VhostAdded | VhostRemoved | UserChanged | PermissionsChanged | LimitsChanged
+Change = (
+    MemberChanged
+    | MemberSpeaks
+    | EraChanged
+    | QueueAdded
+    | QueueRemoved
+    | FragmentAdded
+    | FragmentChanged
+    | FragmentRemoved
+    | ExchangeAdded
+    | ExchangeRemoved
+    | BindingAdded
+    | BindingRemoved
+    | ClaimTaken
+    | ClaimReleased
+    | AccessChange
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """An operation was carried out; `value` is the new fragment's id, or 1 for something new."""
+
+    value: int = 0
+
+
+#: The attributes that make up a map.
+TABLES: Final = (
+    "bindings", "bindings_of_destination", "bindings_of_source", "changes", "claims",
+    "cluster_version", "digest", "era", "era_number", "exchanges", "fragments", "grants", "members",
+    "next_fragment", "objects_max", "queues", "seeded", "speaks", "user_limits", "users", "version",
+    "vhost_limits", "vhosts",
+)  # fmt: skip
+
+
+class MapState:
+    """The tables of the cluster map. Read freely; only `ClusterMap.apply` and `restore` write."""
+
+    __slots__ = (*TABLES, "bytes_adding", "bytes_held", "bytes_max", "queues_of_vhost")
+
+    def __init__(self, objects_max: int = limits.map_objects_max) -> None:
+        """`objects_max` must be the same on every node."""
+        #: What all objects weigh (`fedq.wiring.cluster_map.weighing`), what the operation at hand
+        #: may add to it, and the bound that its command names, 0 for none.
+        self.bytes_held = self.bytes_adding = self.bytes_max = 0
+        self.objects_max = objects_max
+        self.version = MapVersion(0)
+        self.members: dict[NodeId, Member] = {}
+        #: The processes whose memory knows the non-durable objects.
+        self.era: dict[NodeId, Incarnation] = {}
+        self.era_number = 0
+        self.vhosts: dict[str, None] = {}
+        self.exchanges: dict[QueueKey, Exchange] = {}
+        self.queues: dict[QueueKey, Queue] = {}
+        self.bindings: dict[Binding, None] = {}
+        self.bindings_of_source: dict[QueueKey, dict[Binding, None]] = {}
+        #: Keyed by (kind of destination, its key; a node's virtual host is the exchange's).
+        self.bindings_of_destination: dict[tuple[str, QueueKey], dict[Binding, None]] = {}
+        self.fragments: dict[FragmentId, FragmentInfo] = {}
+        #: What its members speak (`fedq.wiring.cluster_map.releases`), and the cluster; 0: nobody
+        #: said so yet.
+        self.speaks: dict[NodeId, tuple[int, int]] = {}
+        self.cluster_version = 0
+        self.next_fragment = 1
+        self.claims: dict[QueueKey, Claim] = {}
+        self.users: dict[str, User] = {}
+        self.grants: dict[GrantKey, Grant] = {}
+        #: By virtual host, or user: what is limited, and how.
+        self.vhost_limits: dict[str, Limits] = {}
+        self.user_limits: dict[str, Limits] = {}
+        #: How many queues, and names of exclusive ones, each virtual host has.
+        self.queues_of_vhost: dict[str, int] = {}
+        #: What went into this map so far: see `fedq.wiring.cluster_map.digest`.
+        self.digest = 0
+        #: Whether the cluster has had its first users; never again false.
+        self.seeded = False
+        #: What the command that is being applied changed so far.
+        self.changes: list[Change] = []
+
+    def add_vhost(self, vhost: str) -> None:
+        """A virtual host with its predeclared exchanges."""
+        self.vhosts[vhost] = None
+        for name, kind in PREDECLARED.items():
+            self.exchanges[QueueKey(vhost, name)] = Exchange(kind, True, False, False, "")
+
+    # --- questions ---
+
+    def is_up(self, node: NodeId, incarnation: Incarnation) -> bool:
+        """Whether this very process counts as running."""
+        member = self.members.get(node)
+        return member is not None and member.up and member.incarnation == incarnation
+
+    def newest_process(self, node: NodeId) -> tuple[int, str]:
+        """The newest process of a node that is known: its number and start; 0 and "": none."""
+        member = self.members.get(node)
+        return (0, "") if member is None else (member.incarnation, member.start)
+
+    def era_is_alive(self) -> bool:
+        """Whether a process of the era is up: non-durable objects then mean something."""
+        return any(self.is_up(node, incarnation) for node, incarnation in self.era.items())
+
+    def hot_copies(self, info: FragmentInfo) -> dict[NodeId, Incarnation]:
+        """The in-sync copies whose processes are up: they still have it in memory."""
+        return {
+            node: incarnation
+            for node, incarnation in info.in_sync.items()
+            if self.is_up(node, incarnation)
+        }
+
+    def up_zones(self) -> dict[NodeId, str]:
+        """The members that are up, each with its zone."""
+        return {node: member.zone for node, member in self.members.items() if member.up}
+
+    def object_count(self) -> int:
+        """What counts against `objects_max`."""
+        return (
+            len(self.members) + len(self.exchanges) + len(self.queues) + len(self.bindings)
+            + len(self.fragments) + len(self.claims) + len(self.vhosts) + len(self.users)
+            + len(self.grants)
+        )  # fmt: skip
+
+    def refuse_if_full(self, more: int = 1, by_operator: bool = False) -> Refused | None:
+        """The refusal of `more` further objects; None if there is room for them.
+
+        `by_operator`: not a client asks, so the reserve may be used. (Commands of versions that
+        knew of none name no `bytes_max`.)
+        """
+        reserve = 0
+        if self.bytes_max and not by_operator:
+            reserve = self.objects_max * limits.map_reserve_percent // 100
+        if self.object_count() + more <= self.objects_max - reserve:
+            return self.refuse_if_heavy()
+        return Refused(
+            RESOURCE_ERROR,
+            f"the cluster map is full ({self.objects_max} objects): delete exchanges, queues or "
+            "bindings that are no longer used",
+        )
+
+    def refuse_if_heavy(self) -> Refused | None:
+        """The refusal of what the operation at hand would add; None if there is room for it."""
+        if not self.bytes_max or self.bytes_held + self.bytes_adding <= self.bytes_max:
+            return None
+        return Refused(
+            RESOURCE_ERROR,
+            f"the cluster map is full ({self.bytes_held} of {self.bytes_max} bytes): delete "
+            "exchanges, queues or bindings that are no longer used, or use shorter names and "
+            "arguments",
+        )
+
+    def limit_of_vhost(self, vhost: str, name: str) -> int | None:
+        """A limit of a virtual host; None: it has none of that name."""
+        return dict(self.vhost_limits.get(vhost, ())).get(name)
+
+    def limit_of_user(self, user: str, name: str) -> int | None:
+        """A limit of a user; None: it has none of that name."""
+        return dict(self.user_limits.get(user, ())).get(name)
+
+    # --- bindings, kept in three tables at once ---
+
+    def add_binding(self, binding: Binding) -> None:
+        """Adds a binding that is not there yet."""
+        source, destination = _ends(binding)
+        self.bindings[binding] = None
+        self.bindings_of_source.setdefault(source, {})[binding] = None
+        self.bindings_of_destination.setdefault(destination, {})[binding] = None
+
+    def drop_binding(self, binding: Binding) -> None:
+        """Removes a binding that is there."""
+        source, destination = _ends(binding)
+        del self.bindings[binding]
+        at_source = self.bindings_of_source[source]
+        del at_source[binding]
+        if not at_source:
+            del self.bindings_of_source[source]
+        at_destination = self.bindings_of_destination[destination]
+        del at_destination[binding]
+        if not at_destination:
+            del self.bindings_of_destination[destination]
+
+    # --- invariants ---
+
+    def check(self) -> None:
+        """Asserts the invariants of the module's docstring; walks everything."""
+        for number, info in self.fragments.items():
+            assert number == info.id
+            assert 0 < number < self.next_fragment
+            assert info.id in self.queues[info.queue].fragments, "a fragment without its queue"
+            assert info.primary in info.in_sync, "a primary out of sync"
+            assert len({*info.copies}) == len(info.copies), "two copies on one node"
+            assert all(node in info.copies for node in info.in_sync), "in sync, but no copy"
+            assert all(node in self.members for node in info.copies), "a copy on no member"
+            assert info.created <= info.reign <= info.epoch
+        for key, queue in self.queues.items():
+            assert queue.fragments
+            assert len({*queue.fragments}) == len(queue.fragments)
+            assert all(self.fragments[number].queue == key for number in queue.fragments)
+            assert key not in self.claims
+            assert key.vhost in self.vhosts
+        for binding in self.bindings:
+            (source, (kind, key)) = _ends(binding)
+            assert source in self.exchanges, "a binding without its exchange"
+            if kind == "queue":
+                assert key in self.queues, "a binding without its queue"
+            if kind == "exchange":
+                assert key in self.exchanges, "a binding without its destination"
+            assert binding in self.bindings_of_source[source]
+            assert binding in self.bindings_of_destination[kind, key]
+        for key, claim in self.claims.items():
+            assert self.is_up(*claim), "a claim of a process that is gone"
+            assert key.vhost in self.vhosts
+        for key in self.exchanges:
+            assert key.vhost in self.vhosts, "an exchange without its virtual host"
+        assert all(vhost in self.vhosts for vhost in self.vhost_limits), "limits of no vhost"
+        assert all(user in self.users for user in self.user_limits), "limits of no user"
+        for user, vhost in self.grants:
+            assert user in self.users, "a grant without its user"
+            assert vhost in self.vhosts, "a grant without its virtual host"
+
+
+def _ends(binding: Binding) -> tuple[QueueKey, tuple[str, QueueKey]]:
+    vhost, source, kind, destination, _, _ = binding
+    return QueueKey(vhost, source), (kind, QueueKey(vhost, destination))

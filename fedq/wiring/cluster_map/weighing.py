@@ -1,0 +1,210 @@
+"""What the cluster map weighs: an upper bound of the bytes that its snapshot takes.
+
+Inputs: the map's tables and the changes of an operation that was applied. Outputs: the sum, and
+what an operation may add before it is applied. The weight of an object is that of its row in the
+snapshot, with the worst that escaping in JSON does to its texts, and with room for its numbers.
+
+Invariant: `total` is the sum over all objects, whether they came one by one or by a snapshot.
+"""
+
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from fedq.core import limits
+from fedq.core.ids import QueueKey
+from fedq.wiring.cluster_map import snapshot
+from fedq.wiring.cluster_map.operations import (
+    AddFragment,
+    Bind,
+    ClaimName,
+    DeclareExchange,
+    DeclareQueue,
+    MemberUp,
+    Operation,
+    encode_operation,
+)
+from fedq.wiring.cluster_map.operations_access import (
+    AddVhost,
+    PutUser,
+    SetPassword,
+    SetPermissions,
+    SetTags,
+    SetUserLimits,
+    SetVhostLimits,
+)
+from fedq.wiring.cluster_map.snapshot import text_bytes
+from fedq.wiring.cluster_map.state import (
+    PREDECLARED,
+    BindingAdded,
+    BindingRemoved,
+    Change,
+    ClaimReleased,
+    ClaimTaken,
+    ExchangeAdded,
+    ExchangeRemoved,
+    FragmentAdded,
+    FragmentChanged,
+    FragmentRemoved,
+    LimitsChanged,
+    MapState,
+    MemberChanged,
+    MemberSpeaks,
+    PermissionsChanged,
+    QueueAdded,
+    QueueRemoved,
+    UserChanged,
+    VhostAdded,
+    VhostRemoved,
+)
+
+#: What a row may grow by without a change that names it: a flag, the version it came up at.
+_ROW_BYTES: Final = 32
+#: A fragment's number in its queue's row, and the numbers of its own row as they grow.
+_FRAGMENT_BYTES: Final = 128
+#: A fragment that does not exist yet, without its queue's name: its nodes.
+_NEW_FRAGMENT_BYTES: Final = 512
+
+#: A claim's row beside its texts: brackets, commas, a process's number.
+_CLAIM_BYTES: Final = 64
+
+_CLIENTS: Final = DeclareExchange | DeclareQueue | Bind | AddFragment
+_OPERATORS: Final = (
+    AddVhost
+    | PutUser
+    | SetPassword
+    | SetTags
+    | SetPermissions
+    | SetVhostLimits
+    | SetUserLimits
+    | MemberUp
+)
+
+_Rows: TypeAlias = dict[Any, int]
+
+
+class Weights:
+    """What each object of one map weighs, by table and key, and the sum."""
+
+    __slots__ = ("_tables", "queues_of", "total")
+
+    def __init__(self) -> None:
+        self._tables: dict[str, _Rows] = {}
+        self.total = 0
+        #: How many queues, and names of exclusive ones, each virtual host has.
+        self.queues_of: dict[str, int] = {}
+
+    def recount(self, state: MapState) -> None:
+        """Weighs the whole map anew."""
+        self._tables, self.queues_of = {}, {}
+        self.total = 0
+        for vhost in state.vhosts:
+            self._weigh(state, "vhosts", vhost)
+        for table in (
+            "members", "exchanges", "queues", "bindings", "fragments", "claims", "users", "grants",
+            "vhost_limits", "user_limits",
+        ):  # fmt: skip
+            for key in getattr(state, table):
+                self._weigh(state, table, key)
+
+    def note(self, state: MapState, changes: list[Change]) -> None:
+        """Weighs what these changes were about, as it is now."""
+        for change in changes:
+            match change:
+                case ExchangeAdded(key) | ExchangeRemoved(key):
+                    self._weigh(state, "exchanges", key)
+                case QueueAdded(key):
+                    self._weigh(state, "queues", key)
+                case QueueRemoved(key, _):
+                    self._weigh(state, "queues", key)
+                case BindingAdded(binding) | BindingRemoved(binding):
+                    self._weigh(state, "bindings", binding)
+                case FragmentAdded(number):
+                    self._weigh(state, "fragments", number)
+                case FragmentChanged() | FragmentRemoved():
+                    self._weigh(state, "fragments", change.id)
+                case ClaimTaken(key, _) | ClaimReleased(key, _):
+                    self._weigh(state, "claims", key)
+                case MemberChanged(node) | MemberSpeaks(node):
+                    self._weigh(state, "members", node)
+                case UserChanged(user):
+                    self._weigh(state, "users", user)
+                case PermissionsChanged(grant):
+                    self._weigh(state, "grants", grant)
+                case LimitsChanged(table, name):
+                    self._weigh(state, table, name)
+                case VhostAdded(vhost) | VhostRemoved(vhost):
+                    self._weigh(state, "vhosts", vhost)
+                    # The default exchange comes and goes without a change of its own.
+                    self._weigh(state, "exchanges", QueueKey(vhost, ""))
+
+    def _weigh(self, state: MapState, table: str, key: Any) -> None:
+        rows = self._tables.setdefault(table, {})
+        weight = _weight(state, table, key) if key in getattr(state, table) else 0
+        self.total += weight - rows.get(key, 0)
+        if table in ("queues", "claims"):
+            self._count(key.vhost, bool(weight) - (key in rows))
+        if weight:
+            rows[key] = weight
+        else:
+            rows.pop(key, None)
+
+    def _count(self, vhost: str, more: int) -> None:
+        count = self.queues_of.get(vhost, 0) + more
+        if count:
+            self.queues_of[vhost] = count
+        else:
+            self.queues_of.pop(vhost, None)
+
+
+def may_add(operation: Operation) -> int:
+    """The most bytes by which this operation makes the map heavier; 0 if that needs no room.
+
+    Operators and members have a reserve: a map that clients have filled can still be managed.
+    """
+    if isinstance(operation, ClaimName):
+        # By far the most frequent one: a subscriber's queue.
+        texts = text_bytes(operation.vhost) + text_bytes(operation.name)
+        return texts + text_bytes(operation.node) + _CLAIM_BYTES
+    if isinstance(operation, _CLIENTS):
+        size = len(encode_operation(operation)) + _ROW_BYTES
+        if isinstance(operation, DeclareQueue):
+            return size + operation.fragments * (size + _NEW_FRAGMENT_BYTES)
+        return size + _NEW_FRAGMENT_BYTES
+    if isinstance(operation, _OPERATORS):
+        size = len(encode_operation(operation)) + _ROW_BYTES
+        if isinstance(operation, AddVhost):
+            size *= 1 + len(PREDECLARED)
+        return size - limits.map_reserve_bytes
+    return 0
+
+
+def _weight(state: MapState, table: str, key: Any) -> int:
+    match table:
+        case "vhosts":
+            row: object = key
+        case "members":
+            row = snapshot.member_row(key, state.members[key])
+        case "exchanges":
+            row = snapshot.exchange_row(key, state.exchanges[key])
+        case "queues":
+            queue = state.queues[key]
+            row = snapshot.queue_row(key, replace(queue, fragments=[]))
+        case "bindings":
+            row = [*key]
+        case "fragments":
+            return (
+                len(orjson.dumps(snapshot.fragment_row(key, state.fragments[key])))
+                + _FRAGMENT_BYTES
+            )
+        case "claims":
+            texts = text_bytes(key.vhost) + text_bytes(key.name)
+            return texts + text_bytes(state.claims[key].node) + _CLAIM_BYTES
+        case "vhost_limits" | "user_limits":
+            row = snapshot.limits_row(key, getattr(state, table)[key])
+        case "users":
+            row = snapshot.user_row(key, state.users[key])
+        case _:
+            row = [*key, *state.grants[key]]
+    return len(orjson.dumps(row)) + _ROW_BYTES

@@ -1,0 +1,87 @@
+"""Moving backups from busy nodes to idle ones, when there is nothing more urgent.
+
+Input: the leader's view and the map; output: a few `SetCopies`, each of which lets one more node
+join a fragment. Once it is in sync, `fedq.wiring.failover.repairs` drops the copy on the busiest
+node.
+
+A move makes the difference between two nodes smaller and covers no fewer zones, so moving ends.
+"""
+
+from typing import Final
+
+from fedq.core.ids import NodeId
+from fedq.wiring.cluster_map.map import ClusterMap
+from fedq.wiring.cluster_map.operations import Operation, SetCopies
+from fedq.wiring.cluster_map.placement import fragment_subject, weight, zones_covered
+from fedq.wiring.cluster_map.state import FragmentInfo
+from fedq.wiring.failover.view import View
+
+#: Backups that move at a time.
+MOVES_IN_FLIGHT_MAX: Final = 4
+#: A node with so many copies fewer than another takes one over.
+DIFFERENCE_MIN: Final = 2
+
+
+class Balance:
+    """The moves to begin now: first all fragments are counted, then each may move."""
+
+    __slots__ = ("_candidates", "_cluster", "_in_flight", "_view")
+
+    def __init__(self, view: View, cluster: ClusterMap) -> None:
+        self._view = view
+        self._cluster = cluster
+        self._candidates = view.proven(view.up)
+        self._in_flight = 0
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is anywhere to move to."""
+        return len(self._candidates) >= DIFFERENCE_MIN
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further move should begin."""
+        return self._in_flight >= MOVES_IN_FLIGHT_MAX
+
+    def count(self, info: FragmentInfo) -> None:
+        """Counts a move that is under way; the copy that it will drop is no longer counted."""
+        view = self._view
+        if len(info.copies) > self._cluster.queues[info.queue].replicas:
+            self._in_flight += 1
+            view.copies[view.surplus(info.primary, info.backups)] -= 1
+
+    def move(self, info: FragmentInfo) -> list[Operation]:
+        """The move of a copy of this fragment, if one should begin."""
+        replicas = self._cluster.queues[info.queue].replicas
+        if not self._view.proven((info.primary,)):
+            return []  # nobody can copy from it, see `fedq.wiring.failover.repairs`
+        if not info.backups or not len(info.copies) == len(self._view.hot(info)) == replicas:
+            return []
+        target = _target(self._view, info, self._candidates)
+        if target is None:
+            return []
+        self._in_flight += 1
+        backups, in_sync = (*info.backups, target), tuple(info.in_sync.items())
+        return [SetCopies(info.id, info.epoch, info.primary, backups, in_sync, restart=False)]
+
+
+def _target(view: View, info: FragmentInfo, candidates: list[NodeId]) -> NodeId | None:
+    """The node that should take over the copy of the busiest backup; counts the move in."""
+    busiest = max(info.backups, key=lambda node: (view.copies[node], node))
+    limit = view.copies[busiest] - DIFFERENCE_MIN
+    covered = zones_covered(info.copies, view.zones)
+    stay = [node for node in info.copies if node != busiest]
+    fitting = [
+        node
+        for node in candidates
+        if view.copies[node] <= limit
+        and node not in info.copies
+        and zones_covered([*stay, node], view.zones) >= covered
+    ]
+    if not fitting:
+        return None
+    subject = fragment_subject(info.id)
+    target = min(fitting, key=lambda node: (view.copies[node], -weight(subject, node), node))
+    view.copies[target] += 1
+    view.copies[busiest] -= 1
+    return target
