@@ -299,9 +299,8 @@ class NodeState:
 
     def _begin_suspecting(self, settings: NodeSettings) -> None:
         """What it fails at, and what somebody failed at before."""
-        #: What the node is at, for when it fails (`fedq.node.containment.post_mortem`): for whom or
-        #: where, and what came, or was taken in hand. Noted once for each command, batch, queue or
-        #: message of a peer, before it begins.
+        #: What the node is at, for when it fails (`post_mortem`): for whom or where, and what came,
+        #: or was taken in hand. Noted once for each command, batch, queue or message of a peer.
         self.at: object = None
         self.at_what: object = None
         #: What it, or another node, failed at before.
