@@ -128,7 +128,7 @@ FLOORS: Final = (
     ("fedq.shell", "sockets, gRPC, Raft log, journal files, clock, configuration"),
     ("fedq.node", "all machines wired together: Node"),
     ("fedq.proxy", "serving what lives on other nodes: links, hubs, publishers, relays"),
-    ("fedq.wiring | fragments | sessions | replication", "the machines"),
+    ("fedq.wiring | fragments | channels | replication", "the machines"),
     ("fedq.amqp | journal", "two encodings: wire and disk"),
     ("fedq.core", "words that every floor shares"),
 )
