@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from types import ModuleType
 
-__version__ = "0.1.0"
+from fedq.core.version import VERSION
+
+__version__ = VERSION
 
 
 class PureFinder:

@@ -21,6 +21,7 @@ from fedq.amqp.sasl import EXTERNAL, MECHANISMS
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, ConnectionViolation, Refused
+from fedq.core.version import VERSION
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 #: An empty table.
@@ -112,7 +113,7 @@ class ConnectionSettings:
     product: str = "RabbitMQ"
     version: str = "3.13.7"
     #: What it really is.
-    information: str = "fedq 0.1.0, an AMQP 0-9-1 broker federation"
+    information: str = f"fedq {VERSION}, an AMQP 0-9-1 broker federation"
     cluster_name: str = "fedq"
     frame_bytes_max: int = limits.frame_bytes_max
     channels_max: int = limits.channels_max
