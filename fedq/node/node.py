@@ -89,11 +89,9 @@ class Node:
         self.private = PrivateFlow(state, self.registrations)
         self.asking = Asking(state, self.fragments)
         readers = Readers(state)
-        self.getting = Getting(state, self.timers, readers)
         self.settling = SettleFlow(state)
+        self.getting = Getting(state, self.timers, readers, self.settling)
         self.consuming = ConsumeFlow(state, self.settling, self.getting, self.timers)
-        self.consuming.serve_takers = self.fragments.serve_above
-        self.getting.settle = self.settling.settle
         dispatching = Dispatching(state, self.consuming, self.fragments, self.timers)
         admission.dispatch = dispatching.everywhere
         self.permissions = Permissions(state)

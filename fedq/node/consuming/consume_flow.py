@@ -8,7 +8,7 @@ What becomes of the deliveries is told by `fedq.node.consuming.settle_flow`.
 Changes hubs, channels' unacked windows; sends credit and watches to peers.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
@@ -27,6 +27,7 @@ from fedq.core.ranges import Range, join_ranges, ranges_of
 from fedq.fragments.enforcement import is_too_long
 from fedq.fragments.fragment import Fragment
 from fedq.node.consuming.getting import Getting
+from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import meet, note_taken, room_here
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.settle_flow import SettleFlow
@@ -43,7 +44,7 @@ _DEALT_SHIFT: Final = 1
 class ConsumeFlow:
     """See the module's docstring."""
 
-    __slots__ = ("_held_now", "getting", "serve_takers", "settling", "state", "timers")
+    __slots__ = ("_held_now", "getting", "settling", "state", "timers")
 
     def __init__(
         self, state: NodeState, settling: SettleFlow, getting: Getting, timers: QueueTimers
@@ -52,8 +53,6 @@ class ConsumeFlow:
         self.settling = settling
         self.getting = getting
         self.timers = timers
-        #: Hands messages to other nodes whose consumers are above a priority.
-        self.serve_takers: Callable[[Primary, int], None] = _unset
         self._held_now: dict[FragmentId, list[Range]] | None = None
 
     # --- consumers come and go ---------------------------------------------------------------
@@ -279,7 +278,7 @@ class ConsumeFlow:
         while primary.fragment.ready_count not in (0, left) and (ready := hub.ready(1)):
             level = ready[0].priority
             if takers.above(level):
-                self.serve_takers(primary, level)
+                hand_to_nodes(self.state, primary, level)
             left = primary.fragment.ready_count
             self._deal_from(hub, primary.fragment, hub.reserved(), level)
 
@@ -425,7 +424,3 @@ class ConsumeFlow:
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
             self.state.sated[client] = None
         self.state.dirty_clients[client] = None
-
-
-def _unset(*_: object) -> None:
-    raise AssertionError("the node wires this before its first turn")

@@ -7,7 +7,7 @@ Changes channels' unacked windows; sends `Get` to peers.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from fedq.amqp.method_types import BasicGetEmpty
@@ -19,14 +19,13 @@ from fedq.core.peer_messages import Get as GetMessage
 from fedq.fragments.fragment import Fragment
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.readers import Readers, has_enough
+from fedq.node.consuming.settle_flow import SettleFlow
 from fedq.node.records.client_state import Channel
 from fedq.node.records.settling import Settlements
 from fedq.node.records.state import NodeState, PrivateQueue
 
 #: A question whose answer nobody waits for.
 NO_REQUEST: Final = 0
-
-Settle = Callable[[FragmentId, Settlements], None]
 
 #: A message that is got is copied on its own, into fresh memory, and again for its socket.
 _COPIES: Final = 4
@@ -70,19 +69,21 @@ class Overdue:
 
 
 class Getting:
-    """See the module's docstring; the node sets `settle` before its first turn."""
+    """See the module's docstring."""
 
-    __slots__ = ("_last", "_open", "_put_off", "readers", "settle", "state", "timers")
+    __slots__ = ("_last", "_open", "_put_off", "readers", "settling", "state", "timers")
 
-    def __init__(self, state: NodeState, timers: QueueTimers, readers: Readers) -> None:
+    def __init__(
+        self, state: NodeState, timers: QueueTimers, readers: Readers, settling: SettleFlow
+    ) -> None:
         self.readers = readers
+        self.settling = settling
         self.state = state
         self.timers = timers
         self._last = 0
         self._open: dict[int, Get] = {}
         #: Those whose clients do not read: they start over.
         self._put_off: list[Get] = []
-        self.settle: Settle = _unset
 
     def get_private(self, channel: Channel, private: PrivateQueue, no_ack: bool) -> bool:
         """From a queue of this node alone: answered at once (true), unless very much of it is over.
@@ -165,12 +166,12 @@ class Getting:
         """A remote fragment has answered."""
         get = self._open.pop(message.request, None)
         if get is None or get.channel.closed or get.channel.leaving:
-            self.settle(message.fragment, Settlements([], [], [], [message.positions]))
+            self.settling.settle(message.fragment, Settlements([], [], [], [message.positions]))
         elif not message.positions:
             self._ask_next(get)
         elif has_enough(get.channel.client) or self.readers.is_full():
             # It would be one answer more for each channel that asked.
-            self.settle(message.fragment, Settlements([], [], [], [message.positions]))
+            self.settling.settle(message.fragment, Settlements([], [], [], [message.positions]))
             self._put_off.append(get)
         else:
             self._answer(
@@ -178,7 +179,7 @@ class Getting:
                 bool(message.redelivered), get.no_ack, message.ready,
             )  # fmt: skip
             if get.no_ack:
-                self.settle(message.fragment, Settlements([message.positions], [], [], []))
+                self.settling.settle(message.fragment, Settlements([message.positions], [], [], []))
             self.state.answered[get.channel] = None
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
@@ -257,7 +258,3 @@ class Getting:
     def _answer_empty(self, channel: Channel) -> None:
         channel.client.machine.send(channel.number, BasicGetEmpty())
         self.state.dirty_clients[channel.client] = None
-
-
-def _unset(*_: object) -> None:
-    raise AssertionError("the node wires this before its first turn")

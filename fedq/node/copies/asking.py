@@ -12,7 +12,7 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import Call, Reply
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.records.state import NodeState
-from fedq.proxy.calls import Calls, Finish
+from fedq.proxy.calls import Finish
 
 
 class Asking:
@@ -23,8 +23,7 @@ class Asking:
     def __init__(self, state: NodeState, fragments: FragmentFlow) -> None:
         self.state = state
         self.fragments = fragments
-        self.calls = Calls()
-        fragments.on_local_reply = self.calls.on_reply
+        self.calls = fragments.calls
         #: Questions of those who leave a queue: until when an answer is waited for.
         self._leaving: dict[int, int] = {}
 

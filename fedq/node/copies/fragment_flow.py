@@ -11,9 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from fedq.core.batches import cut
 from fedq.core.ids import FragmentId, NodeId, Origin, QueueKey
-from fedq.core.limits import peer_frame_bytes_max
 from fedq.core.peer_messages import (
     CALL_CONSUME,
     CALL_CONSUME_ALONE,
@@ -25,7 +23,6 @@ from fedq.core.peer_messages import (
     Call,
     Credit,
     CreditBack,
-    Deliver,
     Get,
     Got,
     Offer,
@@ -45,12 +42,12 @@ from fedq.fragments.outbox import Owed
 from fedq.fragments.pace import WINDOW_MS
 from fedq.fragments.seen import mark_all, record_seen
 from fedq.node.cluster.abandoned import Abandoned
+from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import (
     look_what_waits,
     meet,
     note_back,
     note_taken,
-    rooms_elsewhere,
 )
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.copies.emptying import Purging
@@ -58,6 +55,7 @@ from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.confirming import on_publishes_done
 from fedq.node.records.settling import Settlements, settle_in
 from fedq.node.records.state import NodeState, Primary
+from fedq.proxy.calls import Calls
 from fedq.proxy.publisher import Settled
 
 #: Calls that wait while it is not known whether the queue goes.
@@ -67,7 +65,7 @@ _OF_CONSUMERS: Final = (CALL_CONSUME, CALL_CONSUME_ALONE, CALL_LEFT)
 class FragmentFlow:
     """See the module's docstring."""
 
-    __slots__ = ("abandoned", "admission", "catch_up", "on_local_reply", "state", "timers")
+    __slots__ = ("abandoned", "admission", "calls", "catch_up", "state", "timers")
 
     def __init__(
         self, state: NodeState, admission: Admission, timers: QueueTimers, abandoned: Abandoned
@@ -76,9 +74,9 @@ class FragmentFlow:
         self.abandoned = abandoned
         self.admission = admission
         self.timers = timers
-        #: Hears answers to this node's own questions; set by the node before its first turn.
-        self.on_local_reply: Callable[[int, FragmentId, int, int], None] = _unset
-        #: What came before takes effect in a queue (`fedq.node.copies.dispatching`); set likewise.
+        #: This node's own questions; fragments of this node answer them without a peer between.
+        self.calls = Calls()
+        #: What came before takes effect in a queue (`fedq.node.copies.dispatching`, which sets it).
         self.catch_up: Callable[[QueueKey], None] = _unset
 
     # --- what peers say to a primary ---------------------------------------------------------
@@ -220,7 +218,7 @@ class FragmentFlow:
         self, asker: NodeId, request: int, fragment: FragmentId, ready: int, consumers: int
     ) -> None:
         if asker == self.state.me:
-            self.on_local_reply(request, fragment, ready, consumers)
+            self.calls.on_reply(request, fragment, ready, consumers)
         else:
             self.state.send(asker, Reply(request, fragment, ready, consumers))
 
@@ -311,7 +309,7 @@ class FragmentFlow:
             )  # fmt: skip
         spared = self._spared(primary)
         if takers.credit and fragment.ready_count:
-            self.serve_above(primary, None, spared)
+            hand_to_nodes(self.state, primary, None, spared)
         primary.noted = fragment.handed_out
         if fragment.ready_count > spared:
             for node in takers.offers():
@@ -341,30 +339,6 @@ class FragmentFlow:
             # Should they stop: with every window less is left for them.
             self.timers.look_again(primary, WINDOW_MS)
         return min(soon, fragment.ready_count)
-
-    def serve_above(self, primary: Primary, level: int | None, spared: int = 0) -> None:
-        """Hands messages to the nodes that have credit of a higher priority than `level`.
-
-        `spared`: so many of them are left for consumers here.
-        """
-        fragment = primary.fragment
-        ids = (fragment.fragment_id, fragment.reign)
-        rooms = rooms_elsewhere(self.state, primary)
-        ready = fragment.within(fragment.ready_count - spared, peer_frame_bytes_max)
-        given = 0
-        for node, share in primary.takers.shares(ready, level, rooms):
-            given += share
-            taken = fragment.take(node, share)
-            self.state.at, self.state.at_what = primary, taken
-            note_taken(self.state, primary, node, share)
-            seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
-            for piece in cut(taken.messages):
-                positions = all_positions[piece]
-                again = [position for position in positions if position in seen]
-                self.state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
-        if given == ready < fragment.ready_count + given - spared:
-            # There may be credit for more bytes than go at once.
-            self.state.unfinished[fragment.fragment_id] = None
 
     def drain_records(self, primary: Primary) -> None:
         """The fragment's new events go to the journal and to every backup that follows."""

@@ -1,0 +1,35 @@
+"""Messages of a fragment of this node go to the other nodes whose consumers have room for them.
+
+In: the fragment, what nodes have credit for, how far they keep up. Out: `Deliver` to these nodes.
+"""
+
+from fedq.core.batches import cut
+from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.peer_messages import Deliver
+from fedq.node.consuming.keeping_up import note_taken, rooms_elsewhere
+from fedq.node.records.state import NodeState, Primary
+
+
+def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared: int = 0) -> None:
+    """Hands messages to the other nodes that have credit of a higher priority than `level`.
+
+    `None`: whatever its priority. `spared`: so many messages are left for consumers here.
+    """
+    fragment = primary.fragment
+    ids = (fragment.fragment_id, fragment.reign)
+    rooms = rooms_elsewhere(state, primary)
+    ready = fragment.within(fragment.ready_count - spared, peer_frame_bytes_max)
+    given = 0
+    for node, share in primary.takers.shares(ready, level, rooms):
+        given += share
+        taken = fragment.take(node, share)
+        state.at, state.at_what = primary, taken
+        note_taken(state, primary, node, share)
+        seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
+        for piece in cut(taken.messages):
+            positions = all_positions[piece]
+            again = [position for position in positions if position in seen]
+            state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
+    if given == ready < fragment.ready_count + given - spared:
+        # There may be credit for more bytes than go at once.
+        state.unfinished[fragment.fragment_id] = None
