@@ -26,6 +26,7 @@ from fedq.core.peer_messages import PublishAtomic
 from fedq.node.cluster.proposals import Result
 from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
+from fedq.wiring.cluster_map.operations import MemberUp, encode_command
 from fedq.wiring.cluster_map.operations_access import SetPermissions
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Cluster
@@ -119,3 +120,31 @@ def test_whoever_may_ask_may_hear_the_answer() -> None:
     client = cluster.client()
     client.ask(BasicConsume(DIRECT_REPLY_TO, no_ack=True), BasicConsumeOk)
     assert client.ask(BasicConsume("orders"), ChannelClose).reply_code == 403
+
+
+def test_what_is_under_way_is_sent_once_though_the_map_says_again_that_its_node_is_in() -> None:
+    """As when it joins the era. A queue that refuses cannot tell what it took from what it refused:
+    it would refuse all that is sent to it again."""
+    cluster = Cluster(3)
+    client = cluster.client()
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    arguments: FieldTable = {"x-max-length": 2, "x-overflow": "reject-publish"}
+    client.ask(QueueDeclare("q", durable=True, arguments=arguments), QueueDeclareOk)
+    assert cluster.primary_of("q") == "n1"
+    for name in cluster.hosts:
+        cluster.disk_waits(name, True)
+    client.publish("q", "a", "b", "c")
+    known = cluster.node("n1").state.map.members[NodeId("n1")]
+    moved = MemberUp(
+        NodeId("n1"), known.incarnation, known.peer_address, "elsewhere:5672", known.zone,
+        known.start, known.started_ms, known.incarnation, known.start,
+    )  # fmt: skip
+    cluster.log.append(encode_command("moved", [moved]))
+    cluster.settle()
+    assert cluster.node("n2").state.map.members[NodeId("n1")].amqp_address == "elsewhere:5672"
+    for name in cluster.hosts:
+        cluster.disk_waits(name, False)
+    cluster.pass_ms(200)
+    answers = [each for each in client.heard() if isinstance(each, BasicAck | BasicNack)]
+    assert [type(each) for each in answers] == [BasicAck, BasicNack]
+    assert [each.delivery_tag for each in answers] == [2, 3]
