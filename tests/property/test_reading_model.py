@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.core.limits import KIB, short_read_bytes_max, turn_bytes_max
-from tests.unit.shell.test_reading import Room
+from tests.unit.shell.clients.test_reading import Room
 
 COUNT = 12
 SIZES = st.sampled_from([1, short_read_bytes_max, 3 * KIB, 60 * KIB, 250 * KIB])

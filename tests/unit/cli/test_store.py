@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fedq.shell.disk.durable_files import segment_name
 from tests.unit.cli.command import fedq
-from tests.unit.shell.test_vouching import judge, rotten
+from tests.unit.shell.disk.test_vouching import judge, rotten
 
 
 def test_a_damaged_journal_is_shown_and_left_as_it_is(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from fedq.core.ids import Incarnation, NodeId
 from fedq.wiring.cluster_map.operations import JoinEra, SetCopies
+from tests.unit.wiring.failover.test_failover import Leader
 from tests.unit.wiring.maps import Wired, down, queue, up
-from tests.unit.wiring.test_failover import Leader
 
 
 def test_nothing_changes_while_no_copy_is_heard() -> None:

@@ -20,7 +20,7 @@ from fedq.shell.config.values import (
     split_address,
 )
 
-EXAMPLE = Path(__file__).parents[3] / "deploy" / "node.yaml"
+EXAMPLE = Path(__file__).parents[4] / "deploy" / "node.yaml"
 
 
 def loaded(directory: Path, text: str) -> NodeConfig:
