@@ -242,6 +242,9 @@ class ClusterFlow:
             self.coming_up.look()
         lease = self.lease
         may_serve = self._is_up and not state.outvoted and not state.log_stalls
+        # Whoever was let in, again or at first, has to know what all others want to hear: by the
+        # interest of before a publish would miss what was bound meanwhile.
+        may_serve = may_serve and not state.unheard
         serving = may_serve and (lease.is_alone or lease.holds(state.now_ms, state.leader))
         if serving and not state.serving:
             state.serving = True

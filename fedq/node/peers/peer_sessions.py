@@ -97,7 +97,14 @@ class PeerSessions:
             if peer.process is not None:
                 self._forget_peer(node)
             peer.process = process
-        if session != NO_SESSION and not peer.forgetting:
+        if session == NO_SESSION:
+            state.unheard.pop(node, None)
+            return
+        if peer.met_at != mine_up:
+            # While this node counted as down nobody waited for it to know of a binding.
+            peer.met_at = MapVersion(mine_up)
+            state.unheard[node] = False
+        if not peer.forgetting:
             peer.link.set_session(*session)
             try:
                 self._introduce(node)

@@ -174,8 +174,11 @@ class PrivateFlow:
     def on_interest(self, sender: NodeId, message: Interest) -> None:
         """What a peer newly wants, or no longer wants."""
         router = self.state.router
+        unheard = self.state.unheard
         if message.whole:
             self._forget_interest(sender)
+            if sender in unheard:
+                unheard[sender] = True
         wanted = self._interest_of.setdefault(sender, {})
         for exchange in message.everything:
             for item in [item for item in wanted if item.exchange == exchange]:
@@ -195,6 +198,8 @@ class PrivateFlow:
         if message.more:
             return
         self.state.peers[sender].introduced = True
+        if unheard.get(sender):
+            del unheard[sender]
         self.state.send(sender, InterestDone(message.number))
 
     def on_interest_done(self, sender: NodeId, message: InterestDone) -> None:

@@ -158,12 +158,10 @@ class Backup:
         whole: bool, unsure: Mapping[Origin, int],
     ) -> None:  # fmt: skip
         self.queue = queue
-        #: See `Primary.unsure`.
-        self.unsure = unsure
+        self.unsure = unsure  # See `Primary`.
         self.replica = replica
         self.replication = replication
-        #: The last event of what this copy was before it followed this primary; and whether
-        #: that is all there was up to then.
+        #: Its last event before it followed this primary; and whether that is all there was.
         self.last = last
         self.whole = whole
         #: It could not take in what its primary sent: it is no copy any more.
@@ -181,7 +179,8 @@ class Peer:
 
     __slots__ = (
         "applied", "down_ms", "forgetting", "full", "interest_told", "introduced", "leaving",
-        "link", "process", "relayed", "relays", "sent_heard_ms", "stalls", "unsaid", "waiting",
+        "link", "met_at", "process", "relayed", "relays", "sent_heard_ms", "stalls", "unsaid",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, link: Link) -> None:
@@ -193,6 +192,8 @@ class Peer:
         self.interest_told = 0
         #: Whether it has said, in this session, what its private queues want.
         self.introduced = False
+        #: When this node was let in, as of their last session.
+        self.met_at = MapVersion(0)
         #: The last relay taken from each process of it.
         self.relayed: dict[Incarnation, int] = {}
         #: The process that its link and its interest are of; None: none yet, or given up.
@@ -209,8 +210,7 @@ class Peer:
         self.full = False
         #: Messages of it that wait for a turn with room for them.
         self.waiting: list[PeerMessage] = []
-        #: See `fedq.node.peers.peer_sessions`: what it had has not all returned; and what is to be
-        #: said.
+        #: See `peer_sessions`: what it had has not all returned; and what is to be said.
         self.forgetting = False
         self.unsaid: dict[FragmentId, None] = {}
 
@@ -274,6 +274,8 @@ class NodeState:
             for peer in settings.peers
             if peer != self.me
         }
+        #: Those who have not said all since this node was let in; whether they have begun to.
+        self.unheard: dict[NodeId, bool] = {}
         self.interest = InterestBook()
         #: Whether this node may confirm and deliver (P7): up in the map, and its lease holds.
         self.serving = False
@@ -281,11 +283,9 @@ class NodeState:
         self.joined = False
         self.joined_ms = 0
         self.leader: NodeId | None = None
-        #: The number of the last journal chunk that is on disk.
-        self.synced = 0
-        #: The number of the last journal chunk that somebody waits for.
-        self.sync_asked = 0
-        #: The disk has owed a sync for too long; and the node is to be stopped (`HandingOver`).
+        #: The last journal chunk that is on disk, and the last that somebody waits for.
+        self.synced = self.sync_asked = 0
+        #: The disk has owed a sync for too long; the node is to be stopped (`HandingOver`).
         self.disk_stalls = False
         #: The disk of the Raft log has owed a sync for too long: this node keeps silent.
         self.log_stalls = False
