@@ -92,6 +92,7 @@ class Cluster:
         self.hosts = {NodeId(f"n{i}"): Host(NodeId(f"n{i}")) for i in range(1, size + 1)}
         self.log: list[bytes] = []
         self.cuts: dict[NodeId, None] = {}
+        self.mute: dict[tuple[str, str], None] = {}  # (from, to): nothing arrives that way.
         #: Exceptions may be contained, where a test causes them.
         self.tolerates_faults = False
         #: Exceptions of these kinds stop a node as they do in a real one.
@@ -310,7 +311,7 @@ class Cluster:
         host.inbox.append(partial(verified, number=number, verdict=verify(record, password)))
 
     def _hand_over(self, source: NodeId, target: NodeId, frames: list[PeerFrame]) -> None:
-        if source in self.cuts or target in self.cuts:
+        if source in self.cuts or target in self.cuts or (source, target) in self.mute:
             return
         for frame in frames:
             decoded = decode_frame(encode_frame(frame))

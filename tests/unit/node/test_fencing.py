@@ -1,8 +1,15 @@
 """What clients of a node hear that is cut off."""
 
 from fedq.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
     ConnectionBlocked,
     ConnectionClose,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     encode_method,
@@ -48,3 +55,24 @@ def test_a_turn_that_comes_late_fences_nobody_when_it_hears_what_renews_the_leas
     cluster.pass_ms(10_000)
     assert not client.has(ConnectionBlocked)
     assert not client.has(ConnectionClose)
+
+
+def test_what_waited_in_a_node_that_was_out_reaches_what_was_bound_meanwhile() -> None:
+    """bind-ok waits for members that live: nobody asks what one knows that counts as down."""
+    cluster = Cluster(3)
+    publisher, subscriber = cluster.client("n1"), cluster.client("n3")
+    publisher.ask(ConfirmSelect(), ConfirmSelectOk)
+    cluster.cut("n1")
+    subscriber.ask(QueueDeclare("mine", exclusive=True), QueueDeclareOk)
+    cluster.wait_for(lambda: not cluster.node("n3").state.map.members[NodeId("n1")].up)
+    subscriber.ask(QueueBind("mine", "amq.fanout"), QueueBindOk)
+    subscriber.ask(BasicConsume("mine", "tag", no_ack=True), BasicConsumeOk)
+    publisher.publish("", "late", exchange="amq.fanout")
+    cluster.mute["n3", "n1"] = None
+    cluster.mend("n1")
+    cluster.wait_for(lambda: cluster.node("n1").state.map.members[NodeId("n1")].up)
+    cluster.pass_ms(500)
+    assert not publisher.has(BasicAck), "before it knows what n3 wants to hear"
+    del cluster.mute["n3", "n1"]
+    cluster.wait_for(lambda: publisher.has(BasicAck))
+    assert subscriber.deliveries() == ["late"]
