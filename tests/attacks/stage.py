@@ -129,6 +129,9 @@ def play(attack: Attack) -> Verdict:
                 until("others are served afterwards", lambda: serves(stage.address))
             except TooLateError as error:
                 problems.append(f"the script did not come to its end: {error}")
+            except AssertionError as error:
+                # What a script itself finds wrong is a finding like others, and not the last.
+                problems.append(str(error))
         sight = probe.sight
         return Verdict(attack, sight, [*problems, *_judge(attack, sight), *_after(cluster)])
 
