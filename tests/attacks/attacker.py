@@ -32,9 +32,10 @@ class Attacker:
     """One connection; a context manager that hangs up at its end."""
 
     def __init__(
-        self, address: Address, frame_bytes: int = FRAME_BYTES, has_tls: bool = False
-    ) -> None:
-        """`has_tls`: that address speaks TLS."""
+        self, address: Address, frame_bytes: int = FRAME_BYTES, has_tls: bool = False,
+        user: str = "guest",
+    ) -> None:  # fmt: skip
+        """`has_tls`: that address speaks TLS; `user`: whose password is the name."""
         self.socket = socket.create_connection(address, timeout=PATIENCE_S)
         if has_tls:
             context = ssl.create_default_context()
@@ -45,10 +46,13 @@ class Attacker:
         self.came: Counter[type] = Counter()
         #: The last method of each type.
         self.last: dict[type, m.Method] = {}
+        #: Why the node closed channels, by their numbers.
+        self.refusals: dict[int, str] = {}
         self.is_closed = False
         self.send_bytes(HEADER)
         self.wait(m.ConnectionStart)
-        self.send(0, m.ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "en_US"))
+        credentials = f"\0{user}\0{user}".encode()
+        self.send(0, m.ConnectionStartOk({}, "PLAIN", credentials, "en_US"))
         self.wait(m.ConnectionTune)
         self.send(0, m.ConnectionTuneOk(2_047, frame_bytes, 0), m.ConnectionOpen("/"))
         self.wait(m.ConnectionOpenOk)
@@ -106,10 +110,10 @@ class Attacker:
         self.wait(m.ChannelOpenOk, before + count)
 
     def call(self, channel: int, method: m.Method, answer: type) -> None:
-        """Sends a method and waits for its answer."""
+        """Sends a method and waits for its answer; an `AssertionError` if it is refused."""
         before = self.came[answer]
         self.send(channel, method)
-        self.wait(answer, before + 1)
+        self.wait(answer, before + 1, channel)
 
     def publish(
         self, channel: int, key: str, body: bytes, count: int = 1, exchange: str = "",
@@ -124,15 +128,26 @@ class Attacker:
 
     # --- receiving ---
 
-    def wait(self, kind: type, count: int = 1) -> None:
-        """Reads until so many methods of this type have come in all, or the node hangs up."""
+    def wait(self, kind: type, count: int = 1, channel: int | None = None) -> None:
+        """Reads until so many methods of this type have come in all, or the node hangs up.
+
+        `channel`: the one that they come on; nothing more comes on it once the node closed it.
+        """
         until = time.monotonic() + PATIENCE_S
         while self.came[kind] < count and not self.is_closed:
+            if channel in self.refusals:
+                raise AssertionError(f"no {kind.__name__}: {self.refusals[channel]}")
             if time.monotonic() > until:
                 raise TooLateError(f"{self.came[kind]} of {count} {kind.__name__} came")
             readable, _, _ = select.select([self.socket], [], [], 1.0)
             if readable:
                 self._read()
+
+    def look(self) -> None:
+        """Takes what has come, without waiting."""
+        self.socket.setblocking(False)
+        if not self.is_closed:
+            self._read()
 
     def skip(self) -> None:
         """Throws away what has come, uncounted."""
@@ -167,6 +182,9 @@ class Attacker:
                 method = decode_method(bytes(buffer[at + 7 : at + 7 + size]))
                 self.came[type(method)] += 1
                 self.last[type(method)] = method
+                if isinstance(method, m.ChannelClose):
+                    channel = int.from_bytes(buffer[at + 1 : at + 3], "big")
+                    self.refusals[channel] = method.reply_text
             at += size + 8
         del buffer[:at]
 

@@ -6,11 +6,17 @@ from fedq.amqp.values import FieldTable
 from fedq.core.limits import KIB, MIB
 from tests.attacks.attacker import Attacker, message
 from tests.attacks.handshakes import secure, with_tls
-from tests.attacks.stage import AMPLE, AMPLE_GROWTH, Stage, attack
+from tests.attacks.stage import AMPLE, AMPLE_GROWTH, MEMORY_BYTES, Stage, attack
 from tests.integration.stock import Address
 from tests.integration.waiting import until
 
 QUEUE = "attacked"
+#: Who holds too much; its neighbours are another user's.
+HOARDER = "hoarder"
+TWO_USERS = {
+    "limits": {"memory_bytes": MEMORY_BYTES},
+    "users": {"guest": "guest", HOARDER: HOARDER},
+}
 
 
 @attack("H5")
@@ -65,10 +71,13 @@ def transactions_that_are_not_committed(stage: Stage) -> None:
         attacker.hang_up()
 
 
-@attack("M3")
+@attack("M3", more=TWO_USERS)
 def queues_and_bindings_of_many_connections(stage: Stage) -> None:
-    """20 connections with 100 exclusive queues each, and bindings with long arguments."""
-    attackers = [Attacker(stage.address) for _ in range(20)]
+    """20 connections with 20 exclusive queues each, and bindings with long arguments.
+
+    Their user comes to what one user may hold; others declare what they like.
+    """
+    attackers = [Attacker(stage.address, user=HOARDER) for _ in range(20)]
     for attacker in attackers:
         attacker.open_channels(1)
         names = [f"{id(attacker)}-{number}" for number in range(20)]
@@ -81,8 +90,17 @@ def queues_and_bindings_of_many_connections(stage: Stage) -> None:
             )
             attacker.send_bytes(encode_method(1, bind), reads=False)
     _others_go_on(stage)
+    until("the user is refused more", lambda: _refused(attackers), seconds=30)
+    _others_go_on(stage)
     for attacker in attackers:
         attacker.hang_up()
+
+
+def _refused(attackers: list[Attacker]) -> bool:
+    for attacker in attackers:
+        attacker.look()
+    said = [text for attacker in attackers for text in attacker.refusals.values()]
+    return any(HOARDER in text and "use fewer" in text for text in said)
 
 
 @attack("H1")

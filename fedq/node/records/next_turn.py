@@ -2,9 +2,11 @@
 
 Input: such channels, in order, each with why. Output: those that go on now, and in which order.
 
-Who waits only because of others comes first; then those whose clients had more than their share,
-as long as that leaves half of the turn to what comes new. Now and then one of these comes first:
-should all others together be too much for the node, nobody is forgotten (docs/adr/0033).
+Who waits only because of others comes first, for a slice: together all of them take half of a
+turn, so that who asks for little does not wait until everyone before it had its whole share. Then
+those whose clients had more than that, for a share each, as long as that leaves half of the turn to
+what comes new. Now and then one of these comes first: should all others together be too much for
+the node, nobody is forgotten (docs/adr/0033).
 """
 
 from collections.abc import Iterator
@@ -15,6 +17,8 @@ from fedq.node.records.client_state import Channel
 
 #: Every so many turns the first of those that had more than their share comes before all others.
 _TURNS_PER_EXCEPTION: Final = 4
+#: No slice is a smaller part of a share: to go on for less costs more than it brings.
+_SLICES_PER_SHARE_MAX: Final = 100
 
 
 class NextTurn:
@@ -44,8 +48,14 @@ class NextTurn:
             first = next(iter(self._over_share))
             del self._over_share[first]
             yield first
-        others, self._crowded_out = self._crowded_out, {}
-        yield from others
+        whole, crowd = work.share, list(self._crowded_out)
+        work.share = max(1, whole // min(len(crowd) or 1, _SLICES_PER_SHARE_MAX))
+        for channel in crowd:
+            if work.left <= 0:
+                break
+            del self._crowded_out[channel]
+            yield channel
+        work.share = whole
         for channel in list(self._over_share):
             if work.left <= work.per_turn // 2:
                 return
