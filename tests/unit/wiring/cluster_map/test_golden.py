@@ -1,0 +1,226 @@
+"""The map's forms for ever: snapshots and operations once written still read, and read the same.
+
+Inputs: `tests/golden/map-v1*`, and what is in them as plain records. None of them is rewritten: a
+new form gets a file beside the old one.
+"""
+
+from dataclasses import replace
+from typing import Final, get_args
+
+import orjson
+
+from fedq.core import limits
+from fedq.core.errors import Refused
+from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId, QueueKey
+from fedq.wiring.cluster_map.operations import (
+    AddFragment,
+    Bind,
+    ClaimName,
+    Command,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    EndQueue,
+    JoinEra,
+    MarkConsumed,
+    MarkUsed,
+    MemberDown,
+    MemberUp,
+    NewEra,
+    Operation,
+    ReleaseName,
+    RetireFragment,
+    SetCopies,
+    Unbind,
+    command_of,
+    decode_command,
+    encode_operation,
+)
+from fedq.wiring.cluster_map.operations_access import (
+    AddVhost,
+    ClearPermissions,
+    DeleteUser,
+    DeleteVhost,
+    FirstUsers,
+    PutUser,
+    SetPassword,
+    SetPermissions,
+    SetTags,
+    SetUserLimits,
+    SetVhostLimits,
+)
+from fedq.wiring.cluster_map.operations_members import Speaks
+from fedq.wiring.cluster_map.passwords import make_record
+from fedq.wiring.cluster_map.snapshot import Remembered, decode, encode
+from fedq.wiring.cluster_map.state import (
+    TABLES,
+    Binding,
+    Claim,
+    Exchange,
+    FragmentInfo,
+    Grant,
+    GrantKey,
+    MapState,
+    Member,
+    Ok,
+    Queue,
+    User,
+)
+from tests.unit.golden import GOLDEN
+
+NORTH, SOUTH = NodeId("north"), NodeId("süd")
+ORDERS, INVOICES = QueueKey("/", "orders"), QueueKey("shop \\ 2", 'the "new" invoices')
+ONE, TWO, THREE = FragmentId(1), FragmentId(2), FragmentId(2**40)
+LAZY: Final = '{"x-queue-mode":"lazy"}'
+RECORD: Final = make_record("secret", bytes(range(16)), 1)
+
+
+def before_others() -> tuple[MapState, Remembered]:
+    """A map of the first release: members, exchanges, queues, bindings, fragments, claims."""
+    state = MapState()
+    state.version = MapVersion(2**40)
+    state.era = {SOUTH: Incarnation(7), NORTH: Incarnation(2)}
+    state.era_number, state.next_fragment = 3, THREE + 1
+    state.members = {
+        SOUTH: Member(Incarnation(7), True, MapVersion(9), "süd:1", "süd:2", "cellar"),
+        NORTH: Member(Incarnation(3), False, MapVersion(8), "[::1]:1", "", ""),
+    }
+    state.add_vhost("/")
+    state.add_vhost(INVOICES.vhost)
+    state.exchanges[QueueKey("/", "log")] = Exchange("topic", False, True, True, '{"a":[1,null]}')
+    state.queues = {
+        ORDERS: Queue(True, False, "", [TWO, ONE], 3, "persistent"),
+        INVOICES: Queue(False, True, LAZY, [THREE], 1, "none"),
+    }
+    for binding in (
+        Binding("/", "log", "queue", "orders", "#.new", ""),
+        Binding("/", "amq.topic", "exchange", "log", "", '{"x-match":"any"}'),
+        Binding("/", "log", "node", "süd", "*", ""),
+    ):
+        state.add_binding(binding)
+    both = {SOUTH: Incarnation(7), NORTH: Incarnation(3)}
+    state.fragments = {
+        ONE: FragmentInfo(ONE, ORDERS, SOUTH, (NORTH,), both, Epoch(8), 5, 2),
+        THREE: FragmentInfo(THREE, INVOICES, SOUTH, (), {SOUTH: Incarnation(6)}, Epoch(1), 1, 1),
+        TWO: FragmentInfo(TWO, ORDERS, NORTH, (SOUTH,), {NORTH: Incarnation(3)}, Epoch(4), 4, 4),
+    }
+    state.claims = {QueueKey("/", "mine"): Claim(SOUTH, Incarnation(7))}
+    remembered: Remembered = {
+        "süd-7-1": (Ok(), Ok(THREE), Refused(406, 'no "new" one')),
+        "north-3-9": (Refused(404, ""),),
+    }
+    return state, remembered
+
+
+def all_there_is() -> tuple[MapState, Remembered]:
+    """A map with everything that came since."""
+    state, remembered = before_others()
+    state.members[SOUTH] = replace(state.members[SOUTH], start="0a1b", started_ms=1_800_000_000_000)
+    state.members[NORTH] = replace(state.members[NORTH], start="ff", started_ms=1, behind=True)
+    state.queues[INVOICES] = replace(state.queues[INVOICES], consumed=True)
+    state.digest, state.seeded, state.cluster_version = 2**64 - 1, True, 6
+    state.speaks = {NORTH: (5, 7), SOUTH: (6, 6)}
+    state.users = {"guest": User(RECORD, ("administrator", "ops")), "übung": User("", ())}
+    state.grants = {
+        GrantKey("guest", "/"): Grant(".*", "^a|b$", ""),
+        GrantKey("übung", INVOICES.vhost): Grant("", "", "\\d"),
+    }
+    state.vhost_limits = {"/": (("max-connections", 5), ("max-queues", 0))}
+    state.user_limits = {"guest": (("max-channels", 2**31 - 1),), "übung": ()}
+    return state, remembered
+
+
+#: Every operation, as it is written today.
+OPERATIONS: Final[list[Operation]] = [
+    MemberUp(NORTH, Incarnation(3), "n:1", "n:2", "", "0a1b", 1_800_000_000_000, 2, "ff", True),
+    MemberUp(SOUTH, Incarnation(1), "süd:1", "süd:2", "cellar"),
+    MemberDown(SOUTH, Incarnation(2**53)),
+    JoinEra(NORTH, Incarnation(3)),
+    NewEra(),
+    Speaks(NORTH, Incarnation(3), 5, 7),
+    DeclareExchange("/", "log", "topic", True, False, True, '{"a":[1,null],"b":"ü"}'),
+    DeleteExchange("/", "", True),
+    DeclareQueue("/", 'the "new" one', True, False, LAZY, NORTH, 4, 3, "persistent"),
+    DeclareQueue("shop \\ 2", "q", False, True, "", SOUTH, 1, 1),
+    DeleteQueue("/", "q"),
+    EndQueue(ONE),
+    Bind("/", "log", "queue", "orders", "#.new", ""),
+    Unbind("/", "log", "node", "süd", "", '{"x-match":"any"}'),
+    ClaimName("/", "mine", SOUTH, Incarnation(7)),
+    ReleaseName("/", "mine", SOUTH, Incarnation(7)),
+    MarkConsumed("/", "q"),
+    MarkUsed(TWO),
+    AddFragment("/", "q", NORTH),
+    RetireFragment(THREE, Epoch(4)),
+    SetCopies(
+        ONE, Epoch(8), SOUTH, (NORTH,), ((SOUTH, Incarnation(7)), (NORTH, Incarnation(3))), True
+    ),
+    AddVhost("shop"),
+    DeleteVhost("/"),
+    SetVhostLimits("/", (("max-connections", 5), ("max-queues", 0))),
+    SetUserLimits("guest", (("max-channels", 2**31 - 1),)),
+    PutUser("übung", RECORD, ("administrator", "ops"), True),
+    SetPassword("guest", ""),
+    SetTags("guest", ()),
+    DeleteUser("guest"),
+    SetPermissions("guest", "/", ".*", "^a|b$", ""),
+    ClearPermissions("guest", "/"),
+    FirstUsers((("guest", RECORD),)),
+]
+
+
+def tables(state: MapState) -> dict[str, object]:
+    """All of a map, in the order in which it is kept."""
+    return {
+        name: list(table.items()) if isinstance(table := getattr(state, name), dict) else table
+        for name in TABLES
+    }
+
+
+def test_the_golden_snapshot_still_reads_and_is_still_written_alike() -> None:
+    golden = (GOLDEN / "map-v1.snapshot").read_bytes()
+    state, remembered = all_there_is()
+    read, read_remembered = decode(golden, limits.map_objects_max)
+    assert tables(read) == tables(state)
+    assert list(read_remembered.items()) == list(remembered.items())
+    assert encode(state, remembered) == golden
+
+
+def test_a_snapshot_of_the_first_release_still_reads() -> None:
+    golden = (GOLDEN / "map-v1-first.snapshot").read_bytes()
+    state, remembered = before_others()
+    read, read_remembered = decode(golden, limits.map_objects_max)
+    assert tables(read) == tables(state)
+    assert list(read_remembered.items()) == list(remembered.items())
+
+
+def lines(name: str) -> list[bytes]:
+    """The operations in a golden file."""
+    return (GOLDEN / name).read_bytes().splitlines()
+
+
+def test_the_golden_operations_still_read_and_are_still_written_alike() -> None:
+    golden = lines("map-v1.operations")
+    assert [encode_operation(operation) for operation in OPERATIONS] == golden
+    assert decode_command(command_of("a request", golden)) == Command(
+        "a request", tuple(OPERATIONS), limits.map_bytes_max
+    )
+
+
+def test_the_golden_operations_are_of_every_kind() -> None:
+    assert {type(operation) for operation in OPERATIONS} == {*get_args(Operation)}
+
+
+def test_a_command_of_the_first_release_still_reads() -> None:
+    (golden,) = lines("map-v1-first.commands")
+    assert orjson.loads(golden).keys() == {"v", "id", "ops"}
+    command = decode_command(golden)
+    assert command.request == "süd-7-1"
+    assert command.bytes_max == 0
+    assert command.operations == (
+        MemberUp(SOUTH, Incarnation(7), "süd:1", "süd:2", "cellar"),
+        NewEra(),
+        DeclareQueue("/", "orders", True, False, LAZY, NORTH, 2, 3, "persistent"),
+        Bind("/", "amq.topic", "queue", "orders", "#.new", ""),
+    )
