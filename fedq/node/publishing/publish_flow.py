@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from fedq.amqp.content import decode_properties
 from fedq.amqp.publishes import PublishRun
 from fedq.amqp.rewriting import routing_keys, with_properties
+from fedq.amqp.spec import BASIC, BASIC_PUBLISH
 from fedq.core.errors import (
     ACCESS_REFUSED,
     NOT_FOUND,
@@ -41,7 +42,6 @@ from fedq.node.records.transaction_limits import check_room, grow
 from fedq.wiring.routing.routes import Route
 
 MANDATORY, IMMEDIATE = 1, 2
-BASIC, PUBLISH = 60, 40
 #: The tag of users that may publish under any user's name.
 IMPERSONATOR: Final = "impersonator"
 #: A message for a queue, or a queue for a run, is this part of a unit of work: to hand both to the
@@ -250,13 +250,13 @@ class PublishFlow:
         client = channel.client
         if exchange and self.state.router.is_internal(client.vhost, exchange):
             text = f"cannot publish to internal exchange '{exchange}' in vhost '{client.vhost}'"
-            raise ChannelViolation(ACCESS_REFUSED, text, BASIC, PUBLISH)
+            raise ChannelViolation(ACCESS_REFUSED, text, BASIC, BASIC_PUBLISH)
         if not self.may_publish(client, exchange):
             text = (
                 f"access to exchange '{exchange or 'amq.default'}' in vhost '{client.vhost}' "
                 f"refused for user '{client.user}'"
             )
-            raise ChannelViolation(ACCESS_REFUSED, text, BASIC, PUBLISH)
+            raise ChannelViolation(ACCESS_REFUSED, text, BASIC, BASIC_PUBLISH)
 
     # --- what needs a look of its own --------------------------------------------------------
 
@@ -265,7 +265,7 @@ class PublishFlow:
     ) -> tuple[bytes, Route]:
         """A publish with something unusual: perhaps changed, and its targets."""
         if bits & IMMEDIATE:
-            raise ConnectionViolation(NOT_IMPLEMENTED, "immediate=true", BASIC, PUBLISH)
+            raise ConnectionViolation(NOT_IMPLEMENTED, "immediate=true", BASIC, BASIC_PUBLISH)
         vhost = channel.client.vhost
         exchange, key = split_route(route)
         self._permit(channel, exchange)
@@ -282,7 +282,7 @@ class PublishFlow:
         keys = routing_keys(message, key)
         if keys is None:
             text = "the headers CC and BCC must be arrays of routing keys"
-            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, PUBLISH)
+            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, BASIC_PUBLISH)
         self.state.work.spend(len(keys))
         targets = self.state.router.route_keys(vhost, exchange, keys, properties_of(message))
         if targets is None:
@@ -299,7 +299,7 @@ class PublishFlow:
             PRECONDITION_FAILED,
             f"user_id property set to '{claimed!s}' but authenticated user was '{user}'",
             BASIC,
-            PUBLISH,
+            BASIC_PUBLISH,
         )
 
     # --- on their way ------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class PublishFlow:
         if transaction is not None:
             transaction.publishes += [(message, targets, mandatory) for message in messages]
             grow(channel, transaction, sum(map(len, messages)))
-            check_room(channel, transaction, BASIC, PUBLISH)
+            check_room(channel, transaction, BASIC, BASIC_PUBLISH)
             return
         vhost = channel.client.vhost
         queues, nodes = len(targets.queues), len(targets.nodes)
@@ -330,7 +330,7 @@ class PublishFlow:
 
 def _no_exchange(vhost: str, exchange: str) -> ChannelViolation:
     return ChannelViolation(
-        NOT_FOUND, f"no exchange '{exchange}' in vhost '{vhost}'", BASIC, PUBLISH
+        NOT_FOUND, f"no exchange '{exchange}' in vhost '{vhost}'", BASIC, BASIC_PUBLISH
     )
 
 
@@ -340,7 +340,7 @@ def _bad_expiration(message: bytes) -> ChannelViolation:
         PRECONDITION_FAILED,
         f"invalid expiration '{str(expiration)[:80]}': give a number of milliseconds from 0 on",
         BASIC,
-        PUBLISH,
+        BASIC_PUBLISH,
     )
 
 
@@ -349,6 +349,6 @@ def _with_reply_queue(channel: Channel, message: bytes) -> bytes:
     queue: QueueKey | None = channel.reply_queue
     if queue is None:
         raise ChannelViolation(
-            PRECONDITION_FAILED, "fast reply consumer does not exist", BASIC, PUBLISH
+            PRECONDITION_FAILED, "fast reply consumer does not exist", BASIC, BASIC_PUBLISH
         )
     return with_properties(message, {"reply_to": queue.name})

@@ -20,6 +20,7 @@ from fedq.amqp.method_types import (
     ConfirmSelect,
     ConfirmSelectOk,
 )
+from fedq.amqp.spec import BASIC, BASIC_CONSUME, BASIC_QOS, BASIC_RECOVER
 from fedq.channels.confirms import ConfirmWindow
 from fedq.core.errors import (
     ACCESS_REFUSED,
@@ -46,8 +47,6 @@ from fedq.proxy.hub import Hub
 from fedq.wiring.cluster_map.queue_arguments import name_of, refuse_without_effect
 from fedq.wiring.routing.arguments import type_name
 
-BASIC, QOS, CONSUME, RECOVER = 60, 10, 20, 110
-
 
 class BasicRequests:
     """See the module's docstring."""
@@ -70,7 +69,7 @@ class BasicRequests:
         """basic.qos in RabbitMQ's meaning: per new consumer, or (`global`) per channel."""
         if request.prefetch_size:
             raise ConnectionViolation(
-                NOT_IMPLEMENTED, f"prefetch_size!=0 ({request.prefetch_size})", BASIC, QOS
+                NOT_IMPLEMENTED, f"prefetch_size!=0 ({request.prefetch_size})", BASIC, BASIC_QOS
             )
         if request.global_:
             channel.prefetch_global = request.prefetch_count
@@ -323,7 +322,7 @@ class BasicRequests:
         """basic.recover: everything unacknowledged returns to its queues (as in RabbitMQ)."""
         if not request.requeue:
             raise ConnectionViolation(
-                NOT_IMPLEMENTED, "basic.recover without requeue: nack instead", BASIC, RECOVER
+                NOT_IMPLEMENTED, "basic.recover without requeue: nack instead", BASIC, BASIC_RECOVER
             )
         answer = BasicRecoverOk() if isinstance(request, BasicRecover) else None
         done = partial(self._recovered, channel, answer)
@@ -345,7 +344,7 @@ class BasicRequests:
         ):
             if count >= most:
                 text = f"reached maximum ({most}) of consumers per {what}"
-                raise ConnectionViolation(NOT_ALLOWED, text, BASIC, CONSUME)
+                raise ConnectionViolation(NOT_ALLOWED, text, BASIC, BASIC_CONSUME)
 
     def flow(self, channel: Channel, request: ChannelFlow) -> None:
         """channel.flow: the client stops or restarts its deliveries (1.5.2.3)."""

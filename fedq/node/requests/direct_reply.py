@@ -10,6 +10,7 @@ Changes `private` and the channel's `reply_queue`.
 
 from fedq.amqp.content import DIRECT_REPLY_TO
 from fedq.amqp.method_types import BasicConsume, BasicConsumeOk, QueueDeclare, QueueDeclareOk
+from fedq.amqp.spec import BASIC, BASIC_CONSUME
 from fedq.core.errors import (
     NOT_ALLOWED,
     NOT_FOUND,
@@ -26,7 +27,6 @@ from fedq.node.records.state import NodeState
 from fedq.wiring.routing.names import REPLY_PREFIX, node_of, reply_name
 
 SALT_BITS = 64
-_CONSUME = (60, 20)
 
 
 class DirectReply:
@@ -85,7 +85,8 @@ class DirectReply:
 def refuse_reused(channel: Channel, tag: str) -> None:
     """Raises 530 for a consumer tag that the channel has already (AMQP 0-9-1 1.8.3.3)."""
     if tag in channel.consumers:
-        raise ConnectionViolation(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'", *_CONSUME)
+        text = f"attempt to reuse consumer tag '{tag}'"
+        raise ConnectionViolation(NOT_ALLOWED, text, BASIC, BASIC_CONSUME)
 
 
 def is_reply_name(name: str) -> bool:
