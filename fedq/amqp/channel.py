@@ -1,9 +1,9 @@
 """A channel as the protocol sees it: open or closing, and the content that is being received.
 
 Inputs are the payloads of the channel's frames that did not come in a regular run
-(`fedq.amqp.frames`); output is a publish once its content is complete. A content is a method
-frame, a header frame and body frames of one channel, in this order (AMQP 0-9-1 clause 4.2.6);
-other channels may speak in between.
+(`fedq.amqp.channel_runs`); output is a publish once its content is complete, and what the node or
+the client is to hear of other methods. A content is a method frame, a header frame and body frames
+of one channel, in this order (AMQP 0-9-1 clause 4.2.6); other channels may speak in between.
 
     IDLE --basic.publish--> HEADER --header--> BODY --last body frame--> IDLE
     HEADER --header of an empty body--> IDLE            any --channel.close--> CLOSING
@@ -15,10 +15,26 @@ Invariants: what is held is what was received, never what was announced; at most
 
 from typing import Final
 
+from fedq.amqp.commands import Command, Request
 from fedq.amqp.content import checked_flags, decode_header
+from fedq.amqp.methods import (
+    AccessRequest,
+    AccessRequestOk,
+    BasicCancelOk,
+    ChannelClose,
+    ChannelOpen,
+    ClientRequest,
+    Method,
+    decode_method,
+    ids_of,
+    name_of,
+)
 from fedq.amqp.publishes import Publish
+from fedq.amqp.spec import BASIC, BASIC_PUBLISH
 from fedq.amqp.unfinished import Unfinished
 from fedq.core.errors import (
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
     FRAME_ERROR,
     SYNTAX_ERROR,
     UNEXPECTED_FRAME,
@@ -33,7 +49,7 @@ BODY: Final = 2
 CLOSING: Final = 3
 LEAVING: Final = 4
 
-_PUBLISH_IDS: Final = (60, 40)
+_TICKET: Final = 1
 #: A payload that is kept as it came; what is smaller is gathered in buffers of this size.
 _KEPT_BYTES: Final = 4 * KIB
 _GATHERED_BYTES: Final = 64 * KIB
@@ -79,7 +95,7 @@ class Channel:
         key_at = 7 + exchange_size
         if key_at + 1 >= len(payload) or key_at + payload[key_at] + 2 != len(payload):
             text = "basic.publish: the arguments are malformed; send exchange, routing key, bits"
-            raise ConnectionViolation(SYNTAX_ERROR, text, *_PUBLISH_IDS)
+            raise ConnectionViolation(SYNTAX_ERROR, text, BASIC, BASIC_PUBLISH)
         self._route = payload[6:-1]
         self._bits = payload[-1] & 3
         self.state = HEADER
@@ -89,7 +105,30 @@ class Channel:
         """Raises 505 when a content is not complete: no method may come in between."""
         if self.state != IDLE:
             text = "a method came before the content of basic.publish was complete"
-            raise ConnectionViolation(UNEXPECTED_FRAME, text, *_PUBLISH_IDS)
+            raise ConnectionViolation(UNEXPECTED_FRAME, text, BASIC, BASIC_PUBLISH)
+
+    def on_method(self, payload: bytes, commands: list[Command]) -> Method | None:
+        """Any other method: adds what the node has to do, or returns what is to be answered.
+
+        Raises 503 for a method that is a server's to send, and 504 for a second channel.open.
+        """
+        self.expect_method()
+        method = decode_method(payload)
+        if isinstance(method, ClientRequest):
+            if isinstance(method, ChannelClose):
+                self.begin_leave()
+            commands.append(Request(self._number, method))
+        elif isinstance(method, AccessRequest):
+            # A relic of AMQP 0-8 with which old clients begin; RabbitMQ answers it, too.
+            return AccessRequestOk(_TICKET)
+        elif isinstance(method, ChannelOpen):
+            text = f"second 'channel.open' seen: channel {self._number} is open already"
+            raise ConnectionViolation(CHANNEL_ERROR, text, *ids_of(method))
+        elif not isinstance(method, BasicCancelOk):
+            # basic.cancel-ok only says that the client saw its consumer being cancelled.
+            text = f"{name_of(method)} is not for a client to send on channel {self._number}"
+            raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
+        return None
 
     def on_header(self, payload: bytes, checked: dict[bytes, int]) -> Publish | None:
         """A content header; the publish, when its body is empty.
@@ -99,7 +138,7 @@ class Channel:
         """
         if self.state != HEADER:
             text = "a content header must follow the method frame of basic.publish"
-            raise ConnectionViolation(UNEXPECTED_FRAME, text, *_PUBLISH_IDS)
+            raise ConnectionViolation(UNEXPECTED_FRAME, text, BASIC, BASIC_PUBLISH)
         size, properties = decode_header(payload)
         self._flags = checked_flags(properties, checked)
         self._properties = properties
@@ -117,11 +156,11 @@ class Channel:
         """
         if self.state != BODY:
             text = "a body frame must follow the content header of basic.publish"
-            raise ConnectionViolation(UNEXPECTED_FRAME, text, *_PUBLISH_IDS)
+            raise ConnectionViolation(UNEXPECTED_FRAME, text, BASIC, BASIC_PUBLISH)
         size = len(payload)
         if size > self._missing:
             text = f"a body frame has {size - self._missing} bytes more than the header announced"
-            raise ConnectionViolation(FRAME_ERROR, text, *_PUBLISH_IDS)
+            raise ConnectionViolation(FRAME_ERROR, text, BASIC, BASIC_PUBLISH)
         self._missing -= size
         self._keep(payload)
         if self._missing:

@@ -23,37 +23,23 @@ from typing import Final
 
 from fedq.amqp.channel import CLOSING as CHANNEL_CLOSING
 from fedq.amqp.channel import IDLE, LEAVING, Channel
+from fedq.amqp.channel_runs import PUBLISH, is_settling, take_publish_run, take_settle_run
 from fedq.amqp.commands import (
     ChannelClosed,
     ChannelOpened,
     Closed,
     Command,
     Opened,
-    Publishes,
-    Request,
-    Settles,
     append_publish,
 )
 from fedq.amqp.content import Body
-from fedq.amqp.frames import (
-    FRAME_BODY,
-    FRAME_HEADER,
-    FRAME_METHOD,
-    HEARTBEAT,
-    scan_frame,
-    wanted_bytes,
-)
+from fedq.amqp.frames import HEARTBEAT, scan_frame, wanted_bytes
 from fedq.amqp.handshake import PROTOCOL_HEADER, ConnectionSettings, LoginPending, Origin
 from fedq.amqp.method_types import NO_TABLE
 from fedq.amqp.methods import (
-    AccessRequest,
-    AccessRequestOk,
-    BasicCancelOk,
     ChannelClose,
     ChannelCloseOk,
-    ChannelOpen,
     ChannelOpenOk,
-    ClientRequest,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionUpdateSecret,
@@ -66,9 +52,20 @@ from fedq.amqp.methods import (
     name_of,
 )
 from fedq.amqp.opening import Opening, OpeningMethod, SilentRefusalError, has_method
-from fedq.amqp.publishes import PublishRun, take_publishes
 from fedq.amqp.pulse import Pulse
-from fedq.amqp.settlements import Settle, take_settles
+from fedq.amqp.spec import (
+    CHANNEL,
+    CHANNEL_CLOSE,
+    CHANNEL_CLOSE_OK,
+    CHANNEL_OPEN,
+    CONNECTION,
+    CONNECTION_CLOSE,
+    CONNECTION_CLOSE_OK,
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_METHOD,
+    ids_bytes,
+)
 from fedq.amqp.strings import cut_short_string, reason_of
 from fedq.amqp.unfinished import Unfinished
 from fedq.amqp.values import FieldTable
@@ -95,14 +92,12 @@ _LEFT: Final = 3
 _CLOSING: Final = 4
 _CLOSED: Final = 5
 
-_TICKET: Final = 1
-_PUBLISH: Final = b"\x00\x3c\x00\x28"
-_SETTLES: Final = (b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x5a", b"\x00\x3c\x00\x78")
-_CHANNEL_OPEN: Final = b"\x00\x14\x00\x0a"
-_CHANNEL_CLOSE: Final = b"\x00\x14\x00\x28"
-_CHANNEL_CLOSE_OK: Final = b"\x00\x14\x00\x29"
-_CONNECTION_CLOSE: Final = b"\x00\x0a\x00\x32"
-_CONNECTION_CLOSE_OK: Final = b"\x00\x0a\x00\x33"
+#: The beginnings of methods' payloads.
+_CHANNEL_OPEN: Final = ids_bytes(CHANNEL, CHANNEL_OPEN)
+_CHANNEL_CLOSE: Final = ids_bytes(CHANNEL, CHANNEL_CLOSE)
+_CHANNEL_CLOSE_OK: Final = ids_bytes(CHANNEL, CHANNEL_CLOSE_OK)
+_CONNECTION_CLOSE: Final = ids_bytes(CONNECTION, CONNECTION_CLOSE)
+_CONNECTION_CLOSE_OK: Final = ids_bytes(CONNECTION, CONNECTION_CLOSE_OK)
 
 
 class Connection:
@@ -322,22 +317,10 @@ class Connection:
         state = self._channels.get(channel)
         if state is None or state.state != IDLE:
             return at
-        last = commands[-1] if commands else None
-        if ids == _PUBLISH:
-            if isinstance(last, Publishes) and last.channel == channel:
-                return take_publishes(data, at, self.frame_bytes_max, self._known, last.batch)
-            publishes: list[PublishRun] = []
-            at = take_publishes(data, at, self.frame_bytes_max, self._known, publishes)
-            if publishes:
-                commands.append(Publishes(channel, publishes))
-        elif ids in _SETTLES:
-            if isinstance(last, Settles) and last.channel == channel:
-                return take_settles(data, at, last.batch)
-            settles: list[Settle] = []
-            at = take_settles(data, at, settles)
-            if settles:
-                commands.append(Settles(channel, settles))
-        return at
+        if ids == PUBLISH:
+            known = self._known
+            return take_publish_run(data, at, channel, self.frame_bytes_max, known, commands)
+        return take_settle_run(data, at, channel, commands) if is_settling(ids) else at
 
     def _on_frame(self, kind: int, channel: int, payload: bytes, commands: list[Command]) -> None:
         """One frame that was not part of a run. Violations of its content end here."""
@@ -450,11 +433,12 @@ class Connection:
             append_publish(commands, channel, state.on_body(payload))
         elif kind == FRAME_HEADER:
             append_publish(commands, channel, state.on_header(payload, self._known))
-        elif payload[:4] == _PUBLISH:
+        elif payload[:4] == PUBLISH:
             state.on_publish(payload)
         else:
-            state.expect_method()
-            self._on_channel_method(channel, state, decode_method(payload), commands)
+            answer = state.on_method(payload, commands)
+            if answer is not None:
+                self.send(channel, answer)
 
     def _open_channel(self, channel: int, payload: bytes, commands: list[Command]) -> None:
         method = decode_method(payload)
@@ -480,21 +464,3 @@ class Connection:
         elif ids == _CHANNEL_CLOSE:
             # Both sides began to close at once; the client's own close-ok is still to come.
             self.parts.append(encode_method(channel, ChannelCloseOk()))
-
-    def _on_channel_method(
-        self, channel: int, state: Channel, method: Method, commands: list[Command]
-    ) -> None:
-        if isinstance(method, ClientRequest):
-            if isinstance(method, ChannelClose):
-                state.begin_leave()
-            commands.append(Request(channel, method))
-        elif isinstance(method, AccessRequest):
-            # A relic of AMQP 0-8 with which old clients begin; RabbitMQ answers it, too.
-            self.send(channel, AccessRequestOk(_TICKET))
-        elif isinstance(method, ChannelOpen):
-            text = f"second 'channel.open' seen: channel {channel} is open already"
-            raise ConnectionViolation(CHANNEL_ERROR, text, *ids_of(method))
-        elif not isinstance(method, BasicCancelOk):
-            # basic.cancel-ok only says that the client saw its consumer being cancelled.
-            text = f"{name_of(method)} is not for a client to send on channel {channel}"
-            raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))

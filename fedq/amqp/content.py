@@ -9,6 +9,17 @@ import struct
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from fedq.amqp.spec import (
+    BASIC,
+    BASIC_PUBLISH,
+    END,
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_OVERHEAD,
+    HEADER_IDS,
+    HEADER_PAYLOAD,
+    ids_bytes,
+)
 from fedq.amqp.strings import encode_short_string
 from fedq.amqp.values import (
     FieldTable,
@@ -74,7 +85,9 @@ CHECKED_BYTES_MAX: Final = 512
 
 _frame_head: Final = struct.Struct(">BHI")
 _header_head: Final = struct.Struct(">BHIIQ")
-_BASIC_HEADER: Final = 60 << 16
+_HEADER: Final = ids_bytes(BASIC)
+#: What a content header takes at the least: a property list has two bytes.
+_HEADER_PAYLOAD_MIN: Final = HEADER_PAYLOAD + 2
 
 
 def message_flags(properties: bytes) -> int:
@@ -86,12 +99,12 @@ def message_flags(properties: bytes) -> int:
         flags, end = _walk(properties)
     except ConnectionViolation as violation:
         text = f"basic.publish: the property list is malformed: {violation.text}"
-        raise ConnectionViolation(violation.reply_code, text, 60, 40) from None
+        raise ConnectionViolation(violation.reply_code, text, BASIC, BASIC_PUBLISH) from None
     except IndexError:
         end = -1
     if end != len(properties):
         text = "basic.publish: the property list does not hold what its flags announce"
-        raise ConnectionViolation(SYNTAX_ERROR, text, 60, 40)
+        raise ConnectionViolation(SYNTAX_ERROR, text, BASIC, BASIC_PUBLISH)
     return flags
 
 
@@ -108,7 +121,7 @@ def checked_flags(properties: bytes, checked: dict[bytes, int]) -> int:
                 f"basic.publish: a property list of {len(properties)} bytes: at most "
                 f"{properties_bytes_max}; send what is large in the body"
             )
-            raise ConnectionViolation(FRAME_ERROR, text, 60, 40)
+            raise ConnectionViolation(FRAME_ERROR, text, BASIC, BASIC_PUBLISH)
         flags = message_flags(properties)
         if len(properties) <= CHECKED_BYTES_MAX:
             if len(checked) >= CHECKED_MAX:
@@ -166,12 +179,13 @@ def decode_header(payload: bytes) -> tuple[int, bytes]:
     Raises `ConnectionViolation` 501 when it is cut short, and 505 when it is not of class basic.
     The property list is not checked: that is `message_flags`.
     """
-    if len(payload) < 14:
-        raise ConnectionViolation(FRAME_ERROR, "a content header has 14 bytes at least", 60, 40)
-    if payload[:4] != b"\x00\x3c\x00\x00":
-        text = "a content header must name class 60 (basic) and weight 0"
-        raise ConnectionViolation(UNEXPECTED_FRAME, text, 60, 40)
-    return int.from_bytes(payload[4:12], "big"), payload[12:]
+    if len(payload) < _HEADER_PAYLOAD_MIN:
+        text = f"a content header has {_HEADER_PAYLOAD_MIN} bytes at least"
+        raise ConnectionViolation(FRAME_ERROR, text, BASIC, BASIC_PUBLISH)
+    if payload[:4] != _HEADER:
+        text = f"a content header must name class {BASIC} (basic) and weight 0"
+        raise ConnectionViolation(UNEXPECTED_FRAME, text, BASIC, BASIC_PUBLISH)
+    return int.from_bytes(payload[4:HEADER_PAYLOAD], "big"), payload[HEADER_PAYLOAD:]
 
 
 def decode_properties(properties: bytes) -> dict[str, TableValue]:
@@ -260,8 +274,8 @@ def _encode_property(name: str, domain: str, value: TableValue) -> bytes:
 
 def content_frames(channel: int, properties: bytes, body: Body, frame_bytes_max: int) -> bytes:
     """Header frame and body frames; no body frame for an empty body."""
-    head = _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, len(body))
-    return b"".join([head, properties, b"\xce", *body_frames(channel, body, frame_bytes_max)])
+    head = _content_head(channel, len(properties), len(body))
+    return b"".join([head, properties, END, *body_frames(channel, body, frame_bytes_max)])
 
 
 def append_content(
@@ -274,9 +288,15 @@ def append_content(
     if len(body) <= LONG_BYTES:
         parts.append(content_frames(channel, properties, body, frame_bytes_max))
         return
-    head = _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, len(body))
-    parts += (head, properties, b"\xce")
+    head = _content_head(channel, len(properties), len(body))
+    parts += (head, properties, END)
     parts += body_frames(channel, body, frame_bytes_max)
+
+
+def _content_head(channel: int, properties_size: int, body_size: int) -> bytes:
+    """The header frame up to the property list."""
+    size = HEADER_PAYLOAD + properties_size
+    return _header_head.pack(FRAME_HEADER, channel, size, HEADER_IDS, body_size)
 
 
 def body_frames(channel: int, body: Body, frame_bytes_max: int) -> list[Body]:
@@ -285,11 +305,11 @@ def body_frames(channel: int, body: Body, frame_bytes_max: int) -> list[Body]:
     A long body is looked at, not copied.
     """
     size = len(body)
-    chunk = frame_bytes_max - 8
+    chunk = frame_bytes_max - FRAME_OVERHEAD
     if size > chunk:
         body = memoryview(body)
     pieces: list[Body] = []
     for at in range(0, size, chunk):
         part = body[at : at + chunk] if size > chunk else body
-        pieces += (_frame_head.pack(3, channel, len(part)), part, b"\xce")
+        pieces += (_frame_head.pack(FRAME_BODY, channel, len(part)), part, END)
     return pieces

@@ -17,6 +17,20 @@ from collections.abc import Container, Sequence
 from typing import Final
 
 from fedq.amqp.content import Body, body_frames, content_frames
+from fedq.amqp.spec import (
+    ACK_IDS,
+    DELIVER_IDS,
+    END,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_METHOD,
+    FRAME_OVERHEAD,
+    HEADER_IDS,
+    HEADER_PAYLOAD,
+    NACK_IDS,
+    SETTLING_PAYLOAD,
+)
 from fedq.amqp.strings import encode_short_string
 from fedq.core.message import HEAD_SIZE, split
 
@@ -25,11 +39,6 @@ _deliver_tail: Final = struct.Struct(">QB")
 _settled: Final = struct.Struct(">BHIIQBB")
 _header_head: Final = struct.Struct(">BHIIQ")
 _body_head: Final = struct.Struct(">BHI")
-
-_DELIVER: Final = 60 << 16 | 60
-_ACK: Final = 60 << 16 | 80
-_NACK: Final = 60 << 16 | 120
-_BASIC_HEADER: Final = 60 << 16
 
 #: A delivery tag as it stands between a prefix's head and a suffix.
 pack_tag: Final = struct.Struct(">Q").pack
@@ -58,7 +67,8 @@ class DeliverPrefix:
         """The bytes for messages with a route of this size (which the frame's size counts)."""
         if route_size != self._route_size:
             size = 4 + len(self.tag_string) + 9 + route_size
-            self._bytes = _method_head.pack(1, self.channel, size, _DELIVER) + self.tag_string
+            front = _method_head.pack(FRAME_METHOD, self.channel, size, DELIVER_IDS)
+            self._bytes = front + self.tag_string
             self._route_size = route_size
         return self._bytes
 
@@ -71,8 +81,8 @@ def deliver_prefix(channel: int, consumer_tag: str | bytes) -> DeliverPrefix:
 def deliver_suffix(channel: int, message: bytes, redelivered: bool, frame_bytes_max: int) -> bytes:
     """All of a delivery that follows its tag; the same for all consumers on this channel number."""
     route, properties, body = split(message)
-    return b"%c%b\xce%b" % (
-        redelivered, route, content_frames(channel, properties, body, frame_bytes_max),
+    return b"%c%b%b%b" % (
+        redelivered, route, END, content_frames(channel, properties, body, frame_bytes_max),
     )  # fmt: skip
 
 
@@ -94,7 +104,7 @@ def append_deliveries(
     if isinstance(redelivered, list):
         # A list would be searched from its start for each message.
         redelivered = frozenset(redelivered)
-    chunk = frame_bytes_max - 8
+    chunk = frame_bytes_max - FRAME_OVERHEAD
     pack_mark = _deliver_tail.pack
     pieces: list[Body] = []
     add = pieces.extend
@@ -114,7 +124,7 @@ def append_deliveries(
             front, whole_size = message[:front_size], len(message)
             head = prefix.head(route_size)
             between = _between(channel, message, route_size, front_size, chunk)
-            end = b"\xce" if whole_size > front_size else b""
+            end = END if whole_size > front_size else b""
         if whole_size - front_size > chunk:
             add((head, tag, between))
             pieces += body_frames(channel, message[front_size:], frame_bytes_max)
@@ -131,18 +141,26 @@ def _between(channel: int, message: bytes, route_size: int, body_at: int, chunk:
     size = len(message) - body_at
     return b"".join((
         message[HEAD_SIZE:properties_at],
-        b"\xce",
-        _header_head.pack(2, channel, 12 + len(properties), _BASIC_HEADER, size),
+        END,
+        _header_head.pack(
+            FRAME_HEADER, channel, HEADER_PAYLOAD + len(properties), HEADER_IDS, size
+        ),
         properties,
-        b"\xce" + _body_head.pack(3, channel, size) if 0 < size <= chunk else b"\xce",
+        END + _body_head.pack(FRAME_BODY, channel, size) if 0 < size <= chunk else END,
     ))  # fmt: skip
 
 
 def ack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
     """basic.ack, which to a publisher is a confirm."""
-    return _settled.pack(1, channel, 13, _ACK, delivery_tag, multiple, 0xCE)
+    return _settled_frame(channel, ACK_IDS, delivery_tag, multiple)
 
 
 def nack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
     """basic.nack, which to a publisher says that its message may be lost."""
-    return _settled.pack(1, channel, 13, _NACK, delivery_tag, multiple, 0xCE)
+    return _settled_frame(channel, NACK_IDS, delivery_tag, multiple)
+
+
+def _settled_frame(channel: int, ids: int, delivery_tag: int, multiple: bool) -> bytes:
+    return _settled.pack(
+        FRAME_METHOD, channel, SETTLING_PAYLOAD, ids, delivery_tag, multiple, FRAME_END
+    )

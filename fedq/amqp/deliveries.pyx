@@ -13,23 +13,14 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from fedq.amqp.wire cimport (
+    ACK_IDS, DELIVER_IDS, FRAME_BODY, FRAME_END, FRAME_HEAD, FRAME_HEADER, FRAME_METHOD,
+    FRAME_OVERHEAD, HEADER_IDS, HEADER_PAYLOAD, MESSAGE_HEAD, NACK_IDS, SETTLING_FRAME,
+    SETTLING_PAYLOAD,
+)
 from fedq.core.octets cimport read_u16, read_u32, write_u16, write_u32, write_u64
 
 from fedq.amqp.strings import encode_short_string
-
-cdef enum:
-    METHOD = 1
-    HEADER = 2
-    BODY = 3
-    FRAME_END = 0xCE
-    #: Type, channel and size before a payload.
-    FRAME_HEAD = 7
-    FRAME_OVERHEAD = 8
-    DELIVER = 60 << 16 | 60
-    ACK = 60 << 16 | 80
-    NACK = 60 << 16 | 120
-    BASIC_HEADER = 60 << 16
-    MESSAGE_HEAD = 7
 
 pack_tag = struct.Struct(">Q").pack
 
@@ -131,22 +122,24 @@ def append_deliveries(
 
 def ack_frame(uint32_t channel, uint64_t delivery_tag, bint multiple):
     """basic.ack, which to a publisher is a confirm."""
-    return settled(channel, ACK, delivery_tag, multiple)
+    return settled(channel, ACK_IDS, delivery_tag, multiple)
 
 
 def nack_frame(uint32_t channel, uint64_t delivery_tag, bint multiple):
     """basic.nack, which to a publisher says that its message may be lost."""
-    return settled(channel, NACK, delivery_tag, multiple)
+    return settled(channel, NACK_IDS, delivery_tag, multiple)
 
 
 cdef bytes settled(uint32_t channel, uint32_t ids, uint64_t delivery_tag, bint multiple):
     """The frame of either."""
-    cdef bytes frame = PyBytes_FromStringAndSize(NULL, 21)
-    cdef uint8_t* out = put_frame_head(<uint8_t*>PyBytes_AS_STRING(frame), METHOD, channel, 13)
+    cdef bytes frame = PyBytes_FromStringAndSize(NULL, SETTLING_FRAME)
+    cdef uint8_t* out = put_frame_head(
+        <uint8_t*>PyBytes_AS_STRING(frame), FRAME_METHOD, channel, SETTLING_PAYLOAD
+    )
     write_u32(out, ids)
     write_u64(out + 4, delivery_tag)
     out[12] = multiple
-    out[13] = FRAME_END
+    out[SETTLING_PAYLOAD] = FRAME_END
     return frame
 
 
@@ -200,7 +193,7 @@ cdef inline int64_t content_size(Opened* opened, int64_t chunk) noexcept:
     cdef int64_t frames = (opened.body_size + chunk - 1) // chunk
     if opened.body_size <= chunk:
         frames = opened.body_size > 0
-    return FRAME_OVERHEAD + 12 + opened.properties_size + opened.body_size + (
+    return FRAME_OVERHEAD + HEADER_PAYLOAD + opened.properties_size + opened.body_size + (
         frames * FRAME_OVERHEAD
     )
 
@@ -223,8 +216,8 @@ cdef inline uint8_t* put_deliver(
     uint8_t* out, uint32_t channel, bytes tag_string, int64_t tag_size, uint32_t route_size
 ) noexcept:
     """The beginning of a delivery, up to the tag."""
-    out = put_frame_head(out, METHOD, channel, <uint32_t>(4 + tag_size + 9 + route_size))
-    write_u32(out, DELIVER)
+    out = put_frame_head(out, FRAME_METHOD, channel, <uint32_t>(4 + tag_size + 9 + route_size))
+    write_u32(out, DELIVER_IDS)
     return put(out + 4, <const uint8_t*>PyBytes_AS_STRING(tag_string), tag_size)
 
 
@@ -241,16 +234,18 @@ cdef inline uint8_t* put_content(
     """Header frame and body frames."""
     cdef const uint8_t* rest = opened.octets + MESSAGE_HEAD + opened.route_size
     cdef int64_t left = opened.body_size, size
-    out = put_frame_head(out, HEADER, channel, <uint32_t>(12 + opened.properties_size))
-    write_u32(out, BASIC_HEADER)
+    out = put_frame_head(
+        out, FRAME_HEADER, channel, <uint32_t>(HEADER_PAYLOAD + opened.properties_size)
+    )
+    write_u32(out, HEADER_IDS)
     write_u64(out + 4, <uint64_t>left)
-    out = put(out + 12, rest, opened.properties_size)
+    out = put(out + HEADER_PAYLOAD, rest, opened.properties_size)
     out[0] = FRAME_END
     out += 1
     rest += opened.properties_size
     while left > 0:
         size = left if left < chunk else chunk
-        out = put(put_frame_head(out, BODY, channel, <uint32_t>size), rest, size)
+        out = put(put_frame_head(out, FRAME_BODY, channel, <uint32_t>size), rest, size)
         out[0] = FRAME_END
         out += 1
         rest += size

@@ -9,24 +9,15 @@ the same few frames, which are taken in one loop: `fedq.amqp.publishes`, `fedq.a
 import struct
 from typing import Final
 
+from fedq.amqp.spec import END, FRAME_END, FRAME_HEAD, FRAME_HEARTBEAT, FRAME_OVERHEAD
 from fedq.core.errors import FRAME_ERROR, ConnectionViolation
-
-FRAME_METHOD: Final = 1
-FRAME_HEADER: Final = 2
-FRAME_BODY: Final = 3
-FRAME_HEARTBEAT: Final = 8
-FRAME_END: Final = 0xCE
-#: Bytes of a frame around its payload.
-FRAME_OVERHEAD: Final = 8
-#: The smallest frame_max that any peer may ask for (AMQP 0-9-1 clause 4.2.3: frame-min-size).
-FRAME_BYTES_MIN: Final = 4_096
 
 _frame_head: Final = struct.Struct(">BHI")
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
     """One whole frame."""
-    return b"%b%b\xce" % (_frame_head.pack(kind, channel, len(payload)), payload)
+    return b"%b%b%b" % (_frame_head.pack(kind, channel, len(payload)), payload, END)
 
 
 HEARTBEAT: Final = frame(FRAME_HEARTBEAT, 0, b"")
@@ -40,13 +31,13 @@ def scan_frame(data: bytes, at: int, frame_bytes_max: int) -> tuple[int, int, in
     one that does not end in 0xCE: after either, the rest of the stream means nothing. As in
     RabbitMQ the limit is taken for the payload's: many clients count the other 8 bytes wrong.
     """
-    if len(data) - at < FRAME_OVERHEAD - 1:
+    if len(data) - at < FRAME_HEAD:
         return None
     kind, channel, size = _frame_head.unpack_from(data, at)
     if size > frame_bytes_max:
         text = f"a frame of {size + FRAME_OVERHEAD} bytes: at most {frame_bytes_max} are agreed"
         raise ConnectionViolation(FRAME_ERROR, text)
-    start = at + FRAME_OVERHEAD - 1
+    start = at + FRAME_HEAD
     end = start + size
     if end >= len(data):
         return None
@@ -58,6 +49,6 @@ def scan_frame(data: bytes, at: int, frame_bytes_max: int) -> tuple[int, int, in
 
 def wanted_bytes(data: bytes | bytearray) -> int:
     """How many bytes `scan_frame` needs to get on with the frame at the start of `data`."""
-    if len(data) < FRAME_OVERHEAD - 1:
-        return FRAME_OVERHEAD - 1
+    if len(data) < FRAME_HEAD:
+        return FRAME_HEAD
     return FRAME_OVERHEAD + int(_frame_head.unpack_from(data)[2])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from fedq.amqp.frames import FRAME_BYTES_MIN
 from fedq.amqp.methods import (
     ConnectionStart,
     ConnectionStartOk,
@@ -18,6 +17,7 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.amqp.sasl import EXTERNAL, MECHANISMS
+from fedq.amqp.spec import FRAME_BYTES_MIN
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core import limits
 from fedq.core.errors import NOT_ALLOWED, ConnectionViolation, Refused

@@ -8,9 +8,9 @@ import struct
 from typing import Final, cast
 
 from fedq.amqp import method_types, spec
-from fedq.amqp.frames import FRAME_METHOD, frame
+from fedq.amqp.frames import frame
 from fedq.amqp.method_types import Method
-from fedq.amqp.spec import RESERVED, FieldSpec, MethodSpec
+from fedq.amqp.spec import FRAME_METHOD, RESERVED, FieldSpec, MethodSpec
 from fedq.amqp.strings import (
     decode_long_string,
     decode_short_string,

@@ -10,7 +10,6 @@ When it is done, the connection keeps what was agreed on, and this object goes.
 
 from typing import Final, TypeAlias
 
-from fedq.amqp.frames import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD
 from fedq.amqp.handshake import (
     ConnectionSettings,
     Origin,
@@ -32,6 +31,15 @@ from fedq.amqp.methods import (
     ids_of,
     name_of,
 )
+from fedq.amqp.spec import (
+    CONNECTION,
+    CONNECTION_START_OK,
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+    ids_bytes,
+)
 from fedq.amqp.values import FieldTable
 from fedq.core import limits
 from fedq.core.errors import (
@@ -46,7 +54,7 @@ from fedq.core.errors import (
 #: The methods that are for this machine.
 OpeningMethod: TypeAlias = ConnectionStartOk | ConnectionTuneOk | ConnectionOpen
 
-_START_OK: Final = b"\x00\x0a\x00\x0b"
+_START_OK: Final = ids_bytes(CONNECTION, CONNECTION_START_OK)
 
 _START: Final = 0
 _TUNE: Final = 1

@@ -14,6 +14,14 @@ import struct
 from typing import Final
 
 from fedq.amqp.content import checked_flags
+from fedq.amqp.spec import (
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_METHOD,
+    HEADER_IDS,
+    PUBLISH_IDS,
+)
 from fedq.core.errors import ConnectionViolation
 from fedq.core.message import FLAGS_OF_NOTE, encode
 
@@ -27,12 +35,6 @@ _frame_head: Final = struct.Struct(">BHI")
 _publish_head: Final = struct.Struct(">BHIIHB")
 _header_head: Final = struct.Struct(">BHIIQ")
 
-_METHOD: Final = 1
-_HEADER: Final = 2
-_BODY: Final = 3
-_FRAME_END: Final = 0xCE
-_PUBLISH: Final = 60 << 16 | 40
-_BASIC_HEADER: Final = 60 << 16
 #: The smallest publish: a method frame of 17 bytes and a header frame of 22.
 _PUBLISH_BYTES_MIN: Final = 39
 
@@ -74,7 +76,7 @@ def take_publishes(
         if front and starts_with(front, at):
             body_at = at + len(front)
             stop = body_at + body_size
-            if stop >= size or data[stop] != _FRAME_END:
+            if stop >= size or data[stop] != FRAME_END:
                 break
             messages.append(lead + data[body_at:stop])
             at = stop + 1
@@ -111,17 +113,17 @@ def _publish_at(data: bytes, at: int, payload_max: int) -> tuple[int, int, int, 
     end = at + 7 + length
     key_at = at + 14 + exchange_size
     if (
-        ids != _PUBLISH or kind != _METHOD
+        ids != PUBLISH_IDS or kind != FRAME_METHOD
         or end + 23 > size or key_at >= end or key_at + data[key_at] + 2 != end
-        or data[end] != _FRAME_END
+        or data[end] != FRAME_END
     ):  # fmt: skip
         return None
     kind, number, length, ids, body_size = _header_head.unpack_from(data, end + 1)
     properties_end = end + 8 + length
     if (
-        kind != _HEADER or number != channel or ids != _BASIC_HEADER
+        kind != FRAME_HEADER or number != channel or ids != HEADER_IDS
         or not 14 <= length <= payload_max
-        or properties_end >= size or data[properties_end] != _FRAME_END
+        or properties_end >= size or data[properties_end] != FRAME_END
     ):  # fmt: skip
         return None
     if not body_size:
@@ -131,8 +133,8 @@ def _publish_at(data: bytes, at: int, payload_max: int) -> tuple[int, int, int, 
     kind, number, length = _frame_head.unpack_from(data, properties_end + 1)
     stop = properties_end + 8 + length
     if (
-        kind != _BODY or number != channel or length != body_size
-        or length > payload_max or stop >= size or data[stop] != _FRAME_END
+        kind != FRAME_BODY or number != channel or length != body_size
+        or length > payload_max or stop >= size or data[stop] != FRAME_END
     ):  # fmt: skip
         return None
     return channel, end, properties_end, properties_end + 8, body_size

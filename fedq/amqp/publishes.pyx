@@ -10,6 +10,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+from fedq.amqp.wire cimport (
+    FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD, HEADER_IDS, MESSAGE_HEAD, PUBLISH_IDS,
+)
 from fedq.core.octets cimport read_u16, read_u32, read_u64, write_u16, write_u32
 
 from fedq.amqp.content import checked_flags
@@ -20,14 +23,7 @@ Publish = tuple[bytes, bytes, int]
 PublishRun = tuple[bytes, int, list[bytes]]
 
 cdef enum:
-    METHOD = 1
-    HEADER = 2
-    BODY = 3
-    FRAME_END = 0xCE
-    PUBLISH = 60 << 16 | 40
-    BASIC_HEADER = 60 << 16
     PUBLISH_BYTES_MIN = 39
-    MESSAGE_HEAD = 7
 
 cdef int OF_NOTE = FLAGS_OF_NOTE
 
@@ -159,7 +155,7 @@ cdef bint find(
     key_at = at + 14 + frame[13]
     # Behind the method's end there must be at least a header frame up to its properties.
     if (
-        frame[0] != METHOD or read_u32(frame + 7) != PUBLISH
+        frame[0] != FRAME_METHOD or read_u32(frame + 7) != PUBLISH_IDS
         or end + 23 > size or key_at >= end or key_at + octets[key_at] + 2 != end
         or octets[end] != FRAME_END
     ):
@@ -174,8 +170,8 @@ cdef bint find(
     found.properties_size = length - 12
     end += 8 + length
     if (
-        frame[0] != HEADER or read_u16(frame + 1) != found.channel
-        or read_u32(frame + 7) != BASIC_HEADER or length < 14 or length > payload_max
+        frame[0] != FRAME_HEADER or read_u16(frame + 1) != found.channel
+        or read_u32(frame + 7) != HEADER_IDS or length < 14 or length > payload_max
         or end >= size or octets[end] != FRAME_END
     ):
         return False
@@ -197,7 +193,7 @@ cdef inline bint find_body(
         return False
     length = read_u32(frame + 3)
     if (
-        frame[0] != BODY or read_u16(frame + 1) != found.channel
+        frame[0] != FRAME_BODY or read_u16(frame + 1) != found.channel
         or <uint64_t>length != body_size or length > payload_max
         or end + 8 + length >= size or octets[end + 8 + length] != FRAME_END
     ):

@@ -9,6 +9,7 @@ from typing import Final
 
 from fedq.amqp.content import Body, append_content
 from fedq.amqp.deliveries import deliver_prefix
+from fedq.amqp.spec import END, FRAME_END, FRAME_METHOD, GET_OK_IDS, RETURN_IDS
 from fedq.amqp.strings import cut_short_string, encode_short_string
 from fedq.core.message import split_lean
 
@@ -16,9 +17,6 @@ _get_ok_head: Final = struct.Struct(">BHIIQB")
 _deliver_tail: Final = struct.Struct(">QB")
 _count_end: Final = struct.Struct(">IB")
 _return_head: Final = struct.Struct(">BHIIH")
-
-_RETURN: Final = 60 << 16 | 50
-_GET_OK: Final = 60 << 16 | 71
 
 
 def append_get_ok(
@@ -33,9 +31,11 @@ def append_get_ok(
     """Appends basic.get-ok with its content; `message_count` messages are left in the queue."""
     route, properties, body = split_lean(message)
     parts += (
-        _get_ok_head.pack(1, channel, 17 + len(route), _GET_OK, delivery_tag, redelivered),
+        _get_ok_head.pack(
+            FRAME_METHOD, channel, 17 + len(route), GET_OK_IDS, delivery_tag, redelivered
+        ),
         route,
-        _count_end.pack(min(message_count, 0xFFFFFFFF), 0xCE),
+        _count_end.pack(min(message_count, 0xFFFFFFFF), FRAME_END),
     )
     append_content(parts, channel, properties, body, frame_bytes_max)
 
@@ -52,7 +52,7 @@ def append_delivery(
     """Appends basic.deliver with its content."""
     route, properties, body = split_lean(message)
     head = deliver_prefix(channel, consumer_tag).head(len(route))
-    parts += (head, _deliver_tail.pack(delivery_tag, redelivered), route, b"\xce")
+    parts += (head, _deliver_tail.pack(delivery_tag, redelivered), route, END)
     append_content(parts, channel, properties, body, frame_bytes_max)
 
 
@@ -68,9 +68,11 @@ def return_frames(
     route, properties, body = split_lean(message)
     text = encode_short_string(cut_short_string(reply_text))
     parts += (
-        _return_head.pack(1, channel, 6 + len(text) + len(route), _RETURN, reply_code),
+        _return_head.pack(
+            FRAME_METHOD, channel, 6 + len(text) + len(route), RETURN_IDS, reply_code
+        ),
         text,
         route,
-        b"\xce",
+        END,
     )
     append_content(parts, channel, properties, body, frame_bytes_max)

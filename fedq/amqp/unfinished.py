@@ -6,14 +6,13 @@ has left unfinished, so that the node can refuse it before its body has come.
 """
 
 from fedq.amqp.commands import Begun, Command
+from fedq.amqp.spec import BASIC, BASIC_PUBLISH
 from fedq.core.errors import (
     CONTENT_TOO_LARGE,
     RESOURCE_ERROR,
     ChannelViolation,
     ConnectionViolation,
 )
-
-_PUBLISH_IDS = (60, 40)
 
 
 class Unfinished:
@@ -41,7 +40,7 @@ class Unfinished:
         """A header promises a body; 311, which closes the channel, if it is too large."""
         if size > self.bytes_max:
             text = f"a body of {size} bytes: at most {self.bytes_max}; send it in pieces"
-            raise ChannelViolation(CONTENT_TOO_LARGE, text, *_PUBLISH_IDS)
+            raise ChannelViolation(CONTENT_TOO_LARGE, text, BASIC, BASIC_PUBLISH)
 
     def grow(self, size: int) -> None:
         """So much of a body came; 506 if the connection's bodies are too much together."""
@@ -51,7 +50,7 @@ class Unfinished:
                 f"more than {self.bytes_max} bytes of messages that are not complete: send fewer "
                 "large messages at a time on one connection"
             )
-            raise ConnectionViolation(RESOURCE_ERROR, text, *_PUBLISH_IDS)
+            raise ConnectionViolation(RESOURCE_ERROR, text, BASIC, BASIC_PUBLISH)
 
     def end(self, channel: int, size: int) -> None:
         """A content is complete, or given up; so much of its body was held."""

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from fedq.amqp.content import encode_properties
 from fedq.amqp.deliveries import ack_frame
-from fedq.amqp.frames import FRAME_BODY, FRAME_HEADER, frame
+from fedq.amqp.frames import frame
 from fedq.amqp.method_types import BasicPublish
 from fedq.amqp.methods import encode_method
+from fedq.amqp.spec import END, FRAME_BODY, FRAME_HEADER, HEADER_IDS
 
 #: Publishes travel on this channel of their own connection.
 CHANNEL: Final = 1
@@ -27,7 +28,6 @@ _header: Final = struct.Struct(">IQ")
 _ACK_RUN: Final = 256
 #: Where the delivery tag is in a basic.ack frame.
 _TAG_AT: Final = 11
-_BASIC_HEADER: Final = 60 << 16
 #: Bodies differ by where in this text their padding begins.
 _PADDING: Final = bytes(random.Random(1).choices(range(33, 127), k=4_096))
 
@@ -55,7 +55,7 @@ class Block:
         ends: list[bytes] = []
         for index, shape in enumerate(shapes):
             publish = BasicPublish(exchange=shape.exchange, routing_key=shape.key)
-            header = _header.pack(_BASIC_HEADER, shape.size) + properties
+            header = _header.pack(HEADER_IDS, shape.size) + properties
             body = frame(FRAME_BODY, CHANNEL, bytes(16) + _padding(index, shape.size - 16))
             fronts.append(
                 encode_method(CHANNEL, publish)
@@ -104,7 +104,7 @@ class AckRun:
 
     def __init__(self, channel: int) -> None:
         self._round = 0
-        front, end = ack_frame(channel, 0, multiple=False)[:-3], b"\0\xce"
+        front, end = ack_frame(channel, 0, multiple=False)[:-3], b"\0" + END
         self._frames = bytearray(b"".join([front + bytes((n,)) + end for n in range(_ACK_RUN)]))
 
     def take(self, first_tag: int, count: int) -> bytes:

@@ -13,9 +13,10 @@ from itertools import accumulate
 from typing import Final
 
 from fedq.amqp.deliveries import ack_frame
-from fedq.amqp.frames import FRAME_HEARTBEAT, FRAME_METHOD, scan_frame
+from fedq.amqp.frames import scan_frame
 from fedq.amqp.methods import decode_method
-from fedq.amqp.settlements import SETTLE_ACK, SETTLE_NACK, Settle, take_settles
+from fedq.amqp.settlements import Settle, take_settles
+from fedq.amqp.spec import BASIC_ACK, BASIC_NACK, FRAME_HEARTBEAT, FRAME_METHOD
 from fedq.bench.blocks import ACK_BYTES, CHANNEL, AckRun, Block
 from fedq.bench.board import Board, Cell
 from fedq.bench.columns import FRAME_BYTES_MAX, Batch, Reader
@@ -260,12 +261,12 @@ class Producer(Client):
         singly, confirmed = self._confirmed_singly, self._confirmed
         before = confirmed + len(singly)
         refused = 0
-        for kind, first, last, is_multiple, _ in settles:
-            if kind == SETTLE_NACK:
+        for method, first, last, is_multiple, _ in settles:
+            if method == BASIC_NACK:
                 refused += last - first + 1
                 if is_multiple and last > confirmed:
                     refused += last - confirmed - 1 - sum(tag <= last for tag in singly)
-            elif kind != SETTLE_ACK:
+            elif method != BASIC_ACK:
                 raise BrokerFailure(f"{self.who}: the broker rejected a delivery")
             if is_multiple or first == confirmed + 1:
                 confirmed = max(confirmed, last)

@@ -7,14 +7,15 @@ between them, which are rare.
 
 from typing import Final
 
-from fedq.amqp.frames import FRAME_HEARTBEAT, FRAME_METHOD, scan_frame
+from fedq.amqp.frames import scan_frame
 from fedq.amqp.methods import Method, decode_method
+from fedq.amqp.spec import BASIC, BASIC_DELIVER, FRAME_HEARTBEAT, FRAME_METHOD, ids_bytes
 from fedq.bench.cut import REDELIVERED_AT, cut
 from fedq.core.errors import FRAME_ERROR, ConnectionViolation
 
 FRAME_BYTES_MAX: Final = 131_072
 
-_DELIVER_IDS: Final = b"\0\x3c\0\x3c"
+_DELIVER: Final = ids_bytes(BASIC, BASIC_DELIVER)
 
 
 class Batch:
@@ -57,7 +58,7 @@ class Reader:
             if found is None:
                 break
             kind, _, start, end = found
-            if data.startswith(_DELIVER_IDS, start):
+            if data.startswith(_DELIVER, start):
                 end = _delivery_end(data, at)
                 if not end:
                     break

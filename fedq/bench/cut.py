@@ -13,6 +13,15 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from fedq.amqp.spec import (
+    DELIVER_IDS,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_METHOD,
+    HEADER_IDS,
+)
+
 TAG_BYTES: Final = 8
 #: Where in a delivery's bytes it says whether it is redelivered.
 REDELIVERED_AT: Final = 20 + TAG_BYTES
@@ -21,8 +30,6 @@ _deliver: Final = struct.Struct(">BHIIB")
 _header: Final = struct.Struct(">BHIIQ")
 _body: Final = struct.Struct(">BHI")
 _stamp: Final = struct.Struct("<QQ")
-_DELIVER: Final = 60 << 16 | 60
-_BASIC_HEADER: Final = 60 << 16
 _STAMP_BYTES: Final = 16
 #: A method frame of 32 bytes, a header frame of 22, a body frame of 24.
 _DELIVERY_BYTES_MIN: Final = 78
@@ -46,8 +53,8 @@ def cut(
         kind, _, length, ids, tag_size = unpack_deliver(data, at)
         header_at = at + 8 + length
         if (
-            kind != 1 or ids != _DELIVER or tag_size != TAG_BYTES
-            or header_at + _CONTENT_BYTES_MIN > size or data[header_at - 1] != 0xCE
+            kind != FRAME_METHOD or ids != DELIVER_IDS or tag_size != TAG_BYTES
+            or header_at + _CONTENT_BYTES_MIN > size or data[header_at - 1] != FRAME_END
             or data[at + REDELIVERED_AT]
         ):  # fmt: skip
             break
@@ -55,12 +62,12 @@ def cut(
         body_at = header_at + 8 + length
         end = body_at + 8 + body_size
         if (
-            kind != 2 or ids != _BASIC_HEADER or body_size < _STAMP_BYTES or end > size
-            or data[body_at - 1] != 0xCE or data[end - 1] != 0xCE
+            kind != FRAME_HEADER or ids != HEADER_IDS or body_size < _STAMP_BYTES or end > size
+            or data[body_at - 1] != FRAME_END or data[end - 1] != FRAME_END
         ):  # fmt: skip
             break
         kind, _, length = _body.unpack_from(data, body_at)
-        if kind != 3 or length != body_size:
+        if kind != FRAME_BODY or length != body_size:
             break
         whole = end - at
         alike = alike + 1 if whole == before else 1

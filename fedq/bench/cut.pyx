@@ -8,20 +8,21 @@ never pass `size`, so no sum overflows.
 
 from libc.stdint cimport uint8_t, uint64_t
 
+from fedq.amqp.wire cimport (
+    DELIVER_IDS, FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD, HEADER_IDS,
+)
 from fedq.core.octets cimport read_u32, read_u64
-
-TAG_BYTES = 8
-REDELIVERED_AT = 28
 
 cdef enum:
     TAG_SIZE = 8
-    FLAG_AT = 28
+    FLAG_AT = 20 + TAG_SIZE
     STAMP_BYTES = 16
     DELIVERY_BYTES_MIN = 78
     CONTENT_BYTES_MIN = 46
-    FRAME_END = 0xCE
-    DELIVER = 60 << 16 | 60
-    BASIC_HEADER = 60 << 16
+
+#: For others.
+TAG_BYTES = TAG_SIZE
+REDELIVERED_AT = FLAG_AT
 
 
 cdef Py_ssize_t stamp_of(const uint8_t* start, Py_ssize_t size, Py_ssize_t* end) noexcept nogil:
@@ -33,14 +34,14 @@ cdef Py_ssize_t stamp_of(const uint8_t* start, Py_ssize_t size, Py_ssize_t* end)
     cdef uint64_t length, body_size
     length = read_u32(start + 3)
     if (
-        start[0] != 1 or read_u32(start + 7) != DELIVER or start[11] != TAG_SIZE
+        start[0] != FRAME_METHOD or read_u32(start + 7) != DELIVER_IDS or start[11] != TAG_SIZE
         or length > <uint64_t>(size - CONTENT_BYTES_MIN - 8)
     ):
         return 0
     second = <Py_ssize_t>length + 8
-    if start[second - 1] != FRAME_END or start[second] != 2 or start[FLAG_AT]:
+    if start[second - 1] != FRAME_END or start[second] != FRAME_HEADER or start[FLAG_AT]:
         return 0
-    if read_u32(start + second + 7) != BASIC_HEADER:
+    if read_u32(start + second + 7) != HEADER_IDS:
         return 0
     length = read_u32(start + second + 3)
     body_size = read_u64(start + second + 11)
@@ -51,8 +52,8 @@ cdef Py_ssize_t stamp_of(const uint8_t* start, Py_ssize_t size, Py_ssize_t* end)
         return 0
     end[0] = third + 8 + <Py_ssize_t>body_size
     if (
-        start[third - 1] != FRAME_END or start[end[0] - 1] != FRAME_END or start[third] != 3
-        or read_u32(start + third + 3) != body_size
+        start[third - 1] != FRAME_END or start[end[0] - 1] != FRAME_END
+        or start[third] != FRAME_BODY or read_u32(start + third + 3) != body_size
     ):
         return 0
     return third + 7

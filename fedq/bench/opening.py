@@ -20,8 +20,10 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from fedq.amqp import methods
-from fedq.amqp.frames import FRAME_BYTES_MIN, FRAME_METHOD, scan_frame
+from fedq.amqp.frames import scan_frame
+from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import Method, decode_method, encode_method, frame_ids, ids_of
+from fedq.amqp.spec import FRAME_BYTES_MIN, FRAME_METHOD
 from fedq.amqp.values import FieldTable
 from fedq.bench.columns import FRAME_BYTES_MAX
 from fedq.bench.plan import Target
@@ -29,7 +31,6 @@ from fedq.core.errors import ConnectionViolation
 
 TOGETHER_MAX: Final = 256
 READ_BYTES: Final = 65_536
-_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 #: What makes a broker say why it refuses, instead of hanging up.
 _PROPERTIES: Final[FieldTable] = {
     "product": "fedq bench",
@@ -94,7 +95,7 @@ class _Half:
         self.opening = opening
         self.socket = descriptor
         self.data = b""
-        self.unsent = memoryview(_HEADER)
+        self.unsent = memoryview(PROTOCOL_HEADER)
         self.script = b"".join(encode_method(step.channel, step.request) for step in opening.steps)
         #: What is still to come, as (class id, method id), and how often.
         self.answers = Counter(ids_of(step.answer()) for step in opening.steps)

@@ -15,8 +15,9 @@ from typing import Final, NamedTuple, Self, TypeVar
 from fedq import __version__
 from fedq.amqp import method_types as m
 from fedq.amqp.content import content_frames, decode_properties, encode_properties
-from fedq.amqp.frames import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
+from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import decode_method, encode_method
+from fedq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.bench.opening import refusal_of
 from fedq.bench.plan import BadPlan, Target, parse_url
@@ -26,7 +27,6 @@ from fedq.core.errors import ConnectionViolation
 READ_BYTES: Final = 262_144
 CHANNEL: Final = 1
 TLS_PORT: Final = 5671
-_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 _PROPERTIES: Final[FieldTable] = {
     "product": "fedq command line",
     "version": __version__,
@@ -82,7 +82,7 @@ class AmqpClient:
             ) from error
 
     def _shake_hands(self, target: Target) -> None:
-        self._send(_HEADER)
+        self._send(PROTOCOL_HEADER)
         self._expect(m.ConnectionStart)
         proof = f"\0{target.user}\0{target.password}".encode()
         start_ok = m.ConnectionStartOk(_PROPERTIES, "PLAIN", proof, "en_US")

@@ -22,6 +22,7 @@ from fedq.amqp.methods import (
     QueueDeclare,
     encode_method,
 )
+from fedq.amqp.spec import BASIC, FRAME_BODY, FRAME_HEADER, ids_bytes
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.journal.recovery import recover
@@ -58,8 +59,9 @@ SUBSCRIBE = (
 def publish(exchange: str, key: str, body: bytes) -> bytes:
     """A publish as a client sends it."""
     method: Method = BasicPublish(exchange=exchange, routing_key=key)
-    header = b"\x00\x3c\x00\x00" + len(body).to_bytes(8) + b"\x00\x00"
-    return encode_method(1, method) + frame(2, 1, header) + frame(3, 1, body)
+    header = ids_bytes(BASIC) + len(body).to_bytes(8) + b"\x00\x00"
+    content = frame(FRAME_HEADER, 1, header) + frame(FRAME_BODY, 1, body)
+    return encode_method(1, method) + content
 
 
 class Solo:

@@ -14,6 +14,7 @@ from typing import Final
 from fedq.amqp.content import encode_properties
 from fedq.amqp.method_types import BasicPublish
 from fedq.amqp.methods import encode_method
+from fedq.amqp.spec import BASIC, ids_bytes
 from fedq.core import message
 from loadtests.micro.timing import Case
 from tests.twins import COMPILED, PURE, extension_of, twin
@@ -21,7 +22,7 @@ from tests.twins import COMPILED, PURE, extension_of, twin
 BATCH: Final = 200
 FRAME_BYTES_MAX: Final = 131_072
 PROPERTIES: Final = encode_properties({"delivery_mode": 2})
-BASIC_HEADER: Final = b"\x00\x3c\x00\x00"
+BASIC_HEADER: Final = ids_bytes(BASIC)
 ALIKE, SIZES, KEYS = "alike", "sizes", "keys"
 
 

@@ -22,12 +22,13 @@ from fedq.amqp.methods import (
     QueueDeclare,
     encode_method,
 )
+from fedq.amqp.spec import BASIC, BASIC_DELIVER, ids_bytes
 from fedq.core.ids import ConnectionId, NodeId
 from tests.cost.rig import Rig
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import PERSISTENT
 
-DELIVER = b"\0\x3c\0\x3c"
+DELIVER = ids_bytes(BASIC, BASIC_DELIVER)
 QUEUE = "orders"
 #: What one read of a socket brings at most.
 READ_BYTES = 65_536

@@ -1,17 +1,35 @@
-"""Twins are twins: the same public names and parameters; and FEDQ_PURE=1 forces the pure ones."""
+"""Twins are twins: the same names, parameters and numbers; and FEDQ_PURE=1 forces the pure ones."""
 
 import ast
 import inspect
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
+from typing import Any, Final
 
 import pytest
 
 from fedq import compiled as twins
+from fedq.amqp import spec
 from fedq.compiled import Survey, survey
-from tests.twins import extension_of, hot_modules, pairs, source_of, twin
+from fedq.core.message import HEAD_SIZE
+from tests.twins import FEDQ, extension_of, hot_modules, pairs, source_of, twin
+
+ENUM: Final = re.compile(r"^cdef enum:\n((?:(?: .*)?\n)+)", re.MULTILINE)
+CONSTANT: Final = re.compile(r"^ +(\w+) = (.+)$", re.MULTILINE)
+#: The name under which others find a constant of C.
+OFFERED: Final = re.compile(r"^([A-Z_]+) = ([A-Z_]+)$", re.MULTILINE)
+#: What only compiled code needs a number for: module and name.
+OF_ONE_TWIN: Final = {
+    ("fedq.shell.disk.group_commit", "ENTRIES_MIN"),
+    ("fedq.shell.clients.sending", "PARTS_MAX"),
+    ("fedq.wiring.routing.topics", "NOTHING"),
+    ("fedq.wiring.routing.topics", "SEVERAL"),
+    ("fedq.wiring.routing.topics", "UNKNOWN"),
+}
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -58,6 +76,37 @@ def test_both_take_the_same_parameters(name: str) -> None:
             assert not lacking, f"{name}.{public} lacks {', '.join(lacking)}"
         elif isinstance(value, int | str | bytes | tuple):
             assert other == value, f"{name}.{public}"
+
+
+def c_constants(source: Path) -> dict[str, int]:
+    """The constants that a `.pyx` or `.pxd` declares, with their values."""
+    found: dict[str, int] = {}
+    for block in ENUM.findall(source.read_text(encoding="utf-8")):
+        for name, value in CONSTANT.findall(block):
+            found[name] = eval(value, {}, found)
+    return found
+
+
+def test_c_has_the_numbers_of_the_protocol_that_python_has() -> None:
+    of_c = c_constants(FEDQ / "amqp" / "wire.pxd")
+    of_python: dict[str, Any] = {**vars(spec), "MESSAGE_HEAD": HEAD_SIZE}
+    assert len(of_c) > 20
+    assert {name: of_python.get(name) for name in of_c} == of_c
+
+
+@pytest.mark.parametrize("name", hot_modules())
+def test_both_have_the_same_numbers(name: str) -> None:
+    """Public or private: a limit that differs shows only where it is reached."""
+    pure = vars(twin(name, "pure"))
+    source = source_of(name).with_suffix(".pyx")
+    offered = {own: public for public, own in OFFERED.findall(source.read_text(encoding="utf-8"))}
+    for own, value in c_constants(source).items():
+        constant = offered.get(own, own)
+        if (name, constant) in OF_ONE_TWIN:
+            assert constant not in pure
+            assert f"_{constant}" not in pure
+        else:
+            assert pure.get(constant, pure.get(f"_{constant}")) == value, f"{name}.{constant}"
 
 
 def files_of_hot_modules(environment: dict[str, str]) -> list[str]:

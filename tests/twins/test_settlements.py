@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fedq.amqp.deliveries import ack_frame, nack_frame
 from fedq.amqp.method_types import BasicNack, BasicReject
 from fedq.amqp.methods import encode_method
+from fedq.amqp.spec import BASIC_ACK, BASIC_NACK, BASIC_REJECT
 from tests.twins import KINDS, pairs, twin
 
 NAME = "fedq.amqp.settlements"
@@ -32,12 +33,12 @@ def test_each_kind_is_taken_with_its_bits(settlements: ModuleType) -> None:
     batch: list[tuple[int, int, int, bool, bool]] = []
     assert settlements.take_settles(data, 0, batch) == len(data)
     assert batch == [
-        (settlements.SETTLE_ACK, 1, 1, False, False),
-        (settlements.SETTLE_ACK, 2**64 - 1, 2**64 - 1, True, False),
-        (settlements.SETTLE_NACK, 3, 3, True, False),
-        (settlements.SETTLE_NACK, 4, 4, False, True),
-        (settlements.SETTLE_REJECT, 5, 5, False, True),
-        (settlements.SETTLE_REJECT, 6, 6, False, False),
+        (BASIC_ACK, 1, 1, False, False),
+        (BASIC_ACK, 2**64 - 1, 2**64 - 1, True, False),
+        (BASIC_NACK, 3, 3, True, False),
+        (BASIC_NACK, 4, 4, False, True),
+        (BASIC_REJECT, 5, 5, False, True),
+        (BASIC_REJECT, 6, 6, False, False),
     ]
 
 
@@ -46,7 +47,7 @@ def test_tags_in_a_row_are_one_settlement(settlements: ModuleType) -> None:
     acks += [ack_frame(1, 2, True), ack_frame(1, 3, False), nack_frame(1, 4, False)]
     batch: list[tuple[int, int, int, bool, bool]] = []
     settlements.take_settles(b"".join(acks), 0, batch)
-    ack, nack = settlements.SETTLE_ACK, settlements.SETTLE_NACK
+    ack, nack = BASIC_ACK, BASIC_NACK
     ranges = [(7, 9), (11, 12), (12, 12), (2**64 - 1, 2**64 - 1), (0, 1)]
     assert batch == [
         *((ack, first, last, False, False) for first, last in ranges),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fedq.amqp.settlements import Settle as Settled
+from fedq.amqp.spec import BASIC, BASIC_ACK
 from fedq.channels.unacked import Part
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId
@@ -30,9 +31,6 @@ from fedq.node.records.settling import (
 from fedq.node.records.state import NodeState
 from fedq.node.records.transaction_limits import check_room
 
-BASIC: Final = 60
-#: basic.ack, nack and reject, by the kind of a settlement (`fedq.amqp.settlements`).
-SETTLING_METHODS: Final = (80, 120, 90)
 #: What a settled message costs, in units of work: one that comes back or dies, one that goes.
 _RETURN_WORK: Final = 2
 _GOING_SHIFT: Final = 3
@@ -60,13 +58,13 @@ class SettleFlow:
         work = self.state.work
         left: list[Settled] = []
         unknown: int | None = None
-        kind, is_cut = 0, False
-        for index, (kind, first, last, multiple, requeue) in enumerate(batch):
+        method, is_cut = BASIC_ACK, False
+        for index, (method, first, last, multiple, requeue) in enumerate(batch):
             if index and work.is_spent:
                 left = batch[index:]
                 break
             work.spend(1)
-            outcome = (REQUEUED if requeue else REJECTED) if kind else ACKNOWLEDGED
+            outcome = ACKNOWLEDGED if method == BASIC_ACK else REQUEUED if requeue else REJECTED
             most = self._most(outcome)
             if multiple:
                 through = last if last else channel.unacked.last_tag
@@ -74,7 +72,7 @@ class SettleFlow:
                 unknown = last if named is None else None
                 self._take(channel, lanes, named or [], outcome)
                 if unknown is None and channel.unacked.has_through(through):
-                    left = [(kind, through, through, multiple, requeue), *batch[index + 1 :]]
+                    left = [(method, through, through, multiple, requeue), *batch[index + 1 :]]
                     is_cut = True
                     break
             else:
@@ -82,7 +80,7 @@ class SettleFlow:
                 found, unknown = channel.unacked.settle(first, end)
                 self._take(channel, lanes, found, outcome)
                 if unknown is None and end < last:
-                    left = [(kind, end + 1, last, multiple, requeue), *batch[index + 1 :]]
+                    left = [(method, end + 1, last, multiple, requeue), *batch[index + 1 :]]
                     is_cut = True
                     break
             if unknown is not None:
@@ -93,9 +91,9 @@ class SettleFlow:
         self.state.risk.end()
         if unknown is not None:
             text = f"unknown delivery tag {unknown}"
-            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, SETTLING_METHODS[kind])
+            raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, method)
         if channel.transaction is not None:
-            check_room(channel, channel.transaction, BASIC, SETTLING_METHODS[kind])
+            check_room(channel, channel.transaction, BASIC, method)
         if left and left[0][4] and is_cut:
             self.shut(channel)
         elif channel.shut:

@@ -179,8 +179,8 @@ def test_settlements_are_one_command() -> None:
     assert one(server, data) == Settles(
         1,
         [
-            (0, 1, 2, False, False), (0, 5, 5, True, False), (1, 9, 9, True, True),
-            (1, 10, 10, False, False), (2, 11, 11, False, True), (2, 12, 12, False, False),
+            (80, 1, 2, False, False), (80, 5, 5, True, False), (120, 9, 9, True, True),
+            (120, 10, 10, False, False), (90, 11, 11, False, True), (90, 12, 12, False, False),
         ],
     )  # fmt: skip
 

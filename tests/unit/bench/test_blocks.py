@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from fedq.amqp.content import decode_header, decode_properties
 from fedq.amqp.deliveries import ack_frame
-from fedq.amqp.frames import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, scan_frame
+from fedq.amqp.frames import scan_frame
 from fedq.amqp.methods import BasicPublish, decode_method
+from fedq.amqp.spec import FRAME_BODY, FRAME_HEADER, FRAME_METHOD
 from fedq.bench.blocks import AckRun, Block, Shape
 from tests.unit.bench.streams import number_of
 
