@@ -110,7 +110,7 @@ def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminSer
         number: ConnectionId | None, user: str | None, vhost: str | None, text: str,
         answer: Callable[[int], None],
     ) -> None:  # fmt: skip
-        runner.input(node.evictions.on_asked, number, user, vhost, text, answer)
+        runner.input(node.clients.evictions.on_asked, number, user, vhost, text, answer)
 
     answers = AccessAnswers(AccessView(node), ask)
     return AdminService(overview(node), connect, answers, ask_quarantine, ask_close)

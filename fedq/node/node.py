@@ -13,52 +13,30 @@ works off the marks, until there are none.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from fedq.core import peer_messages as p
 from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.recovery import Recovered
-from fedq.node.clients.access import Access, connection_settings
-from fedq.node.clients.client_flow import ClientFlow
-from fedq.node.clients.evictions import Evictions, end_all
-from fedq.node.clients.fencing import Fencing
-from fedq.node.clients.memory import Memory
+from fedq.node.clients.evictions import end_all
 from fedq.node.clients.permissions import Permissions
-from fedq.node.cluster.abandoned import Abandoned
+from fedq.node.clients.room import Clients
 from fedq.node.cluster.cluster_flow import ClusterFlow
-from fedq.node.cluster.proposals import Proposals, Result
-from fedq.node.cluster.tallies import Tallies
-from fedq.node.consuming.consume_flow import ConsumeFlow
-from fedq.node.consuming.getting import Getting
-from fedq.node.consuming.queue_timers import QueueTimers
-from fedq.node.consuming.readers import Readers
-from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.cluster.proposals import Result
+from fedq.node.consuming.room import Consuming
 from fedq.node.containment.post_mortem import post_mortem
-from fedq.node.copies.asking import Asking
-from fedq.node.copies.dispatching import Dispatching
-from fedq.node.copies.fragment_flow import FragmentFlow
-from fedq.node.copies.fragment_roles import FragmentRoles
-from fedq.node.copies.replica_flow import ReplicaFlow
+from fedq.node.copies.room import Copies
+from fedq.node.endings.room import Endings
 from fedq.node.map.map_flow import MapFlow
 from fedq.node.outbox import NodeOut
+from fedq.node.peers.handlers import handlers_of
 from fedq.node.peers.peer_inbox import PeerInbox
-from fedq.node.private.private_flow import PrivateFlow
-from fedq.node.private.registrations import Registrations
-from fedq.node.publishing.admission import Admission
-from fedq.node.publishing.dead_letters import DeadLetters
-from fedq.node.publishing.outlets import Outlets
-from fedq.node.publishing.publish_flow import PublishFlow
-from fedq.node.publishing.relay_flow import RelayFlow
+from fedq.node.private.room import Private
+from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import Answers
 from fedq.node.records.state import NodeState, Primary
-from fedq.node.requests.basic_requests import BasicRequests
-from fedq.node.requests.direct_reply import DirectReply
-from fedq.node.requests.exchange_requests import ExchangeRequests
-from fedq.node.requests.queue_requests import QueueRequests
-from fedq.node.requests.transactions import Transactions
+from fedq.node.requests.room import Requests
 from fedq.node.settings import NodeSettings
 from fedq.wiring.cluster_map.map import ReadMap
 from fedq.wiring.cluster_map.operations import Operation
@@ -66,7 +44,7 @@ from fedq.wiring.cluster_map.snapshot import Frozen
 
 __all__ = ["Node", "NodeSettings"]
 
-TURN_PASSES_MAX = 64
+WORK_OFF_ROUNDS_MAX = 64
 SEGMENTS_EVERY_MS = 1_000
 
 
@@ -76,86 +54,40 @@ class Node:
     def __init__(self, settings: NodeSettings, recovered: Recovered) -> None:
         """`recovered`: what `fedq.journal.recovery` read from the data directory."""
         state = self.state = NodeState(settings, recovered)
-        self.answers = Answers(state)
-        self.proposals = Proposals(state)
-        admission = Admission(state)
-        self.relays = RelayFlow(state, admission)
-        self.outlets = Outlets(state, admission, self.relays, self.proposals.ask_for_fragment)
-        self.timers = QueueTimers(state, DeadLetters(state, self.outlets))
-        abandoned = Abandoned(state, self.proposals)
-        self.fragments = FragmentFlow(state, admission, self.timers, abandoned)
-        self.replicas = ReplicaFlow(state)
-        self.registrations = Registrations(state, self.proposals)
-        self.private = PrivateFlow(state, self.registrations)
-        self.asking = Asking(state, self.fragments)
-        readers = Readers(state)
-        self.settling = SettleFlow(state)
-        self.getting = Getting(state, self.timers, readers, self.settling)
-        self.consuming = ConsumeFlow(state, self.settling, self.getting, self.timers)
-        dispatching = Dispatching(state, self.consuming, self.fragments, self.timers)
-        admission.dispatch = dispatching.everywhere
-        self.permissions = Permissions(state)
-        self.publishing = PublishFlow(state, self.outlets, self.permissions.may_publish)
-        replies = DirectReply(state, self.answers, self.private, self.consuming)
-        queues = QueueRequests(
-            state, self.answers, self.proposals, self.private, self.asking, self.consuming,
-            self.registrations, replies, dispatching,
-        )  # fmt: skip
-        self.timers.drop_private = queues.drop_private
-        self.locked = queues.locked
-        basic = BasicRequests(
-            state, self.answers, queues, self.consuming, self.getting, self.asking, replies
+        answers = self.answers = Answers(state)
+        permissions = Permissions(state)
+        cluster = self.cluster = ClusterFlow(state)
+        publishing = self.publishing = Publishing(
+            state, cluster.proposals.ask_for_fragment, permissions.may_publish
         )
-        transactions = Transactions(state, self.answers, self.settling, self.outlets)
-        self.tallies = Tallies(state)
-        access = self.access = Access(state, self.proposals, self.tallies)
-        connections = connection_settings(state, access)
-        self.clients = ClientFlow(
-            state, readers, connections, self.answers, self.publishing, self.settling, queues,
-            ExchangeRequests(state, self.answers, self.proposals), basic, transactions,
-            self.permissions, access,
-        )  # fmt: skip
-        self.evictions = Evictions(state, self.clients, queues)
-        self.roles = FragmentRoles(state, self.fragments, self.replicas)
+        consuming = self.consuming = Consuming(state, publishing)
+        private = self.private = Private(state, cluster)
+        copies = self.copies = Copies(state, cluster, publishing, consuming)
+        # The one call that goes up (docs/adr/0052): who publishes may be the reason to hand out.
+        publishing.admission.dispatcher = copies.dispatching
+        endings = self.endings = Endings(state, answers, consuming, private, copies)
+        requests = self.requests = Requests(
+            state, answers, cluster, publishing, consuming, private, copies, endings
+        )
+        clients = self.clients = Clients(
+            state, answers, permissions, cluster, publishing, consuming, endings, requests
+        )
         self.map = MapFlow(
-            state, fragments=self.fragments, roles=self.roles, outlets=self.outlets,
-            relays=self.relays, consuming=self.consuming, getting=self.getting, asking=self.asking,
-            private=self.private, proposals=self.proposals, evictions=self.evictions,
-            tallies=self.tallies,
-        )  # fmt: skip
-        self.cluster = ClusterFlow(state, self.proposals, abandoned)
-        self.fencing = Fencing(state, self.clients)
-        self.memory = Memory(state, self.clients)
+            state, cluster, publishing, consuming, private, copies, clients.evictions
+        )
         #: A clean stop waits for nothing but clients (`_ends`); and for nothing at all.
         self._ends = self.stopped = False
         self._started_ms: int | None = None
         self._segments_ms = 0
-        self.inbox = PeerInbox(state, self._message_handlers())
+        heard = handlers_of(
+            cluster, publishing, consuming, private, copies, self.map.on_map_applied
+        )
+        self.inbox = PeerInbox(state, heard)
 
     @property
     def out(self) -> NodeOut:
         """The lanes to be drained after `end_turn`."""
         return self.state.out
-
-    def _message_handlers(self) -> dict[type, Callable[[NodeId, Any], None]]:
-        return {
-            p.PublishBatch: self.fragments.on_publish_batch,
-            p.PublishAtomic: self.fragments.on_publish_atomic,
-            p.PublishDone: self.outlets.on_publish_done, p.Watch: self.fragments.on_watch,
-            p.Offer: self.consuming.on_offer, p.Credit: self.fragments.on_credit,
-            p.CreditBack: self.consuming.on_credit_back, p.Get: self.fragments.on_get,
-            p.Got: self.getting.on_got, p.Deliver: self.consuming.on_deliver,
-            p.Settle: self.fragments.on_settle, p.Attach: self.fragments.on_attach,
-            p.ReplicaOffer: self.fragments.on_replica_offer,
-            p.ReplicaWanted: self.replicas.on_wanted, p.CopyQuery: self.cluster.reviving.on_query,
-            p.CopyWorth: self.cluster.deciding.on_worth, p.CopyStart: self.replicas.on_copy_start,
-            p.CopyChunk: self.replicas.on_copy_chunk, p.Replicate: self.replicas.on_replicate,
-            p.ReplicaAck: self.fragments.on_replica_ack, p.MapApplied: self.map.on_map_applied,
-            p.Interest: self.private.on_interest, p.InterestDone: self.private.on_interest_done,
-            p.Relay: self.relays.on_relay, p.RelayDone: self.relays.on_relay_done,
-            p.Call: self.fragments.on_call, p.Reply: self.asking.on_reply,
-            p.Tally: self.tallies.on_tally,
-        }  # fmt: skip
 
     @property
     def overtaken_by(self) -> int | None:
@@ -172,13 +104,13 @@ class Node:
         state.work.begin_turn()
         if self._started_ms is None:
             self._started_ms = now_ms
-        if state.unfinished:
+        if state.marks.unfinished:
             state.go_on_with_unfinished()
         if self.inbox.has_more:
             self.inbox.begin_turn()
-        self.timers.begin_turn()
-        self.clients.begin_turn()
-        self.relays.begin_turn()
+        self.consuming.timers.begin_turn()
+        self.clients.flow.begin_turn()
+        self.publishing.relays.begin_turn()
 
     @property
     def uptime_ms(self) -> int:
@@ -195,96 +127,107 @@ class Node:
         state.at = state.at_what = None
         served = state.serving
         if self.cluster.decide_serving():
-            self.fencing.on_serving(True)
+            self.clients.fencing.on_serving(True)
         elif state.serving and not served:
             # What it heard in this turn renewed the lease after which the turn began.
-            self.clients.on_serving()
+            self.clients.flow.on_serving()
         if not state.joined and self.cluster.decide_joined():
-            self.clients.on_joined()
+            self.clients.flow.on_joined()
         if self._ends:
             self.cluster.handing.say_all_seen()
-        self.evictions.work_off()
-        self.clients.readers.resume()
+        self.clients.evictions.work_off()
+        self.clients.flow.readers.resume()
         state.chores.work_off()
-        passes = 0
-        while passes < TURN_PASSES_MAX and self._work_off():
-            passes += 1
-            if not state.is_marked:
-                break
+        rounds = 0
+        self._release_waiting()
+        while state.marks.are_set(state.serving) and rounds < WORK_OFF_ROUNDS_MAX:
+            self._work_off()
+            self._release_waiting()
+            rounds += 1
         state.at = state.at_what = None
-        self.memory.end_turn()
-        # The last pass may have made some: letters of the dead, a transaction's publishes.
+        self.clients.memory.end_turn()
+        # The last round may have made some: letters of the dead, a transaction's publishes.
         if state.peers:
-            self.relays.flush_all()
+            self.publishing.relays.flush_all()
         if state.interest.changed:
-            self.private.announce()
+            self.private.flow.announce()
         self.map.tell_version()
-        self.proposals.flush()
+        self.cluster.proposals.flush()
         state.out.journal += state.plan.take()
         if state.peers and not state.log_stalls:
             self.cluster.take_frames()
         state.out.valid_until_ms = self.cluster.valid_until_ms
-        state.out.due_ms = self.timers.due_ms()
-        goes_on = self.clients.drain() or self.relays.has_more or state.chores.has_more
-        goes_on = goes_on or bool(state.unfinished) or self.inbox.has_more
-        state.out.again = goes_on or passes == TURN_PASSES_MAX
+        state.out.due_ms = self.consuming.timers.due_ms()
+        goes_on = (
+            self.clients.flow.drain() or self.publishing.relays.has_more or state.chores.has_more
+        )
+        goes_on = goes_on or bool(state.marks.unfinished) or self.inbox.has_more
+        state.out.again = goes_on or rounds == WORK_OFF_ROUNDS_MAX
 
-    def _work_off(self) -> bool:
-        """One pass over what is marked; false when there was nothing."""
-        state = self.state
-        if state.after_applied or state.after_interest:
+    def _release_waiting(self) -> None:
+        """What waited for other nodes and need not any more is marked, or done."""
+        marks = self.state.marks
+        if marks.after_applied or marks.after_interest:
             self.map.release_waiting()
-            self.private.release_waiting()
-        resumed = bool(state.answered) and self.clients.resume_answered()
-        publishers = bool(state.dirty_publishers)
-        if publishers:
-            self.outlets.flush_all()
+            self.private.flow.release_waiting()
+        if marks.suspect_copies:
+            self.copies.roles.compare_again()
+
+    def _work_off(self) -> None:
+        """One round over what is marked."""
+        state, marks = self.state, self.state.marks
+        if marks.unwanted:
+            self._end_unwanted()
+        if marks.answered:
+            self.clients.flow.resume_answered()
+        if marks.publishers:
+            self.publishing.outlets.flush_all()
         if state.peers:
-            self.relays.flush_all()
-        dealt = bool(state.dirty_queues or state.dirty_primaries)
-        if dealt:
+            self.publishing.relays.flush_all()
+        if marks.queues or marks.primaries:
             self._deal()
-        if state.settlements:
-            self.settling.flush_settlements()
-        touched = bool(state.dirty_primaries or state.dirty_commits)
-        if touched:
+        if marks.settlements:
+            self.consuming.settling.flush_settlements()
+        if marks.primaries or marks.commits:
             self._work_off_fragments()
-        if state.suspect_copies:
-            self.roles.compare_again()
-        copied = bool(state.dirty_backups)
-        if copied:
+        if marks.backups:
             self._finish_copies()
-        committed = bool(state.committed)
-        if committed:
-            owners, state.committed = state.committed, []
+        if marks.committed:
+            owners, marks.committed = marks.committed, []
             for owner in owners:
                 owner.on_committed()
-        confirmed = state.serving and bool(state.dirty_channels)
-        if confirmed:
-            channels, state.dirty_channels = state.dirty_channels, {}
+        if marks.channels and state.serving:
+            channels, marks.channels = marks.channels, {}
             for channel in channels:
                 self.answers.flush_confirms(channel)
-        return resumed or publishers or dealt or touched or copied or confirmed or committed
+
+    def _end_unwanted(self) -> None:
+        """Queues of this node alone that nobody uses, or whose name has gone to another."""
+        unwanted, self.state.marks.unwanted = self.state.marks.unwanted, {}
+        for fragment in unwanted:
+            private = self.state.private_by_id.get(fragment)
+            if private is not None:
+                self.endings.private.end(private)
 
     def _deal(self) -> None:
         """The queues that have new messages, or consumers that take more."""
         state = self.state
-        queues, state.dirty_queues = state.dirty_queues, {}
-        for fragment in state.dirty_primaries:
+        queues, state.marks.queues = state.marks.queues, {}
+        for fragment in state.marks.primaries:
             primary = state.primaries.get(fragment)
             if primary is not None:
                 queues[primary.queue] = None
         for queue in queues:
             state.at, state.at_what = queue, None
-            self.consuming.dispatch(queue)
+            self.consuming.flow.dispatch(queue)
 
     def _finish_copies(self) -> None:
         """The fragments of which this node keeps copies."""
         state = self.state
-        backups, state.dirty_backups = state.dirty_backups, {}
+        backups, state.marks.backups = state.marks.backups, {}
         for fragment in backups:
             if (backup := state.backups.get(fragment)) is not None:
-                self.replicas.finish(backup)
+                self.copies.replicas.finish(backup)
 
     def _work_off_fragments(self) -> None:
         """The fragments that this node serves.
@@ -292,16 +235,16 @@ class Node:
         Those of which only more is committed than before need neither be dealt from nor looked
         through.
         """
-        state, flow = self.state, self.fragments
-        primaries, state.dirty_primaries = state.dirty_primaries, {}
-        commits, state.dirty_commits = state.dirty_commits, {}
+        state, flow = self.state, self.copies.fragments
+        primaries, state.marks.primaries = state.marks.primaries, {}
+        commits, state.marks.commits = state.marks.commits, {}
         for fragment in primaries:
             primary = state.primaries.get(fragment)
             if primary is not None:
                 state.at, state.at_what = primary, None
-                flow.serve_takers(primary)
+                self.copies.dispatching.serve_takers(primary)
                 if not primary.is_plain or primary.fragment.singles is not None:
-                    self.timers.after(primary)
+                    self.consuming.timers.after(primary)
                 flow.finish(primary)
         for fragment in commits:
             primary = state.primaries.get(fragment)
@@ -319,7 +262,7 @@ class Node:
         `line`: what the driver wants to know the connection by in `NodeOut.fanned_to`; None: its
         number.
         """
-        self.clients.on_connected(connection, address, is_loopback, certificate_name, line)
+        self.clients.flow.on_connected(connection, address, is_loopback, certificate_name, line)
 
     def has_opened(self, connection: ConnectionId) -> bool:
         """Whether the client has logged in and opened a virtual host."""
@@ -328,19 +271,19 @@ class Node:
 
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
         """Bytes from a client."""
-        self.clients.on_bytes(connection, data)
+        self.clients.flow.on_bytes(connection, data)
 
     def on_verified(self, number: int, is_right: bool | None) -> None:
         """The verdict about a password of `NodeOut.verifications`; None: there is none."""
-        self.clients.on_verified(number, is_right)
+        self.clients.flow.on_verified(number, is_right)
 
     def on_writable(self, connection: ConnectionId, writable: bool) -> None:
         """Whether the client's socket takes more without buffering too much."""
-        self.clients.on_writable(connection, writable)
+        self.clients.flow.on_writable(connection, writable)
 
     def on_disconnected(self, connection: ConnectionId) -> None:
         """The client's socket is closed."""
-        self.clients.on_disconnected(connection)
+        self.clients.flow.on_disconnected(connection)
 
     # --- peers -------------------------------------------------------------------------------
 
@@ -416,9 +359,9 @@ class Node:
         while waits and waits[0][0] <= number:
             waiting = waits.popleft()[1]
             if isinstance(waiting, Primary):
-                self.fragments.on_synced(waiting, number)
+                self.copies.fragments.on_synced(waiting, number)
             else:
-                self.replicas.on_synced(waiting, number)
+                self.copies.replicas.on_synced(waiting, number)
 
     def on_journal_failed(self, reason: str) -> None:
         """The disk is lost: nothing can be promised any more (P7)."""
@@ -447,7 +390,7 @@ class Node:
             else:
                 self.answers.when_everywhere(lambda: answer(result))
 
-        self.proposals.ask(operation, on_result)
+        self.cluster.proposals.ask(operation, on_result)
 
     # --- time --------------------------------------------------------------------------------
 
@@ -458,24 +401,24 @@ class Node:
         self.cluster.handing.tick()
         if state.stopping:
             self._stop_when_possible()
-        self.access.tick()
-        self.proposals.tick()
+        self.clients.access.tick()
+        self.cluster.proposals.tick()
         self.map.faults.tick()
-        self.clients.tick()
-        self.tallies.tick()
-        self.getting.tick()
-        self.asking.tick()
-        self.timers.tick()
-        self.locked.tick()
-        self.registrations.tick()
-        self.fencing.tick()
-        self.memory.tick()
+        self.clients.flow.tick()
+        self.cluster.tallies.tick()
+        self.consuming.getting.tick()
+        self.copies.asking.tick()
+        self.consuming.timers.tick()
+        self.requests.queues.locked.tick()
+        self.private.registrations.tick()
+        self.clients.fencing.tick()
+        self.clients.memory.tick()
         if state.now_ms - self._segments_ms >= SEGMENTS_EVERY_MS:
             self._segments_ms = state.now_ms
             state.plan.mark()
-            self.roles.forget_cold()
+            self.copies.roles.forget_cold()
             self.map.sessions.give_up_absent()
-            state.out.drop_segments += state.plan.dead(self.roles.oldest_persistent)
+            state.out.drop_segments += state.plan.dead(self.copies.roles.oldest_persistent)
 
     def stop(self) -> None:
         """Begins a clean stop: what this node leads is handed over, which may take a while; then
@@ -493,5 +436,5 @@ class Node:
         clients = [client for client in self.state.clients.values() if not client.gone]
         if clients:
             text = "this node is being stopped: connect to another one"
-            end_all(self.clients, self, clients, text)
+            end_all(self.clients.flow, self, clients, text)
         self.stopped = not chores.are_under_way(self)

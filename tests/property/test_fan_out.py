@@ -134,7 +134,8 @@ class Side:
         if room is not None:
             node.state.work.resize(room)
         else:
-            node.outlets.fan_out = node.relays.fan_out = FanOut(node.state, run_bytes_max=0)
+            fan_out = FanOut(node.state, run_bytes_max=0)
+            node.publishing.outlets.fan_out = node.publishing.relays.fan_out = fan_out
         self.clients = [self.cluster.client(channels=CHANNELS) for _ in range(CLIENTS)]
         for name, kind in ((FAN, "fanout"), (DIRECT, "direct")):
             self.clients[0].send(ExchangeDeclare(exchange=name, type=kind))

@@ -81,7 +81,7 @@ class Remote:
         return used
 
     def turn(self) -> None:
-        """Takes what has come, and serves as `FragmentFlow.serve_takers` does."""
+        """Takes what has come, and serves as `Dispatching.serve_takers` does."""
         fragment, takers, ids = self.fragment, self.takers, (self.number, 1)
         while self.inbox:
             match self.inbox.popleft():

@@ -7,8 +7,7 @@ and nowhere else; whatever the channel held returns to its queues first.
 Changes `clients` and their channels.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from fedq.amqp import method_types as m
 from fedq.amqp.commands import (
@@ -36,13 +35,12 @@ from fedq.core.ids import ConnectionId
 from fedq.core.limits import waiting_bytes_max
 from fedq.node.clients.access import Access
 from fedq.node.clients.backlog import backlog_of, give_up_waiting, needs_no_map
-from fedq.node.clients.channel_ends import ChannelEnds
 from fedq.node.clients.logins import commands_of
 from fedq.node.clients.permissions import Permissions
-from fedq.node.consuming.readers import Readers
-from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.consuming.room import Consuming
 from fedq.node.consuming.waking import feed_sated, wake_client
 from fedq.node.containment.containing import DECIDED_FIRST, failed, fault_of
+from fedq.node.endings.channel_ends import ChannelEnds
 from fedq.node.publishing.blocking import ALARM, Blocking
 from fedq.node.publishing.draining import drain_clients
 from fedq.node.publishing.publish_flow import PublishFlow
@@ -52,10 +50,7 @@ from fedq.node.records.line_ends import stripped
 from fedq.node.records.next_turn import NextTurn
 from fedq.node.records.state import NodeState
 from fedq.node.records.wakes import Wakes
-from fedq.node.requests.basic_requests import BasicRequests
-from fedq.node.requests.exchange_requests import ExchangeRequests
-from fedq.node.requests.queue_requests import QueueRequests
-from fedq.node.requests.transactions import Transactions
+from fedq.node.requests.room import Handler
 
 #: Commands that may wait behind a request before the connection is not read any more.
 BACKLOG_MAX = 64
@@ -70,33 +65,29 @@ REQUEST_WORK: Final = 5
 #: Requests that mean nothing once the channel's client has left it.
 _FOR_PRESENT_CLIENTS = (m.BasicConsume, m.BasicGet, m.BasicQos, m.BasicCancel)
 
-Handler = Callable[[Channel, Any], None]
-
 
 class ClientFlow:
     """See the module's docstring."""
 
     __slots__ = (
         "_fenced", "_handlers", "_late", "_next_turn", "_wakes", "access", "answers", "blocking",
-        "ends", "permissions", "publishing", "queues", "readers", "settings", "settling", "state",
+        "ends", "permissions", "publishing", "readers", "settings", "settling", "state",
     )  # fmt: skip
 
     def __init__(
-        self, state: NodeState, readers: Readers, settings: ConnectionSettings, answers: Answers,
-        publishing: PublishFlow, settling: SettleFlow, queues: QueueRequests,
-        exchanges: ExchangeRequests, basic: BasicRequests, transactions: Transactions,
-        permissions: Permissions, access: Access,
+        self, state: NodeState, answers: Answers, settings: ConnectionSettings, access: Access,
+        permissions: Permissions, publishing: PublishFlow, consuming: Consuming,
+        ends: ChannelEnds, handlers: dict[type, Handler],
     ) -> None:  # fmt: skip
         self.state = state
-        self.readers = readers
-        self.settings = settings
         self.answers = answers
-        self.publishing = publishing
-        self.settling = settling
-        self.queues = queues
-        self.ends = ChannelEnds(state, answers, settling, basic)
-        self.permissions = permissions
+        self.settings = settings
         self.access = access
+        self.permissions = permissions
+        self.publishing = publishing
+        self.readers = consuming.readers
+        self.settling = consuming.settling
+        self.ends = ends
         #: Clients that came before the node had joined, and are not heard yet, in order.
         self._late: dict[Client, None] = {}
         #: (when, connection): when a connection's machine has something to do.
@@ -105,30 +96,7 @@ class ClientFlow:
         self._fenced: dict[Channel, None] = {}
         self._next_turn = NextTurn(state.work)
         self.blocking = Blocking(state)
-        self._handlers: dict[type, Handler] = {
-            m.QueueDeclare: queues.declare,
-            m.QueueBind: queues.bind,
-            m.QueueUnbind: queues.unbind,
-            m.QueuePurge: queues.purge,
-            m.QueueDelete: queues.delete,
-            m.ExchangeDeclare: exchanges.declare,
-            m.ExchangeDelete: exchanges.delete,
-            m.ExchangeBind: exchanges.bind,
-            m.ExchangeUnbind: exchanges.unbind,
-            m.BasicQos: basic.qos,
-            m.BasicConsume: basic.consume,
-            m.BasicCancel: basic.cancel,
-            m.BasicGet: basic.get,
-            m.BasicRecover: basic.recover,
-            m.BasicRecoverAsync: basic.recover,
-            m.ChannelFlow: basic.flow,
-            m.ChannelClose: self.ends.close,
-            m.ConfirmSelect: basic.confirm_select,
-            m.TxSelect: transactions.select,
-            m.TxCommit: transactions.commit,
-            m.TxRollback: transactions.rollback,
-        }
-        answers.fail = self.fail
+        self._handlers = handlers
 
     # --- sockets -----------------------------------------------------------------------------
 
@@ -306,7 +274,7 @@ class ClientFlow:
                 self.state.work.spend(REQUEST_WORK)
                 self._on_request(channel, command.method)
         except ChannelViolation as violation:
-            self.fail(channel, violation)
+            self.ends.fail(channel, violation)
         except ConnectionViolation as violation:
             self._close(channel.client, violation)
         except Exception as error:
@@ -324,14 +292,14 @@ class ClientFlow:
         try:
             self.publishing.look_ahead(channel, begun.route)
         except ChannelViolation as violation:
-            self.fail(channel, violation)
+            self.ends.fail(channel, violation)
         except Exception as error:
             self._contain(client, None, error)
 
     def _on_request(self, channel: Channel, method: m.ClientRequest) -> None:
         if channel.leaving and isinstance(method, _FOR_PRESENT_CLIENTS):
             return
-        if self.state.dirty_publishers:
+        if self.state.marks.publishers:
             self.publishing.outlets.flush_all()
         handler = self._handlers.get(type(method))
         if handler is None:
@@ -373,18 +341,17 @@ class ClientFlow:
         """The map is current again: requests that waited for it are answered."""
         fenced, self._fenced = self._fenced, {}
         for channel in fenced:
-            self.state.answered[channel] = None
+            self.state.marks.answered[channel] = None
 
-    def resume_answered(self) -> bool:
-        """Works off what waited behind answered requests; false when there was nothing.
+    def resume_answered(self) -> None:
+        """Works off what waited behind answered requests.
 
         Not at the moment of the answer: that may be in the middle of a map change.
         """
-        answered, self.state.answered = self.state.answered, {}
+        answered, self.state.marks.answered = self.state.marks.answered, {}
         for channel in answered:
             if not channel.closed:
                 self._resume(channel)
-        return bool(answered)
 
     def _resume(self, channel: Channel) -> None:
         channel.waiting = False
@@ -402,18 +369,6 @@ class ClientFlow:
             self.state.release_reading(channel.client, "backlog")
             if channel.leaving and not channel.waiting:
                 self.ends.drop(channel)
-
-    def fail(self, channel: Channel, violation: ChannelViolation) -> None:
-        """Closes a channel for what its client did."""
-        if channel.closed:
-            return
-        self.state.risk.begin()
-        if not channel.leaving:
-            self.answers.flush_confirms(channel)
-            channel.client.machine.close_channel(channel.number, violation)
-            self.state.dirty_clients[channel.client] = None
-        self.ends.drop(channel)
-        self.state.risk.end()
 
     def _contain(self, client: Client, command: Command | None, error: Exception) -> None:
         """It changed nothing but what is the connection's: the connection ends, and only it."""
@@ -438,7 +393,8 @@ class ClientFlow:
         client.gone = True
         for channel in list(client.channels.values()):
             self.ends.leave(channel)
-        self.queues.drop_private([self.state.private[key] for key in client.private])
+        for private in [self.state.private[key] for key in client.private]:
+            self.ends.consumers.private_ends.end(private)
 
     def cut_off(self, client: Client, text: str) -> None:
         """connection.close 506 to who holds more than there is."""
@@ -468,7 +424,7 @@ class ClientFlow:
 
     def tick(self) -> None:
         """Heartbeats and deadlines of the connections that are due."""
-        give_up_waiting(self.state, self.fail)
+        give_up_waiting(self.state, self.ends.fail)
         self._listen_to_late()
         self.readers.tick(self.cut_off)
         state = self.state

@@ -14,10 +14,10 @@ from typing import Final
 
 from fedq.core.ids import ConnectionId
 from fedq.node.clients.client_flow import ClientFlow
+from fedq.node.endings.private_ends import PrivateEnds
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Client
 from fedq.node.records.state import NodeState, PrivateQueue
-from fedq.node.requests.queue_requests import QueueRequests
 
 #: What the end of a client costs, in units of work.
 END_WORK: Final = 50
@@ -32,12 +32,12 @@ def end_all(flow: ClientFlow, owner: object, clients: Iterable[Client], text: st
 class Evictions:
     """See the module's docstring."""
 
-    __slots__ = ("_asked", "_users", "_vhosts", "clients", "queues", "state")
+    __slots__ = ("_asked", "_users", "_vhosts", "clients", "private_ends", "state")
 
-    def __init__(self, state: NodeState, clients: ClientFlow, queues: QueueRequests) -> None:
+    def __init__(self, state: NodeState, clients: ClientFlow, private_ends: PrivateEnds) -> None:
         self.state = state
         self.clients = clients
-        self.queues = queues
+        self.private_ends = private_ends
         self._vhosts: dict[str, None] = {}
         self._users: dict[str, None] = {}
         #: Clients that an operator wants to leave, and what they hear.
@@ -131,5 +131,6 @@ class _Closing:
             work.spend(END_WORK)
             if work.is_spent and self._left:
                 return False
-        evictions.queues.drop_private(self._private)
+        for private in self._private:
+            evictions.private_ends.end(private)
         return True

@@ -136,7 +136,7 @@ class Memory:
             state.send(node, message)
 
     def _look_at(self, fragment: FragmentId) -> None:
-        self.state.dirty_primaries[fragment] = None
+        self.state.marks.primaries[fragment] = None
 
     def _end_unfinished(self) -> None:
         """As long as bodies without an end are the most of what is held."""

@@ -54,7 +54,7 @@ class Abandoned:
             primary.ending = False
             primary.takers.had_consumers = primary.takers.had_consumers and result is GAVE_UP
             self.state.looked_after[fragment] = None
-            self.state.dirty_primaries[fragment] = None
+            self.state.marks.primaries[fragment] = None
 
         primary.ending = True
         self.proposals.ask(EndQueue(fragment), on_result)

@@ -19,6 +19,7 @@ from fedq.node.cluster.handing_over import HandingOver
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
 from fedq.node.cluster.punctuality import Punctuality
 from fedq.node.cluster.reviving import Reviving
+from fedq.node.cluster.tallies import Tallies
 from fedq.node.containment.setting_aside import SettingAside
 from fedq.node.records.chores import Each
 from fedq.node.records.state import NodeState, Primary
@@ -40,13 +41,15 @@ class ClusterFlow:
         "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
         "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "deciding",
         "detector", "handing", "lease", "proposals", "punctuality", "reviving", "state",
+        "tallies",
     )  # fmt: skip
 
-    def __init__(self, state: NodeState, proposals: Proposals, abandoned: Abandoned) -> None:
+    def __init__(self, state: NodeState) -> None:
         settings = state.settings
         self.state = state
-        self.abandoned = abandoned
-        self.proposals = proposals
+        proposals = self.proposals = Proposals(state)
+        self.abandoned = Abandoned(state, proposals)
+        self.tallies = Tallies(state)
         self.lease = Lease(state.me, settings.peers, settings.lease_ms)
         self.detector = Detector(state.me, state.peers, settings.suspect_ms)
         self.aside = SettingAside(state)
@@ -250,7 +253,7 @@ class ClusterFlow:
             state.serving = True
             marks = Each(state.work, state.primaries, state.mark_fragment, _MARK_WORK)
             state.chores.begin(self.lease, marks)
-            state.dirty_queues.update(dict.fromkeys(state.hubs))
+            state.marks.queues.update(dict.fromkeys(state.hubs))
         state.serving = serving
         served, self._served = self._served, serving
         return served != serving
@@ -316,7 +319,7 @@ class ClusterFlow:
             if isinstance(result, Refused) and result is not GAVE_UP:
                 for node in list(primary.replication.joining):
                     primary.replication.end_joining(node)
-                self.state.dirty_primaries[info.id] = None
+                self.state.marks.primaries[info.id] = None
 
         self._changing[info.id] = None
         operation = SetCopies(

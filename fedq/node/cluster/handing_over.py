@@ -132,7 +132,7 @@ class HandingOver:
         if speaks and info.reign == fragment.reign and primary.seen_at != info.epoch:
             primary.seen_at = info.epoch
             primary.seen_event = record_seen(fragment, info.epoch)
-            state.dirty_primaries[info.id] = None
+            state.marks.primaries[info.id] = None
 
     def _has_heard(self, primary: Primary, info: FragmentInfo, target: NodeId) -> bool:
         """Whether the next primary knows what was seen, where this one ends and can say so."""
@@ -264,5 +264,5 @@ class HandingOver:
         primary = self.state.primaries.get(fragment)
         if primary is not None:
             primary.handing_over = False
-            self.state.dirty_primaries[fragment] = None
-            self.state.dirty_queues[primary.queue] = None
+            self.state.marks.primaries[fragment] = None
+            self.state.marks.queues[primary.queue] = None

@@ -80,7 +80,7 @@ class ConsumeFlow:
             private.had_consumers = True
             private.taker = None
         self.tell_consumers(consumer.queue)
-        self.state.dirty_queues[consumer.queue] = None
+        self.state.marks.queues[consumer.queue] = None
 
     def remove(self, consumers: Iterable[Consumer]) -> dict[QueueKey, int]:
         """Consumers end; their unacknowledged deliveries stay with the channel (0-9-1).
@@ -110,7 +110,7 @@ class ConsumeFlow:
             private.used_ms = self.state.now_ms
             private.taker = None
         self.tell_consumers(queue)
-        self.state.dirty_queues[queue] = None
+        self.state.marks.queues[queue] = None
 
     def grant_anew(self, queue: QueueKey) -> None:
         """Consumers take more or less than before: credit given to fragments elsewhere is void."""
@@ -118,7 +118,7 @@ class ConsumeFlow:
         self.give_back_surplus(hub)
         hub.void_credit()
         self.tell_consumers(queue)
-        self.state.dirty_queues[queue] = None
+        self.state.marks.queues[queue] = None
 
     def give_back_surplus(self, hub: Hub[Consumer]) -> None:
         """What no consumer here takes soon goes back to its fragments."""
@@ -139,7 +139,7 @@ class ConsumeFlow:
                 primary.used_ms = state.now_ms
                 primary.takers.watch(state.me, hub.count, hub.alone, hub.ticket)
                 meet(primary)
-                state.dirty_primaries[fragment] = None
+                state.marks.primaries[fragment] = None
             elif placed.primary != state.me:
                 state.send(
                     placed.primary,
@@ -154,7 +154,7 @@ class ConsumeFlow:
         placed = [self.state.map.fragments[fragment] for fragment in info.fragments]
         hub.set_sources((p.id, p.reign) for p in placed if p.primary != self.state.me)
         hub.one_place = len(placed) == 1
-        self.state.dirty_queues[queue] = None
+        self.state.marks.queues[queue] = None
 
     def introduce(self, fragment: FragmentId) -> None:
         """Tells a primary that is new, or newly linked, what our consumers hold and how many."""
@@ -177,7 +177,7 @@ class ConsumeFlow:
             state.risk.end()
             primary.takers.watch(state.me, count, alone, ticket)
             meet(primary)
-            state.dirty_primaries[fragment] = None
+            state.marks.primaries[fragment] = None
         elif info.primary != state.me:
             state.send(info.primary, Attach(fragment, info.reign, count, alone, ticket, held))
         self.getting.on_fragment_moved(fragment)
@@ -211,13 +211,13 @@ class ConsumeFlow:
         ) or not hub.size:  # fmt: skip
             hub.drop_parked(message.fragment)
             self.settling.return_unseen(message.fragment, message.positions)
-        self.state.dirty_queues[info.queue] = None
+        self.state.marks.queues[info.queue] = None
 
     def on_offer(self, sender: NodeId, message: Offer) -> None:
         """A remote fragment has messages that nobody took."""
         info = self.state.map.fragments.get(message.fragment)
         if info is not None and self.hub_of(info.queue).on_offer(message.fragment, message.reign):
-            self.state.dirty_queues[info.queue] = None
+            self.state.marks.queues[info.queue] = None
 
     def on_credit_back(self, sender: NodeId, message: CreditBack) -> None:
         """A remote fragment is empty."""
@@ -225,7 +225,7 @@ class ConsumeFlow:
         if info is None:
             return
         self.hub_of(info.queue).on_credit_back(message.fragment, message.reign, message.amount)
-        self.state.dirty_queues[info.queue] = None
+        self.state.marks.queues[info.queue] = None
 
     def dispatch(self, queue: QueueKey) -> None:
         """Deals what can be dealt to this queue's consumers here, and orders the rest elsewhere."""
@@ -313,7 +313,7 @@ class ConsumeFlow:
             self.state.at, self.state.at_what = fragment, taken
             most -= 0 if settled else len(taken.messages)
             if fragment.fragment_id > 0:
-                self.state.dirty_primaries[fragment.fragment_id] = None
+                self.state.marks.primaries[fragment.fragment_id] = None
             positions = taken.pieces[0] if len(taken.pieces) == 1 else taken.positions
             for consumer, start, step in hands:
                 part = positions[start::step]
@@ -339,7 +339,7 @@ class ConsumeFlow:
             self.state.at, self.state.at_what = fragment, taken
             most -= len(taken.messages)
             if fragment.fragment_id > 0:
-                self.state.dirty_primaries[fragment.fragment_id] = None
+                self.state.marks.primaries[fragment.fragment_id] = None
             self._deliver(
                 consumer, fragment.fragment_id, taken.pieces, taken.messages, taken.redelivered
             )
@@ -352,7 +352,7 @@ class ConsumeFlow:
         """
         if self.state.work.deal(1) or is_too_long(fragment):
             return True
-        self.state.unfinished[fragment.fragment_id] = None
+        self.state.marks.unfinished[fragment.fragment_id] = None
         return False
 
     def _deal_parked(self, hub: Hub[Consumer]) -> None:

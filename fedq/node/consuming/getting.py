@@ -102,7 +102,7 @@ class Getting:
             if not self._answer_from(channel, fragment, no_ack):
                 self._answer_empty(channel)
             if channel.waiting:
-                self.state.answered[channel] = None
+                self.state.marks.answered[channel] = None
         return True
 
     def get(self, channel: Channel, queue: QueueKey, no_ack: bool) -> bool:
@@ -122,7 +122,7 @@ class Getting:
                 to_ask.append(fragment)
                 continue
             if self._answer_from(channel, primary.fragment, no_ack):
-                state.dirty_primaries[fragment] = None
+                state.marks.primaries[fragment] = None
                 return True
         if not to_ask:
             self._answer_empty(channel)
@@ -154,7 +154,7 @@ class Getting:
         if not get.channel.closed:
             if not get.channel.leaving:
                 self._answer_empty(get.channel)
-            self.state.answered[get.channel] = None
+            self.state.marks.answered[get.channel] = None
 
     def _ask(self, request: int, fragment: FragmentId) -> None:
         """A fragment of this very node is looked at again by `tick`, until it serves."""
@@ -180,7 +180,7 @@ class Getting:
             )  # fmt: skip
             if get.no_ack:
                 self.settling.settle(message.fragment, Settlements([message.positions], [], [], []))
-            self.state.answered[get.channel] = None
+            self.state.marks.answered[get.channel] = None
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
         """The fragment has a new primary, or lost it, or has a new link: its gets ask again."""
@@ -206,7 +206,7 @@ class Getting:
             if get.asked is not None and self._serves(get.asked):
                 del self._open[request]
                 if not get.channel.closed and self.get(get.channel, get.queue, get.no_ack):
-                    self.state.answered[get.channel] = None
+                    self.state.marks.answered[get.channel] = None
 
     def _start_over(self) -> None:
         put_off, self._put_off = self._put_off, []
@@ -221,7 +221,7 @@ class Getting:
                 self._answer_empty(channel)
             elif not channel.leaving and not self.get(channel, get.queue, get.no_ack):
                 continue
-            self.state.answered[channel] = None
+            self.state.marks.answered[channel] = None
 
     def _answer_from(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
         taken = fragment.take(self.state.me, 1, no_ack)

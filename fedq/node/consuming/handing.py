@@ -32,4 +32,4 @@ def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared:
             state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
     if given == ready < fragment.ready_count + given - spared:
         # There may be credit for more bytes than go at once.
-        state.unfinished[fragment.fragment_id] = None
+        state.marks.unfinished[fragment.fragment_id] = None

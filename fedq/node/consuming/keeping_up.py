@@ -82,5 +82,5 @@ def look_what_waits(state: NodeState, timers: QueueTimers, primary: Primary) -> 
     if step:
         for node, consumers in primary.takers.consumers.items():
             windows.widen(node, step * consumers)
-        state.dirty_primaries[primary.fragment.fragment_id] = None
+        state.marks.primaries[primary.fragment.fragment_id] = None
     timers.look_again(primary, keep_up_ms_max)

@@ -7,7 +7,6 @@ Changes fragments of this node; marks them, and sets `alarms`.
 """
 
 import heapq
-from collections.abc import Callable
 from typing import Final
 
 from fedq.core.ids import FragmentId, QueueKey
@@ -28,9 +27,9 @@ DUE_STEP_MS: Final = 5
 
 
 class QueueTimers:
-    """See the module's docstring; the node sets `drop_private` before its first turn."""
+    """See the module's docstring."""
 
-    __slots__ = ("_armed", "_due", "drop_private", "letters", "state")
+    __slots__ = ("_armed", "_due", "letters", "state")
 
     def __init__(self, state: NodeState, letters: DeadLetters) -> None:
         self.state = state
@@ -39,8 +38,6 @@ class QueueTimers:
         self._armed: dict[FragmentId, int] = {}
         #: When turns are wanted, as a heap; some of them in vain.
         self._due: list[int] = []
-        #: Ends private queues that nobody used for too long.
-        self.drop_private: Callable[[list[PrivateQueue]], None] = _unset
 
     # --- around the dispatch of a turn -------------------------------------------------------
 
@@ -57,7 +54,7 @@ class QueueTimers:
         due_ms = enforcement.expires_ms(fragment)
         if due_ms is None or due_ms >= self.state.unix_ms:
             return True
-        self.state.unfinished[fragment.fragment_id] = None
+        self.state.marks.unfinished[fragment.fragment_id] = None
         return False
 
     def _expire(self, fragment: Fragment, before_ms: int) -> None:
@@ -77,7 +74,7 @@ class QueueTimers:
         if fragment.singles is not None and fragment.out.dead:
             self.letters.send(primary)
             if fragment.out.dead and primary.dying < dead_letters_max:
-                self.state.unfinished[fragment.fragment_id] = None
+                self.state.marks.unfinished[fragment.fragment_id] = None
 
     def after_private(self, private: PrivateQueue) -> None:
         """The same for a queue of this node alone."""
@@ -85,7 +82,7 @@ class QueueTimers:
         if private.fragment.singles is not None and private.fragment.out.dead:
             self.letters.send_private(private)
             if private.fragment.out.dead:
-                self.state.unfinished[private.fragment.fragment_id] = None
+                self.state.marks.unfinished[private.fragment.fragment_id] = None
 
     def _enforce(self, fragment: Fragment) -> None:
         policy = fragment.policy
@@ -96,7 +93,7 @@ class QueueTimers:
             died = enforcement.trim(fragment, most)
             self.state.work.spend(DEATH_WORK * died)
             if died == most:
-                self.state.unfinished[fragment.fragment_id] = None
+                self.state.marks.unfinished[fragment.fragment_id] = None
         if fragment.singles is None:
             return
         enforcement.sweep(fragment)
@@ -154,11 +151,11 @@ class QueueTimers:
             del self._armed[fragment]
             private = state.private_by_id.get(fragment)
             if private is not None:
-                state.dirty_queues[private.key] = None
+                state.marks.queues[private.key] = None
             elif fragment in state.primaries:
-                state.dirty_primaries[fragment] = None
+                state.marks.primaries[fragment] = None
             elif fragment in state.map.fragments:
-                state.dirty_queues[state.map.fragments[fragment].queue] = None
+                state.marks.queues[state.map.fragments[fragment].queue] = None
 
     def _drop_unused(self) -> None:
         state = self.state
@@ -175,8 +172,4 @@ class QueueTimers:
         if private.hub.size:
             private.used_ms = state.now_ms
         elif expires is not None and state.now_ms - private.used_ms >= expires:
-            self.drop_private([private])
-
-
-def _unset(_: list[PrivateQueue]) -> None:
-    raise AssertionError("the node wires this before its first turn")
+            state.marks.unwanted[private.fragment.fragment_id] = None

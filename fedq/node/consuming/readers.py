@@ -103,7 +103,7 @@ class Readers:
             ):  # fmt: skip
                 self._late[channel] = None
                 continue
-            state.answered[channel] = None
+            state.marks.answered[channel] = None
         kept = dict.fromkeys(channel.client for channel in self._late)
         for channel in late:
             if channel.client not in kept:

@@ -158,23 +158,23 @@ class SettleFlow:
         if private is not None:
             private.taker = None
             settle_in(private.fragment, state.me, settlements)
-            state.dirty_queues[private.key] = None
+            state.marks.queues[private.key] = None
         elif primary is not None:
             state.at, state.at_what = primary, settlements
             settle_in(primary.fragment, state.me, settlements)
             if primary.windows is not None:
                 note_back(primary.windows, state.me, settlements, state.now_ms)
-            state.dirty_primaries[fragment] = None
-            state.dirty_queues[primary.queue] = None
+            state.marks.primaries[fragment] = None
+            state.marks.queues[primary.queue] = None
         elif fragment in state.map.fragments:
-            gathered = state.settlements.setdefault(fragment, Settlements.none())
+            gathered = state.marks.settlements.setdefault(fragment, Settlements.none())
             for lane, positions in zip(gathered.lanes(), settlements.lanes(), strict=True):
                 lane.extend(positions)
 
     def flush_settlements(self) -> None:
         """One message per remote fragment."""
         state = self.state
-        settlements, state.settlements = state.settlements, {}
+        settlements, state.marks.settlements = state.marks.settlements, {}
         for fragment, lanes in settlements.items():
             info = state.map.fragments.get(fragment)
             if info is not None and info.primary != state.me:

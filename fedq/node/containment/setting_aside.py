@@ -72,7 +72,7 @@ class SettingAside:
             if found:
                 for position in found:
                     state.untold[number, position] = None
-                state.dirty_primaries[number] = None
+                state.marks.primaries[number] = None
 
     def on_asked(
         self, queue: QueueKey, act: int, positions: dict[int, None],

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import Call, Reply
-from fedq.node.copies.fragment_flow import FragmentFlow
+from fedq.node.copies.questions import Questions
 from fedq.node.records.state import NodeState
 from fedq.proxy.calls import Finish
 
@@ -18,12 +18,12 @@ from fedq.proxy.calls import Finish
 class Asking:
     """See the module's docstring."""
 
-    __slots__ = ("_leaving", "calls", "fragments", "state")
+    __slots__ = ("_leaving", "calls", "questions", "state")
 
-    def __init__(self, state: NodeState, fragments: FragmentFlow) -> None:
+    def __init__(self, state: NodeState, questions: Questions) -> None:
         self.state = state
-        self.fragments = fragments
-        self.calls = fragments.calls
+        self.questions = questions
+        self.calls = questions.calls
         #: Questions of those who leave a queue: until when an answer is waited for.
         self._leaving: dict[int, int] = {}
 
@@ -44,7 +44,7 @@ class Asking:
         self.state.risk.end()
 
     def _ask_one(self, request: int, verb: int, fragment: FragmentId) -> None:
-        if self.fragments.ask(self.state.me, request, fragment, verb):
+        if self.questions.put(self.state.me, request, fragment, verb):
             return
         primary = self.state.primary_of(fragment)
         # What nobody has in memory has sent nothing and knows no consumer: whoever serves it next

@@ -7,55 +7,39 @@ Changes `primaries`, `sync_waits`; sends to peers.
 """
 
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-from fedq.core.ids import FragmentId, NodeId, Origin, QueueKey
+from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.peer_messages import (
     CALL_CONSUME,
     CALL_CONSUME_ALONE,
-    CALL_COUNT,
-    CALL_DECLARE,
     CALL_LEFT,
-    CALL_PURGE,
     Attach,
     Call,
     Credit,
-    CreditBack,
     Get,
-    Got,
-    Offer,
     PublishAtomic,
     PublishBatch,
     PublishDone,
     ReplicaAck,
     ReplicaOffer,
     Replicate,
-    Reply,
     Settle,
     Watch,
 )
 from fedq.core.ranges import within
-from fedq.fragments.enforcement import visible_count
 from fedq.fragments.outbox import Owed
-from fedq.fragments.pace import WINDOW_MS
 from fedq.fragments.seen import mark_all, record_seen
-from fedq.node.cluster.abandoned import Abandoned
-from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import (
-    look_what_waits,
     meet,
     note_back,
-    note_taken,
 )
-from fedq.node.consuming.queue_timers import QueueTimers
-from fedq.node.copies.emptying import Purging
+from fedq.node.copies.dispatching import Dispatching
+from fedq.node.copies.questions import Questions, note_use
 from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.confirming import on_publishes_done
 from fedq.node.records.settling import Settlements, settle_in
 from fedq.node.records.state import NodeState, Primary
-from fedq.proxy.calls import Calls
 from fedq.proxy.publisher import Settled
 
 #: Calls that wait while it is not known whether the queue goes.
@@ -65,19 +49,16 @@ _OF_CONSUMERS: Final = (CALL_CONSUME, CALL_CONSUME_ALONE, CALL_LEFT)
 class FragmentFlow:
     """See the module's docstring."""
 
-    __slots__ = ("abandoned", "admission", "calls", "catch_up", "state", "timers")
+    __slots__ = ("admission", "dispatching", "questions", "state")
 
     def __init__(
-        self, state: NodeState, admission: Admission, timers: QueueTimers, abandoned: Abandoned
-    ) -> None:
+        self, state: NodeState, admission: Admission, questions: Questions,
+        dispatching: Dispatching,
+    ) -> None:  # fmt: skip
         self.state = state
-        self.abandoned = abandoned
         self.admission = admission
-        self.timers = timers
-        #: This node's own questions; fragments of this node answer them without a peer between.
-        self.calls = Calls()
-        #: What came before takes effect in a queue (`fedq.node.copies.dispatching`, which sets it).
-        self.catch_up: Callable[[QueueKey], None] = _unset
+        self.questions = questions
+        self.dispatching = dispatching
 
     # --- what peers say to a primary ---------------------------------------------------------
 
@@ -123,7 +104,7 @@ class FragmentFlow:
         follows = replication.follows(sender)
         if replication.on_ack(sender, message.through, message.copied, self.state.now_ms):
             if follows:
-                self.state.dirty_commits[message.fragment] = None
+                self.state.marks.commits[message.fragment] = None
             else:
                 self._touch(primary)
 
@@ -145,7 +126,7 @@ class FragmentFlow:
         """How many consumers a node has for this queue."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            self._note_use(primary)
+            note_use(self.state, primary)
             primary.takers.watch(sender, message.consumers, message.exclusive, message.ticket)
             meet(primary)
             self._touch(primary)
@@ -161,8 +142,8 @@ class FragmentFlow:
         """A node wants one message for a basic.get; answered when this turn ends."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
-            self.catch_up(primary.queue)
-            self._note_use(primary)
+            self.dispatching.catch_up(primary.queue)
+            note_use(self.state, primary)
             primary.gets.append((sender, message.request))
             self._touch(primary)
 
@@ -182,72 +163,13 @@ class FragmentFlow:
         """A question from another node; a stale one is asked again of the right primary."""
         primary = self.state.primaries.get(message.fragment)
         if primary is not None:
-            self.catch_up(primary.queue)
-        self.ask(sender, message.request, message.fragment, message.verb)
-
-    def ask(self, asker: NodeId, request: int, fragment: FragmentId, verb: int) -> bool:
-        """A question of this or another node; false if this node does not serve the fragment.
-
-        A purge is answered when it is committed: it must not be undone by a failover. What must
-        not be judged before this node may serve, and knows what consumers of an earlier reign
-        hold, waits until then.
-        """
-        primary = self.state.primaries.get(fragment)
-        if primary is None:
-            return False
-        if verb in (CALL_COUNT, CALL_DECLARE):
-            if verb == CALL_DECLARE:
-                self._note_use(primary)
-            consumers = sum(primary.takers.consumers.values())
-            self._reply(asker, request, fragment, visible_count(primary.fragment), consumers)
-        else:
-            primary.calls.append((asker, request, verb))
-            self._touch(primary)
-        return True
-
-    def _note_use(self, primary: Primary) -> None:
-        """Somebody has use for the queue (x-expires)."""
-        primary.used_ms = self.state.now_ms
+            self.dispatching.catch_up(primary.queue)
+        self.questions.put(sender, message.request, message.fragment, message.verb)
 
     def _note_use_until_now(self, primary: Primary, node: NodeId) -> None:
         """What is known of a node's consumers ends: those that it had used the queue until now."""
         if node in primary.takers.consumers:
-            self._note_use(primary)
-
-    def _reply(
-        self, asker: NodeId, request: int, fragment: FragmentId, ready: int, consumers: int
-    ) -> None:
-        if asker == self.state.me:
-            self.calls.on_reply(request, fragment, ready, consumers)
-        else:
-            self.state.send(asker, Reply(request, fragment, ready, consumers))
-
-    def _answer_calls(self, primary: Primary) -> None:
-        """Carries out what was asked for; some answers wait for the commit."""
-        fragment = primary.fragment
-        calls, primary.calls = primary.calls, deque()
-        for asker, request, verb in calls:
-            if verb in _OF_CONSUMERS and self.abandoned.is_going(primary):
-                primary.calls.append((asker, request, verb))
-            elif verb == CALL_LEFT:
-                self._reply(asker, request, fragment.fragment_id, 0, 0)
-            elif verb in (CALL_CONSUME, CALL_CONSUME_ALONE):
-                self._note_use(primary)
-                ticket = primary.takers.admit(asker, verb == CALL_CONSUME_ALONE)
-                refused = 0 if ticket else 1
-                self._reply(asker, request, fragment.fragment_id, refused, ticket)
-            elif verb == CALL_PURGE:
-                purged = partial(self._purged, primary, asker, request)
-                self.state.chores.begin(primary, Purging(self.state, fragment, purged))
-            else:
-                primary.promised.append((fragment.last, asker, request, 0))
-
-    def _purged(self, primary: Primary, asker: NodeId, request: int, count: int) -> None:
-        """Answered when it is committed; a fragment that has moved is asked again."""
-        number = primary.fragment.fragment_id
-        if self.state.primaries.get(number) is primary:
-            primary.promised.append((primary.fragment.last, asker, request, count))
-            self.state.dirty_primaries[number] = None
+            note_use(self.state, primary)
 
     def lose_taker(self, primary: Primary, node: NodeId) -> None:
         """A member went down: what its consumers had returns; it is waited for no more."""
@@ -286,60 +208,6 @@ class FragmentFlow:
 
     # --- the end of a turn -------------------------------------------------------------------
 
-    def serve_takers(self, primary: Primary) -> None:
-        """Hands ready messages to the nodes that have credit; offers what is left over."""
-        fragment, takers = primary.fragment, primary.takers
-        if primary.holds_back or fragment.shut or not self.state.serving:
-            return
-        if primary.calls:
-            self._answer_calls(primary)
-        if fragment.singles is not None and not self.timers.before(fragment):
-            return
-        ids = (fragment.fragment_id, fragment.reign)
-        while primary.gets:
-            node, request = primary.gets.popleft()
-            taken = fragment.take(node, 1)
-            note_taken(self.state, primary, node, len(taken.messages))
-            self.state.send(
-                node,
-                Got(
-                    request, *ids, taken.positions, taken.redelivered, taken.messages,
-                    fragment.ready_count,
-                ),
-            )  # fmt: skip
-        spared = self._spared(primary)
-        if takers.credit and fragment.ready_count:
-            hand_to_nodes(self.state, primary, None, spared)
-        primary.noted = fragment.handed_out
-        if fragment.ready_count > spared:
-            for node in takers.offers():
-                if node == self.state.me:
-                    self.state.dirty_queues[primary.queue] = None
-                else:
-                    self.state.send(node, Offer(*ids))
-        elif not fragment.ready_count and (takers.once or takers.offered):
-            for node, amount in takers.give_back():
-                self.state.send(node, CreditBack(*ids, amount))
-        if primary.windows is not None:
-            look_what_waits(self.state, self.timers, primary)
-
-    def _spared(self, primary: Primary) -> int:
-        """How many of the ready messages are left for consumers here, though others want them.
-
-        Never where rank or ticket decides, nor while a consumer elsewhere is reserved for it.
-        """
-        fragment, takers = primary.fragment, primary.takers
-        primary.pace.note(fragment.handed_out - primary.noted, self.state.now_ms)
-        if not fragment.ready_count or takers.levels or takers.once or takers.single:
-            return 0
-        if self.state.me not in takers.consumers or len(takers.consumers) == 1:
-            return 0
-        soon = primary.pace.soon()
-        if soon:
-            # Should they stop: with every window less is left for them.
-            self.timers.look_again(primary, WINDOW_MS)
-        return min(soon, fragment.ready_count)
-
     def drain_records(self, primary: Primary) -> None:
         """The fragment's new events go to the journal and to every backup that follows."""
         state, fragment = self.state, primary.fragment
@@ -372,7 +240,7 @@ class FragmentFlow:
         """The journal is on disk up to a chunk for which the primary has waited."""
         primary.mark.on_synced(chunk)
         if primary.replication.on_local(primary.mark.safe):
-            self.state.dirty_commits[primary.fragment.fragment_id] = None
+            self.state.marks.commits[primary.fragment.fragment_id] = None
 
     def finish(self, primary: Primary) -> None:
         """Sends what is to be sent, and says what is committed by now."""
@@ -455,7 +323,7 @@ class FragmentFlow:
         promised, commit = primary.promised, primary.replication.commit
         while promised and promised[0][0] <= commit:
             _, asker, request, count = promised.popleft()
-            self._reply(asker, request, primary.fragment.fragment_id, count, 0)
+            self.questions.answer(asker, request, primary.fragment.fragment_id, count, 0)
 
     def _current(self, fragment: FragmentId, reign: int) -> Primary | None:
         """The fragment, if this node serves it in that reign; otherwise the message is stale."""
@@ -465,8 +333,4 @@ class FragmentFlow:
         return primary
 
     def _touch(self, primary: Primary) -> None:
-        self.state.dirty_primaries[primary.fragment.fragment_id] = None
-
-
-def _unset(*_: object) -> None:
-    raise AssertionError("the node wires this before its first turn")
+        self.state.marks.primaries[primary.fragment.fragment_id] = None

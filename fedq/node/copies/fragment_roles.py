@@ -142,8 +142,8 @@ class FragmentRoles:
         state.primaries.pop(fragment, None)
         state.backups.pop(fragment, None)
         state.recovered.pop(fragment, None)
-        state.dirty_primaries.pop(fragment, None)
-        state.dirty_backups.pop(fragment, None)
+        state.marks.primaries.pop(fragment, None)
+        state.marks.backups.pop(fragment, None)
         state.failed_copies.pop(fragment, None)
         return held
 
@@ -171,7 +171,7 @@ class FragmentRoles:
 
     def compare_again(self) -> None:
         """Copies that did not follow their primaries begin anew."""
-        suspects, self.state.suspect_copies = self.state.suspect_copies, {}
+        suspects, self.state.marks.suspect_copies = self.state.marks.suspect_copies, {}
         for fragment in suspects:
             backup = self.state.backups.get(fragment)
             if backup is not None:
@@ -209,8 +209,8 @@ class FragmentRoles:
         )  # fmt: skip
         if begins:
             self._begin_reign(info, primary)
-        state.dirty_primaries[info.id] = None
-        state.dirty_queues[info.queue] = None
+        state.marks.primaries[info.id] = None
+        state.marks.queues[info.queue] = None
         return begins
 
     def _begin_fragment(self, info: FragmentInfo, copy: Copy, aside: list[int]) -> Fragment:

@@ -34,7 +34,7 @@ class ReplicaFlow:
         """The primary has stopped sending: this copy fell too far behind."""
         backup = self._current(message.fragment, sender)
         if backup is not None and backup.replication.reign == message.reign:
-            self.state.suspect_copies[message.fragment] = None
+            self.state.marks.suspect_copies[message.fragment] = None
 
     def on_copy_start(self, sender: NodeId, message: CopyStart) -> None:
         """The copy begins: what the primary does not have is forgotten, on disk too."""
@@ -90,9 +90,9 @@ class ReplicaFlow:
     def _doubt(self, backup: Backup, why: str) -> None:
         """Nothing of it counts: the copy is compared with the primary's once more."""
         fragment = backup.replication.fragment_id
-        if fragment not in self.state.suspect_copies and not backup.failed:
+        if fragment not in self.state.marks.suspect_copies and not backup.failed:
             self.state.out.warnings.append(f"fragment {fragment}: {why}")
-            self.state.suspect_copies[fragment] = None
+            self.state.marks.suspect_copies[fragment] = None
 
     def _give_up(self, backup: Backup, error: Exception) -> None:
         """What its primary sent cannot be taken in here: this is no copy any more (ADR 0042).
@@ -109,7 +109,7 @@ class ReplicaFlow:
         state.failed_copies[fragment] = (state.now_ms, min(4 * wait_ms, failed_copy_ms_max))
         backup.failed = backup.replication.astray = True
         backup.whole = False
-        state.suspect_copies.pop(fragment, None)
+        state.marks.suspect_copies.pop(fragment, None)
 
     def _apply(self, backup: Backup, records: bytes) -> bool:
         """Records of the primary; false if they are none, and nothing of them counts."""
@@ -132,7 +132,7 @@ class ReplicaFlow:
         replication.advance(chunk)
         if chunk:
             self.await_sync(replication.fragment_id, chunk)
-        state.dirty_backups[replication.fragment_id] = None
+        state.marks.backups[replication.fragment_id] = None
         return True
 
     def await_sync(self, fragment: FragmentId, chunk: int) -> None:
@@ -145,7 +145,7 @@ class ReplicaFlow:
         backup = self.state.backups.get(fragment)
         if backup is not None:
             backup.replication.on_synced(chunk)
-            self.state.dirty_backups[fragment] = None
+            self.state.marks.backups[fragment] = None
 
     def finish(self, backup: Backup) -> None:
         """One acknowledgement per fragment and turn, if there is something new."""

@@ -14,21 +14,16 @@ from typing import Final
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import MapApplied
 from fedq.node.clients.evictions import Evictions
+from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.cluster.map_digests import MapDigests
-from fedq.node.cluster.proposals import Proposals
-from fedq.node.cluster.tallies import Tallies
-from fedq.node.consuming.consume_flow import ConsumeFlow
-from fedq.node.consuming.getting import Getting
+from fedq.node.consuming.room import Consuming
 from fedq.node.containment.map_faults import MapFaults
-from fedq.node.copies.asking import Asking
 from fedq.node.copies.emptying import cancel_all
-from fedq.node.copies.fragment_flow import FragmentFlow
-from fedq.node.copies.fragment_roles import FragmentRoles
+from fedq.node.copies.room import Copies
 from fedq.node.map.map_routes import MapRoutes
 from fedq.node.peers.peer_sessions import PeerSessions
-from fedq.node.private.private_flow import PrivateFlow
-from fedq.node.publishing.outlets import Outlets
-from fedq.node.publishing.relay_flow import RelayFlow
+from fedq.node.private.room import Private
+from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import applied_everywhere
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
@@ -66,30 +61,27 @@ class MapFlow:
     )  # fmt: skip
 
     def __init__(
-        self, state: NodeState, *, fragments: FragmentFlow, roles: FragmentRoles,
-        outlets: Outlets, relays: RelayFlow, consuming: ConsumeFlow, getting: Getting,
-        asking: Asking, private: PrivateFlow, proposals: Proposals, evictions: Evictions,
-        tallies: Tallies,
+        self, state: NodeState, cluster: ClusterFlow, publishing: Publishing,
+        consuming: Consuming, private: Private, copies: Copies, evictions: Evictions,
     ) -> None:  # fmt: skip
         self.state = state
-        self.fragments = fragments
-        self.roles = roles
-        self.outlets = outlets
-        self.relays = relays
-        self.consuming = consuming
-        self.getting = getting
-        self.asking = asking
-        self.private = private
-        self.proposals = proposals
+        self.proposals = cluster.proposals
+        self.tallies = cluster.tallies
+        self.outlets = publishing.outlets
+        self.relays = publishing.relays
+        self.consuming = consuming.flow
+        self.getting = consuming.getting
+        self.private = private.flow
+        self.fragments = copies.fragments
+        self.roles = copies.roles
+        self.asking = copies.asking
         self.evictions = evictions
-        self.tallies = tallies
         self.digests = MapDigests(state)
         self.faults = MapFaults(state)
-        self.routes = MapRoutes(state, private)
+        self.routes = MapRoutes(state, self.private)
         self.sessions = PeerSessions(
-            state, self.faults, fragments=fragments, roles=roles, outlets=outlets, relays=relays,
-            consuming=consuming, asking=asking, private=private, tallies=tallies,
-        )  # fmt: skip
+            state, self.faults, cluster, publishing, consuming, private, copies
+        )
         #: The map version that the peers were told last.
         self._told = 0
         #: Whether the map has this process as running.
@@ -334,12 +326,12 @@ class MapFlow:
     def release_waiting(self) -> None:
         """Runs what waited for every live member to have applied the map."""
         state = self.state
-        if not state.after_applied:
+        if not state.marks.after_applied:
             return
         everywhere = applied_everywhere(state)
-        waiting, state.after_applied = state.after_applied, []
+        waiting, state.marks.after_applied = state.marks.after_applied, []
         for version, until_ms, action in waiting:
             if version <= everywhere or 0 < until_ms <= state.now_ms:
                 action()
             else:
-                state.after_applied.append((version, until_ms, action))
+                state.marks.after_applied.append((version, until_ms, action))

@@ -21,15 +21,12 @@ from typing import Final
 from fedq.core.ids import FragmentId, MapVersion, NodeId
 from fedq.core.peer_messages import MapApplied
 from fedq.fragments.replica import forget_origins
-from fedq.node.cluster.tallies import Tallies
-from fedq.node.consuming.consume_flow import ConsumeFlow
+from fedq.node.cluster.cluster_flow import ClusterFlow
+from fedq.node.consuming.room import Consuming
 from fedq.node.containment.map_faults import MapFaults
-from fedq.node.copies.asking import Asking
-from fedq.node.copies.fragment_flow import FragmentFlow
-from fedq.node.copies.fragment_roles import FragmentRoles
-from fedq.node.private.private_flow import PrivateFlow
-from fedq.node.publishing.outlets import Outlets
-from fedq.node.publishing.relay_flow import RelayFlow
+from fedq.node.copies.room import Copies
+from fedq.node.private.room import Private
+from fedq.node.publishing.room import Publishing
 from fedq.node.records.chores import Each
 from fedq.node.records.state import NodeState, Peer, Primary
 from fedq.proxy.links import NO_SESSION
@@ -54,20 +51,19 @@ class PeerSessions:
     )  # fmt: skip
 
     def __init__(
-        self, state: NodeState, faults: MapFaults, *, fragments: FragmentFlow,
-        roles: FragmentRoles, outlets: Outlets, relays: RelayFlow, consuming: ConsumeFlow,
-        asking: Asking, private: PrivateFlow, tallies: Tallies,
+        self, state: NodeState, faults: MapFaults, cluster: ClusterFlow, publishing: Publishing,
+        consuming: Consuming, private: Private, copies: Copies,
     ) -> None:  # fmt: skip
         self.state = state
         self.faults = faults
-        self.fragments = fragments
-        self.roles = roles
-        self.outlets = outlets
-        self.relays = relays
-        self.consuming = consuming
-        self.asking = asking
-        self.private = private
-        self.tallies = tallies
+        self.tallies = cluster.tallies
+        self.outlets = publishing.outlets
+        self.relays = publishing.relays
+        self.consuming = consuming.flow
+        self.private = private.flow
+        self.fragments = copies.fragments
+        self.roles = copies.roles
+        self.asking = copies.asking
 
     # --- the map's word ----------------------------------------------------------------------
 

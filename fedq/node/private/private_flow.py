@@ -67,7 +67,7 @@ class PrivateFlow:
         state.holding.pop(private.key, None)
         state.expiring.pop(private.key, None)
         del state.private_by_id[private.fragment.fragment_id]
-        state.dirty_queues.pop(private.key, None)
+        state.marks.queues.pop(private.key, None)
         private.owner.private.pop(private.key, None)
         if private.is_counted:
             self.count(private, -1)
@@ -152,7 +152,9 @@ class PrivateFlow:
         book = self.state.interest
         number = book.number + 1 if book.changed else book.number
         heard = (number, action)
-        self.registrations.when_marked(exchange, lambda: self.state.after_interest.append(heard))
+        self.registrations.when_marked(
+            exchange, lambda: self.state.marks.after_interest.append(heard)
+        )
 
     # --- interest ----------------------------------------------------------------------------
 
@@ -261,7 +263,7 @@ class PrivateFlow:
     def release_waiting(self) -> None:
         """Runs what waited for interest to be in force everywhere."""
         state = self.state
-        if not state.after_interest:
+        if not state.marks.after_interest:
             return
         # Now, not at the end of the turn: a node without live peers waits for nobody.
         self.announce()
@@ -269,9 +271,9 @@ class PrivateFlow:
             (state.peers[node].interest_told for node in state.live_peers()),
             default=state.interest.number,
         )
-        waiting, state.after_interest = state.after_interest, []
+        waiting, state.marks.after_interest = state.marks.after_interest, []
         for number, action in waiting:
             if number <= told:
                 action()
             else:
-                state.after_interest.append((number, action))
+                state.marks.after_interest.append((number, action))

@@ -22,10 +22,10 @@ COMPARE_EVERY_MS = 500
 
 
 class Registrations:
-    """See the module's docstring. `drop` is set by the node before its first turn."""
+    """See the module's docstring."""
 
     __slots__ = (
-        "_agreed", "_compared_ms", "_exchanges", "_waiting", "drop", "proposals", "state",
+        "_agreed", "_compared_ms", "_exchanges", "_waiting", "proposals", "state",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, proposals: Proposals) -> None:
@@ -38,8 +38,6 @@ class Registrations:
         self._compared_ms = 0
         #: The version of the map that agrees with what is here; None since that has changed.
         self._agreed: MapVersion | None = None
-        #: Ends a private queue, consumers and all.
-        self.drop: Callable[[PrivateQueue], None] = _unset
 
     # --- names -------------------------------------------------------------------------------
 
@@ -148,7 +146,7 @@ class Registrations:
         def on_result(result: Result) -> None:
             refused = isinstance(result, Refused) and result is not GAVE_UP
             if refused and self.state.private.get(private.key) is private:
-                self.drop(private)
+                self.state.marks.unwanted[private.fragment.fragment_id] = None
 
         return on_result
 
@@ -167,7 +165,3 @@ class Registrations:
                     agrees = False
                     self.proposals.ask(Unbind(*binding))
         return agrees
-
-
-def _unset(_: PrivateQueue) -> None:
-    raise AssertionError("the node wires this before its first turn")

@@ -6,7 +6,8 @@ before a publish is refused, the queue is dispatched.
 Changes fragments; marks their primaries and queues.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from fedq.core.ids import NodeId, Origin, QueueKey
 from fedq.core.policy import REJECT_PUBLISH_DLX, TOO_LONG
@@ -18,22 +19,29 @@ from fedq.node.records.state import NodeState, Primary, PrivateQueue
 from fedq.proxy.publisher import Settled
 
 
-class Admission:
-    """See the module's docstring; the node sets `dispatch` before its first turn."""
+class Dispatcher(Protocol):
+    """Who hands out what a queue has: `fedq.node.copies.dispatching`, which is above this."""
 
-    __slots__ = ("dispatch", "state")
+    def everywhere(self, queue: QueueKey, /) -> None:
+        """Consumers take what they can now, here and elsewhere."""
+
+
+class Admission:
+    """See the module's docstring."""
+
+    __slots__ = ("dispatcher", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
-        #: Hands out what consumers take now.
-        self.dispatch: Callable[[QueueKey], None] = _unset
+        #: Set by the node: who hands out publishes dead-lettered messages, too, and so this.
+        self.dispatcher: Dispatcher
 
     def publish(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes], resent: bool
     ) -> None:
         """A batch of one origin's publishes for a fragment that this node serves."""
         fragment, unix_ms = primary.fragment, self.state.unix_ms
-        self.state.dirty_primaries[fragment.fragment_id] = None
+        self.state.marks.primaries[fragment.fragment_id] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
             self._publish_around(primary, origin, first, messages, resent, found, False)
             return
@@ -98,7 +106,7 @@ class Admission:
         since its node attached, or was delivered anew before, and is held as such.
         """
         fragment = primary.fragment
-        self.state.dirty_primaries[fragment.fragment_id] = None
+        self.state.marks.primaries[fragment.fragment_id] = None
         last = first + max(1, len(messages)) - 1
         if fragment.origins.get(origin, 0) >= last:
             fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
@@ -121,13 +129,13 @@ class Admission:
         while len(fragment.out.owed) > owed_before:
             fragment.out.owed.pop()
         fragment.out.owed.append(Owed(fragment.last, origin, last, ()))
-        self.state.dirty_queues[primary.queue] = None
+        self.state.marks.queues[primary.queue] = None
 
     def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
         """Publishes for a private queue; returns the indexes of those that it refuses."""
         fragment, unix_ms = private.fragment, self.state.unix_ms
         private.taker = None
-        self.state.dirty_queues[private.key] = None
+        self.state.marks.queues[private.key] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
             return self._publish_private_around(private, messages, found)
         if not fragment.refuses:
@@ -168,11 +176,7 @@ class Admission:
         if room < len(messages):
             # Nothing is refused for want of time: who is free gets a batch.
             self.state.work.owes_batch = not room
-            self.dispatch(queue)
+            self.dispatcher.everywhere(queue)
             self.state.work.owes_batch = False
             room = fits(fragment, messages)
         return room
-
-
-def _unset(_: QueueKey) -> None:
-    raise AssertionError("the node wires this before its first turn")

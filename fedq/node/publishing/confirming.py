@@ -28,9 +28,9 @@ def settle_relayed(state: NodeState, group: ConfirmGroup[Owner]) -> None:
 def mark_settled(state: NodeState, owner: Owner) -> None:
     """Something of what the owner published is dealt with, wherever it went."""
     if isinstance(owner, Channel):
-        state.dirty_channels[owner] = None
+        state.marks.channels[owner] = None
     else:
-        state.committed.append(owner)
+        state.marks.committed.append(owner)
 
 
 def on_publishes_done(

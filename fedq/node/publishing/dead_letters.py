@@ -118,7 +118,7 @@ class DeadLetters:
             return
         primary.dying -= 1
         primary.fragment.settle(DEAD, [dying.position])
-        self.state.dirty_primaries[dying.fragment] = None
+        self.state.marks.primaries[dying.fragment] = None
 
     def _send_one(
         self, queue: QueueKey, fragment: Fragment, position: int, dying: Dying | None

@@ -156,7 +156,7 @@ class Outlets:
         group: ConfirmGroup[Owner] | None, channel: Channel | None,
     ) -> None:  # fmt: skip
         publisher.add(messages, group)
-        self.state.dirty_publishers[publisher.fragment_id] = None
+        self.state.marks.publishers[publisher.fragment_id] = None
         if publisher.full and channel is not None:
             self._pause(channel, publisher)
 
@@ -201,7 +201,7 @@ class Outlets:
         state = self.state
         state.risk.begin()
         at, what = state.at, state.at_what
-        publishers, state.dirty_publishers = state.dirty_publishers, {}
+        publishers, state.marks.publishers = state.marks.publishers, {}
         for fragment in publishers:
             if fragment in state.publishers:
                 self.flush(fragment)

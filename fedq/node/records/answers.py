@@ -8,22 +8,18 @@ from collections.abc import Callable
 
 from fedq.amqp.deliveries import ack_frame, nack_frame
 from fedq.amqp.method_types import Method
-from fedq.amqp.methods import ids_of
-from fedq.core.errors import ChannelViolation, Refused
 from fedq.core.ids import MapVersion
 from fedq.node.records.client_state import Channel, Client
 from fedq.node.records.state import NodeState
 
 
 class Answers:
-    """Replies, failures, and waiting; the node sets `fail` before its first turn."""
+    """Replies and waiting; failures are `fedq.node.endings.channel_ends`."""
 
-    __slots__ = ("fail", "state")
+    __slots__ = ("state",)
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
-        #: Closes a channel for what its client did, and frees its state.
-        self.fail: Callable[[Channel, ChannelViolation], None] = _unset
 
     def reply(self, channel: Channel, method: Method) -> None:
         """Sends a method on an open channel."""
@@ -54,19 +50,14 @@ class Answers:
         notices, channel.notices = channel.notices, None
         for notice in notices or ():
             self.reply(channel, notice)
-        self.state.answered[channel] = None
-
-    def refuse(self, channel: Channel, refused: Refused, request: Method) -> None:
-        """The request failed: the channel closes with the reason."""
-        class_id, method_id = ids_of(request)
-        self.fail(channel, ChannelViolation(refused.reply_code, refused.text, class_id, method_id))
+        self.state.marks.answered[channel] = None
 
     def when_everywhere(self, action: Callable[[], None], until_ms: int = 0) -> None:
         """Runs the action when every live member has applied the map as it is now (P6).
 
         `until_ms`: or then at the latest, for who leaves.
         """
-        self.state.after_applied.append((self.state.map.version, until_ms, action))
+        self.state.marks.after_applied.append((self.state.map.version, until_ms, action))
 
     def flush_confirms(self, channel: Channel) -> None:
         """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""
@@ -77,10 +68,6 @@ class Answers:
         for tag, multiple, safe in window.flush():
             parts.append((ack_frame if safe else nack_frame)(channel.number, tag, multiple))
         self.state.dirty_clients[channel.client] = None
-
-
-def _unset(*_: object) -> None:
-    raise AssertionError("the node wires this before its first turn")
 
 
 def applied_everywhere(state: NodeState) -> MapVersion:

@@ -4,7 +4,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import (
@@ -30,8 +30,8 @@ from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut
 from fedq.node.records.accounts import Accounts
 from fedq.node.records.chores import Chores
-from fedq.node.records.client_state import Channel, Client, Committer, Consumer, Owner
-from fedq.node.records.settling import Settlements
+from fedq.node.records.client_state import Channel, Client, Consumer, Owner
+from fedq.node.records.marks import Marks
 from fedq.node.records.suspects import Suspects
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
@@ -248,6 +248,7 @@ class NodeState:
         self.chores = Chores(self.work)
         self.out = NodeOut()
         self.risk = Risk()
+        self.marks = Marks()
         self.map = ClusterMap()
         self.router = Router(settings.node)
         self.plan = _plan_of(settings, recovered)
@@ -295,7 +296,7 @@ class NodeState:
         self.alarms: list[tuple[int, FragmentId]] = []
         self._begin_suspecting(settings)
         self._begin_counting(settings)
-        self._begin_marks()
+        self._begin_waiting()
 
     def _begin_suspecting(self, settings: NodeSettings) -> None:
         """What it fails at, and what somebody failed at before."""
@@ -333,15 +334,8 @@ class NodeState:
         """The wall clock, in milliseconds since 1970."""
         return self.now_ms + self.settings.unix_offset_ms
 
-    def _begin_marks(self) -> None:
-        """What changed in a turn, and is looked at in its end. Dicts keep the order."""
-        self.dirty_publishers: dict[FragmentId, None] = {}
-        self.dirty_primaries: dict[FragmentId, None] = {}
-        self.dirty_backups: dict[FragmentId, None] = {}
-        #: Fragments of which more is committed than before, and nothing else has changed.
-        self.dirty_commits: dict[FragmentId, None] = {}
-        self.dirty_queues: dict[QueueKey, None] = {}
-        self.dirty_channels: dict[Channel, None] = {}
+    def _begin_waiting(self) -> None:
+        """Who waits for what, beyond a turn. Dicts keep the order."""
         self.dirty_clients: dict[Client, None] = {}
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
@@ -351,8 +345,6 @@ class NodeState:
         self.publishers_wait = False
         #: Answers to relays that wait until it does not any more.
         self.relays_done: list[tuple[NodeId, PeerMessage]] = []
-        #: Fragments whose dead, or what is over their limits, were more than a turn has room for.
-        self.unfinished: dict[FragmentId, None] = {}
         #: Channels that are gone once their request is answered: until then they hold deliveries.
         self.leaving: dict[Channel, None] = {}
         #: Channels whose request waits for the cluster, and since when.
@@ -361,8 +353,6 @@ class NodeState:
         self.sated: dict[Client, None] = {}
         #: Clients to whom a turn wrote so much that they may not have read it, and how much.
         self.written_much: dict[Client, int] = {}
-        #: Channels whose request is answered: what waited behind it is worked off.
-        self.answered: dict[Channel, None] = {}
         #: Fragments whose copies, or consumers, may call for a change of the map.
         self.looked_after: dict[FragmentId, None] = {}
         #: Fragments that wait for peers to say what they hold of an earlier reign.
@@ -375,37 +365,8 @@ class NodeState:
         self.found: dict[str, tuple[str, int]] = {}
         #: Peers that count as down and are not expected back any more.
         self.lost_peers: dict[NodeId, None] = {}
-        #: Copies that did not follow, and have to be compared with their primaries' again.
-        self.suspect_copies: dict[FragmentId, None] = {}
-        #: Settlements of remote deliveries, per fragment.
-        self.settlements: dict[FragmentId, Settlements] = {}
-        #: Others than channels whose publishes are committed.
-        self.committed: list[Committer] = []
         #: Who waits for which journal chunk: a fragment this node serves, or one it copies.
         self.sync_waits: deque[tuple[int, Primary | FragmentId]] = deque()
-        #: Actions that wait until every live member has applied a map version, and until when at
-        #: most (0: for as long as it takes).
-        self.after_applied: list[tuple[MapVersion, int, Callable[[], None]]] = []
-        #: Actions that wait until every live member has an interest announcement in force.
-        self.after_interest: list[tuple[int, Callable[[], None]]] = []
-
-    @property
-    def is_marked(self) -> bool:
-        """Something waits for the turn to work it off."""
-        return bool(
-            self.dirty_primaries
-            or self.dirty_commits
-            or self.dirty_queues
-            or self.dirty_publishers
-            or self.dirty_backups
-            or (self.dirty_channels and self.serving)
-            or self.settlements
-            or self.committed
-            or self.answered
-            or self.after_applied
-            or self.after_interest
-            or self.suspect_copies
-        )
 
     def policy_of(self, queue: QueueKey) -> QueuePolicy:
         """What a shared queue's arguments ask; plain for a queue that is not in the map."""
@@ -418,11 +379,12 @@ class NodeState:
 
     def go_on_with_unfinished(self) -> None:
         """A turn begins: what the last one had no room for comes first."""
-        unfinished, self.unfinished = self.unfinished, {}
-        queues, self.dirty_queues = self.dirty_queues, {}
+        marks = self.marks
+        unfinished, marks.unfinished = marks.unfinished, {}
+        queues, marks.queues = marks.queues, {}
         for fragment in unfinished:
             self.mark_fragment(fragment)
-        self.dirty_queues.update(queues)
+        marks.queues.update(queues)
 
     def send(self, peer: NodeId, message: PeerMessage, patient: bool = False) -> None:
         """Queues a message on the link to a peer; void when it is down.
@@ -439,17 +401,17 @@ class NodeState:
         """The consumer may take more than before: its queue is looked at."""
         if consumer.hub is not None:
             consumer.hub.wake(consumer)
-        self.dirty_queues[consumer.queue] = None
+        self.marks.queues[consumer.queue] = None
 
     def mark_fragment(self, fragment: FragmentId) -> None:
         """The fragment, if it is on this node, is looked at: what it may hand out has changed."""
         private = self.private_by_id.get(fragment)
         primary = self.primaries.get(fragment)
         if private is not None:
-            self.dirty_queues[private.key] = None
+            self.marks.queues[private.key] = None
         elif primary is not None:
-            self.dirty_primaries[fragment] = None
-            self.dirty_queues[primary.queue] = None
+            self.marks.primaries[fragment] = None
+            self.marks.queues[primary.queue] = None
 
     def hold_reading(self, client: Client, reason: str) -> None:
         """Back-pressure: the client's socket is not read while there is a reason."""

@@ -20,6 +20,7 @@ from fedq.core.errors import (
 )
 from fedq.core.ids import QueueKey
 from fedq.node.consuming.consume_flow import ConsumeFlow
+from fedq.node.endings.channel_ends import ChannelEnds
 from fedq.node.private.private_flow import PrivateFlow
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel, Consumer
@@ -32,13 +33,15 @@ SALT_BITS = 64
 class DirectReply:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "consuming", "private", "state")
+    __slots__ = ("answers", "consuming", "ends", "private", "state")
 
     def __init__(
-        self, state: NodeState, answers: Answers, private: PrivateFlow, consuming: ConsumeFlow
-    ) -> None:
+        self, state: NodeState, answers: Answers, ends: ChannelEnds, private: PrivateFlow,
+        consuming: ConsumeFlow,
+    ) -> None:  # fmt: skip
         self.state = state
         self.answers = answers
+        self.ends = ends
         self.private = private
         self.consuming = consuming
 
@@ -49,11 +52,11 @@ class DirectReply:
             refuse_reused(channel, tag)
         if not request.no_ack:
             refused = Refused(PRECONDITION_FAILED, "reply consumer cannot acknowledge")
-            self.answers.refuse(channel, refused, request)
+            self.ends.refuse(channel, refused, request)
             return
         if channel.reply_queue is not None:
             refused = Refused(PRECONDITION_FAILED, "reply consumer already set")
-            self.answers.refuse(channel, refused, request)
+            self.ends.refuse(channel, refused, request)
             return
         state, client = self.state, channel.client
         name = reply_name(state.me, state.private_made + 1, state.salts.number(SALT_BITS))
@@ -77,7 +80,7 @@ class DirectReply:
             there = node is not None and node != self.state.me and node in self.state.live_peers()
         if not there:
             text = f"no queue '{key.name}' in vhost '{key.vhost}'"
-            self.answers.refuse(channel, Refused(NOT_FOUND, text), request)
+            self.ends.refuse(channel, Refused(NOT_FOUND, text), request)
         elif not request.no_wait:
             self.answers.reply(channel, QueueDeclareOk(request.queue, 0, 1))
 

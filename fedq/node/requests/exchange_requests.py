@@ -25,6 +25,7 @@ from fedq.core.errors import (
 )
 from fedq.core.ids import QueueKey
 from fedq.node.cluster.proposals import Proposals, Result
+from fedq.node.endings.channel_ends import ChannelEnds
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel
 from fedq.node.records.state import NodeState
@@ -44,11 +45,14 @@ from fedq.wiring.routing.exchange_kinds import EXCHANGE_TYPES
 class ExchangeRequests:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "proposals", "state")
+    __slots__ = ("answers", "ends", "proposals", "state")
 
-    def __init__(self, state: NodeState, answers: Answers, proposals: Proposals) -> None:
+    def __init__(
+        self, state: NodeState, answers: Answers, ends: ChannelEnds, proposals: Proposals
+    ) -> None:
         self.state = state
         self.answers = answers
+        self.ends = ends
         self.proposals = proposals
 
     def declare(self, channel: Channel, request: ExchangeDeclare) -> None:
@@ -61,13 +65,13 @@ class ExchangeRequests:
             )
         if not key.name:
             text = "operation not permitted on the default exchange"
-            self.answers.refuse(channel, Refused(ACCESS_REFUSED, text), request)
+            self.ends.refuse(channel, Refused(ACCESS_REFUSED, text), request)
             return
         exists = key in self.state.map.exchanges
         if request.passive:
             if not exists:
                 text = f"no exchange '{key.name}' in vhost '{key.vhost}'"
-                self.answers.refuse(channel, Refused(NOT_FOUND, text), request)
+                self.ends.refuse(channel, Refused(NOT_FOUND, text), request)
             elif not request.no_wait:
                 self.answers.reply(channel, ExchangeDeclareOk())
             return
@@ -80,7 +84,7 @@ class ExchangeRequests:
             # For an exchange that exists, applying only compares: it needs no commit.
             same = declarations.apply(self.state.map, operation)
             if isinstance(same, Refused):
-                self.answers.refuse(channel, same, request)
+                self.ends.refuse(channel, same, request)
             else:
                 self._answer_when_everywhere(channel, answer)
             return
@@ -118,14 +122,14 @@ class ExchangeRequests:
         if isinstance(operation, DeclareExchange | Bind) and (
             refused := refuse_arguments(operation.arguments)
         ):
-            self.answers.refuse(channel, refused, request)
+            self.ends.refuse(channel, refused, request)
             return
 
         def on_result(result: Result) -> None:
             if channel.closed:
                 return
             if isinstance(result, Refused):
-                self.answers.refuse(channel, result, request)
+                self.ends.refuse(channel, result, request)
             else:
                 self._answer_when_everywhere(channel, answer)
 

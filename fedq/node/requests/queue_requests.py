@@ -5,7 +5,6 @@ member has applied it (P6). A private queue lives here: it is answered here. Cou
 delete concern every fragment (P5).
 """
 
-from collections.abc import Iterable
 from functools import partial
 
 from fedq.amqp.method_types import (
@@ -30,12 +29,11 @@ from fedq.core.ids import QueueKey
 from fedq.core.peer_messages import CALL_COUNT, CALL_DECLARE, CALL_PURGE
 from fedq.core.policy import QueuePolicy
 from fedq.node.cluster.proposals import Proposals, Result
-from fedq.node.consuming.consume_flow import ConsumeFlow
-from fedq.node.copies.asking import Asking
-from fedq.node.copies.dispatching import Dispatching
-from fedq.node.copies.emptying import PrivateEnds, Purging
-from fedq.node.private.private_flow import PrivateFlow
-from fedq.node.private.registrations import Registrations
+from fedq.node.copies.emptying import Purging
+from fedq.node.copies.room import Copies
+from fedq.node.endings.channel_ends import ChannelEnds
+from fedq.node.endings.private_ends import PrivateEnds
+from fedq.node.private.room import Private
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel
 from fedq.node.records.state import NodeState, PrivateQueue
@@ -67,27 +65,25 @@ class QueueRequests:
     """See the module's docstring."""
 
     __slots__ = (
-        "answers", "asking", "consuming", "dispatching", "ends", "locked", "private", "proposals",
-        "registrations", "replies", "state",
+        "answers", "asking", "dispatching", "ends", "locked", "private", "private_ends",
+        "proposals", "registrations", "replies", "state",
     )  # fmt: skip
 
     def __init__(
-        self, state: NodeState, answers: Answers, proposals: Proposals, private: PrivateFlow,
-        asking: Asking, consuming: ConsumeFlow, registrations: Registrations,
-        replies: DirectReply, dispatching: Dispatching,
+        self, state: NodeState, answers: Answers, ends: ChannelEnds, proposals: Proposals,
+        private: Private, private_ends: PrivateEnds, copies: Copies, replies: DirectReply,
     ) -> None:  # fmt: skip
-        self.replies = replies
-        self.dispatching = dispatching
-        self.locked = LockedNames(state, answers)
         self.state = state
-        self.consuming = consuming
-        self.registrations = registrations
-        self.ends = PrivateEnds(state, private, registrations)
-        registrations.drop = lambda private: self.drop_private([private])
         self.answers = answers
+        self.ends = ends
         self.proposals = proposals
-        self.private = private
-        self.asking = asking
+        self.private = private.flow
+        self.registrations = private.registrations
+        self.private_ends = private_ends
+        self.dispatching = copies.dispatching
+        self.asking = copies.asking
+        self.replies = replies
+        self.locked = LockedNames(state, answers)
 
     # --- which queue is meant ----------------------------------------------------------------
 
@@ -127,7 +123,7 @@ class QueueRequests:
             self.replies.declare(channel, request)
             return
         if request.passive and not request.queue:
-            self.answers.refuse(channel, missing(QueueKey(channel.client.vhost, "")), request)
+            self.ends.refuse(channel, missing(QueueKey(channel.client.vhost, "")), request)
             return
         key = QueueKey(channel.client.vhost, request.queue or self._make_name())
         claimed = key in self.state.map.claims and not self.registrations.is_ours(key)
@@ -137,13 +133,13 @@ class QueueRequests:
         if request.passive or key in self.state.private or claimed:
             found = self.find(channel, request.queue)
             if isinstance(found, Refused):
-                self.answers.refuse(channel, found, request)
+                self.ends.refuse(channel, found, request)
                 return
             private = self.state.private.get(found)
             if private is not None and not request.passive:
                 difference = refuse_other(private, request)
                 if difference is not None:
-                    self.answers.refuse(channel, difference, request)
+                    self.ends.refuse(channel, difference, request)
                     return
             self._declared(channel, request, found)
         elif key in self.state.map.queues:
@@ -152,7 +148,7 @@ class QueueRequests:
             refused := refuse_new(key, request)
             or self.private.refuse(key, channel.client, request.exclusive)
         ) is not None:
-            self.answers.refuse(channel, refused, request)
+            self.ends.refuse(channel, refused, request)
         elif request.exclusive and not request.queue:
             self._create_private(channel, request, key)
         elif request.exclusive:
@@ -191,7 +187,7 @@ class QueueRequests:
             if channel.closed:
                 return
             if isinstance(result, Refused):
-                self.answers.refuse(channel, result, request)
+                self.ends.refuse(channel, result, request)
             elif key in self.state.private:
                 # Another channel of this node was first; the map cannot tell the two apart.
                 self.answers.finish(channel, None)
@@ -210,7 +206,7 @@ class QueueRequests:
                 locked(key) if request.exclusive else declarations.apply(self.state.map, operation)
             )
             if isinstance(same, Refused):
-                self.answers.refuse(channel, same, request)
+                self.ends.refuse(channel, same, request)
             else:
                 self.answers.wait(channel)
                 self.answers.when_everywhere(lambda: self._declared(channel, request, key))
@@ -218,7 +214,7 @@ class QueueRequests:
 
         def on_result(result: Result) -> None:
             if isinstance(result, Refused):
-                self.answers.refuse(channel, result, request)
+                self.ends.refuse(channel, result, request)
             else:
                 self.answers.when_everywhere(declared)
 
@@ -240,7 +236,7 @@ class QueueRequests:
     def _declared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         """The queue exists: answer with its counts."""
         if channel.closed or (key not in self.state.map.queues and key not in self.state.private):
-            self.answers.refuse(channel, missing(key), request)
+            self.ends.refuse(channel, missing(key), request)
             return
         channel.last_queue = key.name
 
@@ -278,7 +274,7 @@ class QueueRequests:
         """queue.bind: answered when publishes anywhere reach the queue."""
         found = self._ends(channel, request.queue, request.exchange)
         if isinstance(found, Refused):
-            self.answers.refuse(channel, found, request)
+            self.ends.refuse(channel, found, request)
             return
         answer = None if request.no_wait else QueueBindOk()
         key, exchange = found
@@ -295,7 +291,7 @@ class QueueRequests:
                 or self.state.accounts.refuse_more(channel.client)
             )
             if refused is not None:
-                self.answers.refuse(channel, refused, request)
+                self.ends.refuse(channel, refused, request)
                 return
             self.private.bind(private, (exchange, routing_key, arguments))
             self.answers.wait(channel)
@@ -316,7 +312,7 @@ class QueueRequests:
             if found.reply_code == NOT_FOUND and named:
                 self.answers.reply(channel, QueueUnbindOk())
             else:
-                self.answers.refuse(channel, found, request)
+                self.ends.refuse(channel, found, request)
             return
         key, exchange = found
         arguments = arguments_text(request.arguments)
@@ -354,14 +350,14 @@ class QueueRequests:
     ) -> None:  # fmt: skip
         """Proposes a change; the answer goes out when every live member has applied it."""
         if isinstance(operation, Bind) and (refused := refuse_arguments(operation.arguments)):
-            self.answers.refuse(channel, refused, request)
+            self.ends.refuse(channel, refused, request)
             return
 
         def on_result(result: Result) -> None:
             if channel.closed:
                 return
             if isinstance(result, Refused):
-                self.answers.refuse(channel, result, request)
+                self.ends.refuse(channel, result, request)
             else:
                 self.answers.when_everywhere(lambda: self.answers.finish(channel, answer))
 
@@ -374,7 +370,7 @@ class QueueRequests:
         """queue.purge: what is ready in every fragment."""
         found = self.find(channel, request.queue)
         if isinstance(found, Refused):
-            self.answers.refuse(channel, found, request)
+            self.ends.refuse(channel, found, request)
             return
         private = self.state.private.get(found)
         if private is not None:
@@ -405,7 +401,7 @@ class QueueRequests:
                 if not request.no_wait:
                     self.answers.reply(channel, QueueDeleteOk(0))
             else:
-                self.answers.refuse(channel, found, request)
+                self.ends.refuse(channel, found, request)
             return
         key = found
         private = self.state.private.get(key)
@@ -418,7 +414,7 @@ class QueueRequests:
             if channel.closed:
                 return
             if refused is not None:
-                self.answers.refuse(channel, refused, request)
+                self.ends.refuse(channel, refused, request)
                 return
             answer = None if request.no_wait else QueueDeleteOk(totals.ready)
             self.propose(channel, request, DeleteQueue(*key), answer)
@@ -431,11 +427,11 @@ class QueueRequests:
         totals = Totals(private.fragment.ready_count, private.hub.size)
         refused = in_use(private.key, request, totals)
         if refused is not None:
-            self.answers.refuse(channel, refused, request)
+            self.ends.refuse(channel, refused, request)
             return
         answer = None if request.no_wait else QueueDeleteOk(totals.ready)
         self.answers.wait_for_turns(channel)
-        self.ends.end(private, partial(self._deleted, channel, private, answer))
+        self.private_ends.end(private, partial(self._deleted, channel, private, answer))
 
     def _deleted(self, channel: Channel, private: PrivateQueue, answer: Method | None) -> None:
         if not private.claimed or channel.closed:
@@ -446,11 +442,6 @@ class QueueRequests:
             private.key,
             lambda: self.answers.when_everywhere(lambda: self.answers.finish(channel, answer)),
         )
-
-    def drop_private(self, queues: Iterable[PrivateQueue]) -> None:
-        """Private queues end; the map learns of it by `Registrations`."""
-        for private in queues:
-            self.ends.end(private)
 
 
 def _routing_key(request: QueueBind | QueueUnbind, key: QueueKey) -> str:

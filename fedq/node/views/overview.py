@@ -58,7 +58,7 @@ class NodeView:
             journal_bytes=state.plan.bytes_held,
             journal_segments=len(state.plan.segments),
             troubles=tuple(troubles(state)),
-            failed_logins=self._node.access.failed_logins,
+            failed_logins=self._node.clients.access.failed_logins,
         )
 
     def process(self) -> tuple[NodeId, Incarnation]:

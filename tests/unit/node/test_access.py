@@ -214,7 +214,8 @@ def test_guessing_costs_the_node_little_and_others_nothing(hashes: list[str]) ->
     assert len(told) < 15, "a line for each attempt"
     cluster.pass_ms(10_000)
     assert overview(cluster.node("n1")).node().failed_logins > 1_000
-    assert f"and {cluster.node('n1').access.failed_logins} since this node's start" in story[-1]
+    failed = cluster.node("n1").clients.access.failed_logins
+    assert f"and {failed} since this node's start" in story[-1]
 
 
 def test_strangers_who_guess_do_not_keep_a_user_out(hashes: list[str]) -> None:
@@ -254,7 +255,7 @@ def test_a_client_goes_on_where_it_was_when_its_password_is_verified() -> None:
     assert said == ["ConnectionStart", "ConnectionTune", "ConnectionOpenOk", "ChannelOpenOk"]
     assert right.is_read
     assert wrong.close_reason[0] == 403
-    assert cluster.node("n1").access.queue.running == 0
+    assert cluster.node("n1").clients.access.queue.running == 0
 
 
 def test_a_password_that_was_changed_meanwhile_lets_nobody_in() -> None:
@@ -302,7 +303,7 @@ def test_a_herd_that_comes_before_the_node_has_joined_waits_its_turn(hashes: lis
 def test_guest_and_certificates() -> None:
     cluster = Cluster(1)
     change(cluster, PutUser("tls", "", (), False))
-    access = cluster.node("n1").access
+    access = cluster.node("n1").clients.access
     assert open_as(cluster, "guest", "guest").has(ConnectionOpenOk)
     assert access.authenticate(PLAIN, plain("guest", "guest"), True) == "guest"
     assert access.authenticate(PLAIN, plain("guest", "guest"), False) is None
@@ -326,7 +327,7 @@ def test_a_virtual_host_opens_to_those_with_permissions_in_it() -> None:
     code, _ = open_as(cluster, "ann", vhost="no").close_reason
     assert code == 530
     change(cluster, ClearPermissions("ann", "shop"))
-    access = cluster.node("n1").access
+    access = cluster.node("n1").clients.access
     assert isinstance(access.may_open("ann", "shop"), Refused)
     assert access.may_open("guest", "/") is None
 
@@ -433,7 +434,7 @@ def test_publishing_is_asked_for_by_name_and_follows_the_map() -> None:
     cluster = Cluster(1)
     add_user(cluster, "ann", "", "^(amq\\.default|a)$", "")
     ann = channel_of(cluster, "ann")
-    state, permissions = cluster.node("n1").state, cluster.node("n1").permissions
+    state, permissions = cluster.node("n1").state, cluster.node("n1").clients.flow.permissions
     client = state.clients[ann.connection]
     assert permissions.may_publish(client, "")
     assert permissions.may_publish(client, "a")

@@ -266,9 +266,9 @@ def test_a_fan_out_that_comes_from_another_node_takes_several_turns_too() -> Non
     )
     most, turns = 0, 0
     while cluster.turn():
-        turns += away.relays.has_more
+        turns += away.publishing.relays.has_more
         most = max(most, sum(isinstance(said, Content) for said in reader.said))
-        is_done = not away.relays.has_more and most == 4
+        is_done = not away.publishing.relays.has_more and most == 4
         assert is_done or not publisher.has(BasicAck), "confirmed before it was everywhere"
     assert turns >= 1
     assert reader.deliveries(1) == ["1", "4", "5"]
@@ -287,7 +287,7 @@ def test_relays_that_wait_when_their_sender_dies_reach_their_queues() -> None:
     away = cluster.node("n3")
     away.state.work.resize(0)
     publisher.write(b"".join(publish(1, "amq.fanout", "", body.encode()) for body in "abc"))
-    while not away.relays.has_more:
+    while not away.publishing.relays.has_more:
         assert cluster.turn()
     cluster.kill("n2")
     for _ in range(100):

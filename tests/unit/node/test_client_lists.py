@@ -157,7 +157,9 @@ def end(cluster: Cluster, number: int | None, user: str | None, vhost: str | Non
     told: list[int] = []
     connection = None if number is None else ConnectionId(number)
     cluster.hosts[cluster.node("n1").state.me].inbox.append(
-        lambda node: node.evictions.on_asked(connection, user, vhost, "go away", told.append)
+        lambda node: node.clients.evictions.on_asked(
+            connection, user, vhost, "go away", told.append
+        )
     )
     cluster.settle()
     [count] = told

@@ -173,7 +173,7 @@ def test_channels_of_a_user_count_on_all_nodes() -> None:
 
 def test_many_names_are_told_in_pieces_and_only_names_of_the_map_are_kept() -> None:
     cluster = Cluster(3)
-    tallies = cluster.node("n1").tallies
+    tallies = cluster.node("n1").cluster.tallies
     sent = Tally("", "/", 7, 0)
     for message in (sent, Tally("nobody", "", 5, 5), Tally("", "nowhere", 5, 0)):
         tallies.on_tally(NodeId("n2"), message)

@@ -27,7 +27,7 @@ def test_a_crowd_of_logins_is_verified_beside_the_turns() -> None:
         node.on_change_asked(PutUser(f"u{number}", record, (), replace=False), lambda _: None)
         node.on_change_asked(SetPermissions(f"u{number}", "/", "", "", ""), lambda _: None)
     cluster.pass_ms(5_000)
-    before = len(node.access._known)
+    before = len(node.clients.access._known)
     node.begin_turn(cluster.now_ms)
     for number in range(CLIENTS):
         connection = ConnectionId(1_000 + number)
@@ -39,7 +39,9 @@ def test_a_crowd_of_logins_is_verified_beside_the_turns() -> None:
     while node.out.verifications:
         wanted = node.out.verifications
         assert len(wanted) <= logins_running_max
-        assert len(node.access._known) == before + verified, "a turn has verified one itself"
+        assert len(node.clients.access._known) == before + verified, (
+            "a turn has verified one itself"
+        )
         node.out.clear()
         node.begin_turn(cluster.now_ms)
         for number, _, password in wanted:

@@ -132,7 +132,7 @@ def test_a_consumer_is_not_admitted_after_its_node_died(verb: int) -> None:
     primary = the_primary(cluster, "orders")
     # A reign has just begun, and one node has not said yet what its consumers hold.
     primary.attaching[NodeId(silent)] = MapVersion(1 << 40)
-    cluster.node(home).fragments.ask(NodeId(asking), 5, primary.fragment.fragment_id, verb)
+    cluster.node(home).copies.questions.put(NodeId(asking), 5, primary.fragment.fragment_id, verb)
     cluster.kill(asking)
     cluster.pass_ms(4_000)
     primary.attaching.clear()
@@ -172,12 +172,12 @@ def test_the_time_of_an_unused_queue_begins_when_its_last_consumer_goes(how: str
     primary, node = the_primary(cluster, "orders"), NodeId(home)
     if how == "down":
         cluster.hosts[NodeId(at)].inbox.append(
-            lambda served: served.fragments.lose_taker(primary, node)
+            lambda served: served.copies.fragments.lose_taker(primary, node)
         )
     elif how == "anew":
         none = Attach(primary.fragment.fragment_id, primary.fragment.reign, 0, False, 0, [])
         cluster.hosts[NodeId(at)].inbox.append(
-            lambda served: served.fragments.on_attach(node, none)
+            lambda served: served.copies.fragments.on_attach(node, none)
         )
     else:
         client.ask(BasicCancel("c"), BasicCancelOk)

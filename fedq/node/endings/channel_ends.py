@@ -12,13 +12,15 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from fedq.amqp.method_types import ChannelClose
+from fedq.amqp.method_types import ChannelClose, Method
+from fedq.amqp.methods import ids_of
+from fedq.core.errors import ChannelViolation, Refused
 from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.endings.consumer_ends import ConsumerEnds
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel, Client
 from fedq.node.records.state import NodeState
 from fedq.node.records.transaction_limits import forget
-from fedq.node.requests.basic_requests import BasicRequests
 
 #: What the end of a consumer costs, and of the last one of a queue, in units of work.
 _CONSUMER_WORK: Final = 2
@@ -28,27 +30,44 @@ _QUEUE_WORK: Final = 10
 class ChannelEnds:
     """See the module's docstring."""
 
-    __slots__ = ("answers", "basic", "settling", "state")
+    __slots__ = ("answers", "consumers", "settling", "state")
 
     def __init__(
-        self, state: NodeState, answers: Answers, settling: SettleFlow, basic: BasicRequests
+        self, state: NodeState, answers: Answers, settling: SettleFlow, consumers: ConsumerEnds
     ) -> None:
         self.state = state
         self.answers = answers
         self.settling = settling
-        self.basic = basic
+        self.consumers = consumers
 
     def close(self, channel: Channel, request: ChannelClose) -> None:
         """channel.close."""
         queues = {consumer.queue: None for consumer in channel.consumers.values()}
         for queue in queues:
-            self.basic.queues.dispatching.catch_up(queue)
+            self.consumers.dispatching.catch_up(queue)
         self.answers.flush_confirms(channel)
         channel.flow = False
         agree = partial(self._agree, channel)
-        left = partial(self.basic.when_left, channel, queues, agree)
+        left = partial(self.consumers.when_left, channel, queues, agree)
         if not self.settling.return_all(channel, partial(self.end_consumers, channel, left)):
             self.answers.wait_for_turns(channel)
+
+    def refuse(self, channel: Channel, refused: Refused, request: Method) -> None:
+        """The request failed: the channel closes with the reason."""
+        class_id, method_id = ids_of(request)
+        self.fail(channel, ChannelViolation(refused.reply_code, refused.text, class_id, method_id))
+
+    def fail(self, channel: Channel, violation: ChannelViolation) -> None:
+        """Closes a channel for what its client did."""
+        if channel.closed:
+            return
+        self.state.risk.begin()
+        if not channel.leaving:
+            self.answers.flush_confirms(channel)
+            channel.client.machine.close_channel(channel.number, violation)
+            self.state.dirty_clients[channel.client] = None
+        self.drop(channel)
+        self.state.risk.end()
 
     def _agree(self, channel: Channel) -> None:
         """channel.close-ok."""
@@ -102,7 +121,7 @@ class ChannelEnds:
         if not queues:
             client.machine.agree_to_end()
             return
-        gone = partial(self.basic.when_gone, queues, partial(self._agree_to_end, client))
+        gone = partial(self.consumers.when_gone, queues, partial(self._agree_to_end, client))
         # Behind those that end the consumers.
         self.state.chores.begin(client, Last(gone))
 
@@ -115,7 +134,7 @@ class ChannelEnds:
     def end_some(self, channel: Channel, most: int) -> None:
         """The first of its consumers go."""
         consumers = list(islice(channel.consumers.values(), most))
-        queues = self.basic.remove_consumers(consumers)
+        queues = self.consumers.remove(consumers)
         self.state.work.spend(_CONSUMER_WORK * len(consumers) + _QUEUE_WORK * queues)
 
 

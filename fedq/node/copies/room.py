@@ -1,0 +1,28 @@
+"""Copies: the fragments of shared queues that this node serves or copies, and who asks them."""
+
+from fedq.node.cluster.cluster_flow import ClusterFlow
+from fedq.node.consuming.room import Consuming
+from fedq.node.copies.asking import Asking
+from fedq.node.copies.dispatching import Dispatching
+from fedq.node.copies.fragment_flow import FragmentFlow
+from fedq.node.copies.fragment_roles import FragmentRoles
+from fedq.node.copies.questions import Questions
+from fedq.node.copies.replica_flow import ReplicaFlow
+from fedq.node.publishing.room import Publishing
+from fedq.node.records.state import NodeState
+
+
+class Copies:
+    """The parts of this room, each made of those before it."""
+
+    __slots__ = ("asking", "dispatching", "fragments", "questions", "replicas", "roles")
+
+    def __init__(
+        self, state: NodeState, cluster: ClusterFlow, publishing: Publishing, consuming: Consuming
+    ) -> None:
+        self.questions = Questions(state, cluster.abandoned)
+        self.dispatching = Dispatching(state, consuming.flow, self.questions, consuming.timers)
+        self.fragments = FragmentFlow(state, publishing.admission, self.questions, self.dispatching)
+        self.replicas = ReplicaFlow(state)
+        self.roles = FragmentRoles(state, self.fragments, self.replicas)
+        self.asking = Asking(state, self.questions)

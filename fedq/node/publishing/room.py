@@ -1,0 +1,29 @@
+"""Publishing: from what clients, nodes and dead letters publish to the fragments that take it."""
+
+from collections.abc import Callable
+
+from fedq.core.ids import QueueKey
+from fedq.node.publishing.admission import Admission
+from fedq.node.publishing.dead_letters import DeadLetters
+from fedq.node.publishing.outlets import Outlets
+from fedq.node.publishing.publish_flow import PublishFlow
+from fedq.node.publishing.relay_flow import RelayFlow
+from fedq.node.records.client_state import Client
+from fedq.node.records.state import NodeState
+
+
+class Publishing:
+    """The parts of this room, each made of those before it."""
+
+    __slots__ = ("admission", "flow", "letters", "outlets", "relays")
+
+    def __init__(
+        self, state: NodeState, propose_fragment: Callable[[QueueKey], None],
+        may_publish: Callable[[Client, str], bool],
+    ) -> None:  # fmt: skip
+        """See `Outlets` and `PublishFlow` for the two that come from elsewhere."""
+        self.admission = Admission(state)
+        self.relays = RelayFlow(state, self.admission)
+        self.outlets = Outlets(state, self.admission, self.relays, propose_fragment)
+        self.letters = DeadLetters(state, self.outlets)
+        self.flow = PublishFlow(state, self.outlets, may_publish)
