@@ -233,14 +233,14 @@ class ClusterMap(MapState):
         if len(self._remembered) >= limits.requests_remembered_max:
             self._forget_oldest()
         self._remembered[request] = results
-        self._remembered_bytes += snapshot.request_bytes(request, results)
+        self._remembered_bytes += weighing.request_bytes(request, results)
         # Commands without a bound are those of earlier versions, and have the results they had.
         while self.bytes_max and self._remembered_bytes > limits.requests_remembered_bytes_max:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         oldest = next(iter(self._remembered))
-        self._remembered_bytes -= snapshot.request_bytes(oldest, self._remembered.pop(oldest))
+        self._remembered_bytes -= weighing.request_bytes(oldest, self._remembered.pop(oldest))
 
     def _note_versions(self, changes: list[Change]) -> None:
         for change in changes:
@@ -254,4 +254,4 @@ class ClusterMap(MapState):
 
 def _bytes_of(remembered: snapshot.Remembered) -> int:
     """What the remembered requests take of a snapshot at most."""
-    return sum([snapshot.request_bytes(*item) for item in remembered.items()])
+    return sum([weighing.request_bytes(*item) for item in remembered.items()])

@@ -14,7 +14,6 @@ import orjson
 
 from fedq.core import limits
 from fedq.core.ids import QueueKey
-from fedq.wiring.cluster_map import snapshot
 from fedq.wiring.cluster_map.operations import (
     AddFragment,
     Bind,
@@ -34,7 +33,7 @@ from fedq.wiring.cluster_map.operations_access import (
     SetUserLimits,
     SetVhostLimits,
 )
-from fedq.wiring.cluster_map.snapshot import text_bytes
+from fedq.wiring.cluster_map.rows import Result, row_of
 from fedq.wiring.cluster_map.state import (
     PREDECLARED,
     BindingAdded,
@@ -51,6 +50,7 @@ from fedq.wiring.cluster_map.state import (
     MapState,
     MemberChanged,
     MemberSpeaks,
+    Ok,
     PermissionsChanged,
     QueueAdded,
     QueueRemoved,
@@ -68,6 +68,9 @@ _NEW_FRAGMENT_BYTES: Final = 512
 
 #: A claim's row beside its texts: brackets, commas, a process's number.
 _CLAIM_BYTES: Final = 64
+#: A remembered request's row beside its texts, and what a result takes: its number, brackets.
+_REQUEST_BYTES: Final = 8
+_RESULT_BYTES: Final = 24
 
 _CLIENTS: Final = DeclareExchange | DeclareQueue | Bind | AddFragment
 _OPERATORS: Final = (
@@ -140,8 +143,8 @@ class Weights:
                     self._weigh(state, "exchanges", QueueKey(vhost, ""))
 
     def _weigh(self, state: MapState, table: str, key: Any) -> None:
-        rows = self._tables.setdefault(table, {})
-        weight = _weight(state, table, key) if key in getattr(state, table) else 0
+        rows, held = self._tables.setdefault(table, {}), getattr(state, table)
+        weight = _weight(table, key, held[key]) if key in held else 0
         self.total += weight - rows.get(key, 0)
         if table in ("queues", "claims"):
             self._count(key.vhost, bool(weight) - (key in rows))
@@ -180,31 +183,34 @@ def may_add(operation: Operation) -> int:
     return 0
 
 
-def _weight(state: MapState, table: str, key: Any) -> int:
+def request_bytes(request: str, results: tuple[Result, ...]) -> int:
+    """What a remembered request takes of a snapshot at most."""
+    held = text_bytes(request) + _REQUEST_BYTES
+    for result in results:
+        held += _RESULT_BYTES
+        if not isinstance(result, Ok):
+            held += text_bytes(result.text)
+    return held
+
+
+def text_bytes(text: str) -> int:
+    """How many bytes a text takes as JSON: its own, unless something in it is escaped."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return len(text) + 2
+    return len(orjson.dumps(text))
+
+
+def _weight(table: str, key: Any, record: Any) -> int:
     match table:
         case "vhosts":
-            row: object = key
-        case "members":
-            row = snapshot.member_row(key, state.members[key])
-        case "exchanges":
-            row = snapshot.exchange_row(key, state.exchanges[key])
-        case "queues":
-            queue = state.queues[key]
-            row = snapshot.queue_row(key, replace(queue, fragments=[]))
-        case "bindings":
-            row = [*key]
-        case "fragments":
-            return (
-                len(orjson.dumps(snapshot.fragment_row(key, state.fragments[key])))
-                + _FRAGMENT_BYTES
-            )
+            return len(orjson.dumps(key)) + _ROW_BYTES
         case "claims":
             texts = text_bytes(key.vhost) + text_bytes(key.name)
-            return texts + text_bytes(state.claims[key].node) + _CLAIM_BYTES
-        case "vhost_limits" | "user_limits":
-            row = snapshot.limits_row(key, getattr(state, table)[key])
-        case "users":
-            row = snapshot.user_row(key, state.users[key])
+            return texts + text_bytes(record.node) + _CLAIM_BYTES
+        case "fragments":
+            more = _FRAGMENT_BYTES
+        case "queues":
+            more, record = _ROW_BYTES, replace(record, fragments=[])
         case _:
-            row = [*key, *state.grants[key]]
-    return len(orjson.dumps(row)) + _ROW_BYTES
+            more = _ROW_BYTES
+    return len(orjson.dumps(row_of(table, key, record))) + more
