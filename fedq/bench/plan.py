@@ -5,7 +5,7 @@ do. A plan is one of three kinds: *queues* (producers and consumers of named que
 (subscribers with a queue each on a fanout exchange), *topics* (queues with many wildcard bindings).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -153,58 +153,65 @@ class Plan:
         by_bytes = _IN_FLIGHT_BYTES // (self.size_max + 128)
         return max(min(_IN_FLIGHT, by_bytes), _IN_FLIGHT_EACH * max(self.subscribers, 1))
 
+    @property
+    def client_count(self) -> int:
+        """How many connections there are in all."""
+        return self.producers + self.consumer_count + self.subscriber_connections + self.idle
+
     def check(self) -> None:
         """Raises `BadPlan` for what cannot be run."""
-        for condition, sentence in self._rules():
-            if not condition:
+        for sentence, holds in _RULES:
+            if not holds(self):
                 raise BadPlan(sentence)
 
-    def _rules(self) -> tuple[tuple[bool, str], ...]:
-        clients = self.producers + self.consumer_count + self.subscriber_connections + self.idle
-        return (
-            (
-                BODY_BYTES_MIN <= self.size_min <= self.size_max <= BODY_BYTES_MAX,
-                f"--size: bodies have {BODY_BYTES_MIN} to {BODY_BYTES_MAX} bytes, smallest first",
-            ),
-            (0 <= self.producers <= PRODUCERS_MAX, f"--producers: 0 to {PRODUCERS_MAX}"),
-            (self.consumers >= 0, "--consumers: 0 or more"),
-            (self.queues >= 1, "--queues: 1 or more"),
-            (
-                self.subscribers == 0 or self.bindings == 0,
-                "--subscribers and --bindings are two kinds of run: give one of them",
-            ),
-            (
-                self.subscribers == 0 or self.prefetch is None,
-                "--subscribers acknowledge automatically: leave --prefetch out",
-            ),
-            (
-                self.connections == 0 or self.subscribers >= self.connections > 0,
-                "--connections: at most one for each of --subscribers",
-            ),
-            (
-                self.kind is not Kind.QUEUES or self.consumers in range(1) or
-                self.consumers >= self.queues,
-                "--consumers: at least one for each queue, or 0 for none at all",
-            ),
-            (
-                not self.is_exclusive or self.consumer_count == self.queue_count,
-                "--exclusive: exactly one consumer for each queue",
-            ),
-            (self.rate is None or self.rate > 0, "--rate: more than 0 messages per second"),
-            (self.confirm_window != 0, "--confirms: a window of 1 or more; leave it out for none"),
-            (self.ack_every >= 1, "--ack-every: 1 or more"),
-            (
-                not self.prefetch or self.ack_every <= self.prefetch,
-                "--ack-every: at most --prefetch, or nothing would ever be acknowledged",
-            ),
-            (0 <= clients <= CLIENTS_MAX, f"at most {CLIENTS_MAX} connections"),
-            (clients > 0, "nothing to do: give producers, consumers, subscribers or --idle"),
-            (self.seconds > 0, "--seconds: more than 0"),
-            (self.warm_up_s >= 0, "--warm-up: 0 or more"),
-            (self.patience_s > 0, "--patience: more than 0"),
-            (self.idle >= 0, "--idle: 0 or more connections"),
-            (self.subscribers >= 0, "--subscribers: 0 or more"),
-            (self.bindings >= 0, "--bindings: 0 or more"),
-            (1 <= self.processes <= 64, "--processes: 1 to 64"),
-            (1 <= self.bound_queues <= max(self.bindings, 1), "--bound-queues: 1 to --bindings"),
-        )  # fmt: skip
+
+#: What is wrong, and what must hold; the first one that does not is told.
+_RULES: Final[tuple[tuple[str, Callable[[Plan], bool]], ...]] = (
+    (f"--size: bodies have {BODY_BYTES_MIN} to {BODY_BYTES_MAX} bytes, smallest first",
+     lambda plan: BODY_BYTES_MIN <= plan.size_min <= plan.size_max <= BODY_BYTES_MAX),
+    (f"--producers: 0 to {PRODUCERS_MAX}",
+     lambda plan: 0 <= plan.producers <= PRODUCERS_MAX),
+    ("--consumers: 0 or more",
+     lambda plan: plan.consumers >= 0),
+    ("--queues: 1 or more",
+     lambda plan: plan.queues >= 1),
+    ("--subscribers and --bindings are two kinds of run: give one of them",
+     lambda plan: plan.subscribers == 0 or plan.bindings == 0),
+    ("--subscribers acknowledge automatically: leave --prefetch out",
+     lambda plan: plan.subscribers == 0 or plan.prefetch is None),
+    ("--connections: at most one for each of --subscribers",
+     lambda plan: plan.connections == 0 or plan.subscribers >= plan.connections > 0),
+    ("--consumers: at least one for each queue, or 0 for none at all",
+     lambda plan: plan.kind is not Kind.QUEUES or plan.consumers == 0
+     or plan.consumers >= plan.queues),
+    ("--exclusive: exactly one consumer for each queue",
+     lambda plan: not plan.is_exclusive or plan.consumer_count == plan.queue_count),
+    ("--rate: more than 0 messages per second",
+     lambda plan: plan.rate is None or plan.rate > 0),
+    ("--confirms: a window of 1 or more; leave it out for none",
+     lambda plan: plan.confirm_window != 0),
+    ("--ack-every: 1 or more",
+     lambda plan: plan.ack_every >= 1),
+    ("--ack-every: at most --prefetch, or nothing would ever be acknowledged",
+     lambda plan: not plan.prefetch or plan.ack_every <= plan.prefetch),
+    (f"at most {CLIENTS_MAX} connections",
+     lambda plan: 0 <= plan.client_count <= CLIENTS_MAX),
+    ("nothing to do: give producers, consumers, subscribers or --idle",
+     lambda plan: plan.client_count > 0),
+    ("--seconds: more than 0",
+     lambda plan: plan.seconds > 0),
+    ("--warm-up: 0 or more",
+     lambda plan: plan.warm_up_s >= 0),
+    ("--patience: more than 0",
+     lambda plan: plan.patience_s > 0),
+    ("--idle: 0 or more connections",
+     lambda plan: plan.idle >= 0),
+    ("--subscribers: 0 or more",
+     lambda plan: plan.subscribers >= 0),
+    ("--bindings: 0 or more",
+     lambda plan: plan.bindings >= 0),
+    ("--processes: 1 to 64",
+     lambda plan: 1 <= plan.processes <= 64),
+    ("--bound-queues: 1 to --bindings",
+     lambda plan: 1 <= plan.bound_queues <= max(plan.bindings, 1)),
+)  # fmt: skip

@@ -7,6 +7,8 @@ make no sense. Figures and fields: docs/BENCHMARKING.md.
 
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -84,21 +86,52 @@ def load_broker(
     quiet: QuietOption = False,
 ) -> None:
     """Load an AMQP broker, check every message, and say what it cost."""
-    try:
-        if auto_ack and prefetch is not None:
-            raise BadPlan("--auto-ack and --prefetch exclude each other: give one of them")
+    with _telling_bad_plans():
         size_min, size_max = parse_sizes(size)
         plan = Plan(
-            tuple(map(parse_url, url or [DEFAULT_URL])), producers, consumers, queues,
-            size_min, size_max, rate, persistent, durable, exclusive, confirms, prefetch, ack_every,
-            subscribers, connections, bindings, bound_queues, idle, seconds, warm_up, patience,
-            dict(map(_argument, queue_argument or [])), tuple(pid or []), processes,
-        )  # fmt: skip
+            targets=tuple(map(parse_url, url or [DEFAULT_URL])),
+            producers=producers,
+            consumers=consumers,
+            queues=queues,
+            size_min=size_min,
+            size_max=size_max,
+            rate=rate,
+            is_persistent=persistent,
+            is_durable=durable,
+            is_exclusive=exclusive,
+            confirm_window=confirms,
+            prefetch=_prefetch(prefetch, auto_ack),
+            ack_every=ack_every,
+            subscribers=subscribers,
+            connections=connections,
+            bindings=bindings,
+            bound_queues=bound_queues,
+            idle=idle,
+            seconds=seconds,
+            warm_up_s=warm_up,
+            patience_s=patience,
+            queue_arguments=dict(map(_argument, queue_argument or [])),
+            pids=tuple(pid or []),
+            processes=processes,
+        )
         plan.check()
         _check_machine(plan)
+    _show(_execute(plan, quiet), json)
+
+
+@contextmanager
+def _telling_bad_plans() -> Iterator[None]:
+    """Makes of a `BadPlan` what the command ends with."""
+    try:
+        yield
     except BadPlan as problem:
         raise CommandError(str(problem), USAGE) from problem
-    _show(_execute(plan, quiet), json)
+
+
+def _prefetch(wanted: int | None, auto_ack: bool) -> int | None:
+    if auto_ack and wanted is not None:
+        raise BadPlan("--auto-ack and --prefetch exclude each other: give one of them")
+    return wanted
 
 
 def _argument(text: str) -> tuple[str, bool | int | str]:
@@ -118,10 +151,9 @@ def _check_machine(plan: Plan) -> None:
             raise BadPlan(f"--pid {pid}: no such process on this machine")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    clients = plan.producers + plan.consumer_count + plan.subscriber_connections + plan.idle
-    each = -(-clients // plan.processes) + _DESCRIPTORS_SPARE
+    each = -(-plan.client_count // plan.processes) + _DESCRIPTORS_SPARE
     if each > hard:
-        needed = -(-clients // (hard - _DESCRIPTORS_SPARE))
+        needed = -(-plan.client_count // (hard - _DESCRIPTORS_SPARE))
         raise BadPlan(
             f"{each} connections in one process, and it may have {hard}; "
             f"give --processes {needed} or more"
