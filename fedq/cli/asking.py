@@ -8,11 +8,11 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import grpc
 
-from fedq.admin.bounds import admin_message_bytes_max
+from fedq.admin.bounds import admin_message_bytes_max, queues_per_page_max
 from fedq.admin.calls import REFUSAL_METADATA
 from fedq.cli.endpoint import Endpoint
 from fedq.cli.failure import FAILED, UNREACHABLE, USAGE, CommandError
@@ -20,6 +20,22 @@ from fedq.shell.config import admin_token
 from fedq.shell.pb import admin_pb2_grpc
 
 Reply = TypeVar("Reply")
+
+
+class ListRequest(Protocol):
+    """Asks for a list."""
+
+    page_size: int
+    page_token: str
+
+
+class ListReply(Protocol):
+    """A page of a list."""
+
+    next_page_token: str
+
+
+Page = TypeVar("Page", bound=ListReply)
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", admin_message_bytes_max),
@@ -45,6 +61,16 @@ class Asker:
             return call(request, timeout=self._endpoint.timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise _explained(self._endpoint, error) from error
+
+    def pages(self, call: Callable[..., Page], request: ListRequest) -> Iterator[Page]:
+        """The replies of `call` to `request`, page by page; this is how each is asked for."""
+        request.page_size = request.page_size or queues_per_page_max
+        while True:
+            page = self.ask(call, request)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
 
 
 @contextmanager

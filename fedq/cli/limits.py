@@ -1,14 +1,12 @@
 """Limits of virtual hosts and users: options, and what is done with them."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from fedq.admin.bounds import queues_per_page_max
-from fedq.cli.asking import Asker, asking
+from fedq.cli.asking import asking
 from fedq.cli.endpoint import Endpoint
-from fedq.cli.screen import console, print_json, table
+from fedq.cli.screen import console, print_json, say, table
 from fedq.shell.pb import admin_pb2 as pb
 
 MaxConnections = Annotated[
@@ -39,11 +37,9 @@ def set_limits(
     with asking(endpoint) as asker:
         asker.ask(asker.stub.SetLimits, pb.SetLimitsRequest(limits=limits))
     kind = "user" if limits.HasField("user") else "vhost"
-    if json:
-        print_json({kind: getattr(limits, kind), "limits": _form(limits)})
-    else:
-        said = ", ".join(f"{name} {value}" for name, value in _form(limits).items()) or "none"
-        console().print(f"limits of {kind} {getattr(limits, kind)}: {said}")
+    name, form = getattr(limits, kind), _form(limits)
+    said = ", ".join(f"{what} {value}" for what, value in form.items()) or "none"
+    say({kind: name, "limits": form}, f"limits of {kind} {name}: {said}", json)
 
 
 def list_limits(endpoint: Endpoint, kind: str, names: tuple[str, ...], json: bool) -> None:
@@ -51,7 +47,7 @@ def list_limits(endpoint: Endpoint, kind: str, names: tuple[str, ...], json: boo
     with asking(endpoint) as asker:
         found = [
             (getattr(each, kind), _form(each))
-            for page in _pages(asker)
+            for page in asker.pages(asker.stub.ListLimits, pb.ListLimitsRequest())
             for each in page.limits
             if each.HasField("user") == (kind == "user")
         ]
@@ -64,14 +60,3 @@ def list_limits(endpoint: Endpoint, kind: str, names: tuple[str, ...], json: boo
 
 def _form(limits: pb.Limits) -> dict[str, int]:
     return {each.name: each.value for each in limits.limits}
-
-
-def _pages(asker: Asker) -> Iterator[pb.ListLimitsReply]:
-    token = ""
-    while True:
-        request = pb.ListLimitsRequest(page_size=queues_per_page_max, page_token=token)
-        page = asker.ask(asker.stub.ListLimits, request)
-        yield page
-        token = page.next_page_token
-        if not token:
-            return

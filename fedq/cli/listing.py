@@ -3,14 +3,14 @@
 In: what is listed, and the options of the command. Out: the command itself, for `app.command`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from fedq.admin.bounds import queues_per_page_max
-from fedq.cli.asking import Asker, asking
+from fedq.cli.asking import Asker, ListRequest, asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
 from fedq.cli.forms import Form
@@ -28,7 +28,7 @@ class Listed:
     name: str
     #: A method of the admin service's stub, and the type of its requests.
     call: str
-    request: Callable[..., object]
+    request: Callable[..., ListRequest]
     #: One thing as a JSON value, its keys the columns.
     form: Callable[[Any], Form]
     #: The columns of the table; `#` begins one of numbers.
@@ -68,21 +68,17 @@ def list_command(listed: Listed) -> Callable[..., None]:
 def _gathered(asker: Asker, listed: Listed, vhost: str | None, limit: int) -> _Found:
     """The first so many of all pages."""
     found = _Found([], False, {})
-    token = ""
-    while True:
+    request = listed.request(vhost=vhost, page_size=min(limit, queues_per_page_max))
+    for page in asker.pages(getattr(asker.stub, listed.call), request):
         room = limit - len(found.forms)
-        request = listed.request(
-            vhost=vhost, page_size=min(room, queues_per_page_max), page_token=token
-        )
-        page: Any = asker.ask(getattr(asker.stub, listed.call), request)
-        items: Iterable[object] = getattr(page, listed.name)
-        found.forms += map(listed.form, items)
+        items: Sequence[object] = getattr(page, listed.name)
+        found.forms += map(listed.form, items[:room])
+        found.are_more = bool(page.next_page_token) or len(items) > room
         if listed.of_members:
             found.silent.update(dict.fromkeys(page.silent_members))
-        token = page.next_page_token
-        found.are_more = bool(token)
-        if not token or len(found.forms) >= limit:
-            return found
+        if len(found.forms) == limit:
+            break
+    return found
 
 
 def _print_json(listed: Listed, found: _Found) -> None:

@@ -1,17 +1,15 @@
 """`fedq permission`: what users may do in virtual hosts."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from fedq.admin.bounds import queues_per_page_max
-from fedq.cli.asking import Asker, asking
+from fedq.cli.asking import asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
 from fedq.cli.forms import permission_form
 from fedq.cli.options import JsonOption
-from fedq.cli.screen import console, print_json, table
+from fedq.cli.screen import console, print_json, say, table
 from fedq.shell.pb import admin_pb2 as pb
 
 app = typer.Typer(no_args_is_help=True, help="Set, clear and list permissions.")
@@ -41,10 +39,7 @@ def set_permissions(
     wanted = pb.Permissions(user=user, vhost=vhost, configure=configure, write=write, read=read)
     with asking(endpoint) as asker:
         asker.ask(asker.stub.SetPermissions, pb.SetPermissionsRequest(permissions=wanted))
-    if json:
-        print_json(permission_form(wanted))
-    else:
-        console().print(f"permissions of {user} in vhost {vhost} set")
+    say(permission_form(wanted), f"permissions of {user} in vhost {vhost} set", json)
 
 
 @app.command("clear")
@@ -57,10 +52,8 @@ def clear_permissions(
     with asking(endpoint) as asker:
         request = pb.ClearPermissionsRequest(user=user, vhost=vhost)
         asker.ask(asker.stub.ClearPermissions, request)
-    if json:
-        print_json({"user": user, "vhost": vhost})
-    else:
-        console().print(f"permissions of {user} in vhost {vhost} cleared")
+    sentence = f"permissions of {user} in vhost {vhost} cleared"
+    say({"user": user, "vhost": vhost}, sentence, json)
 
 
 @app.command("list")
@@ -78,25 +71,12 @@ def list_permissions(
 ) -> None:
     """List who may do what where."""
     with asking(endpoint) as asker:
-        found = [
-            permission_form(one) for page in _pages(asker, user, vhost) for one in page.permissions
-        ]
+        request = pb.ListPermissionsRequest(user=user, vhost=vhost)
+        pages = asker.pages(asker.stub.ListPermissions, request)
+        found = [permission_form(one) for page in pages for one in page.permissions]
     if json:
         print_json({"permissions": found})
         return
     names = ("user", "vhost", "configure", "write", "read")
     rows = [tuple(one[name] for name in names) for one in found]
     console().print(table(tuple(name.upper() for name in names), rows))
-
-
-def _pages(asker: Asker, user: str | None, vhost: str | None) -> Iterator[pb.ListPermissionsReply]:
-    token = ""
-    while True:
-        request = pb.ListPermissionsRequest(
-            user=user, vhost=vhost, page_size=queues_per_page_max, page_token=token
-        )
-        page = asker.ask(asker.stub.ListPermissions, request)
-        yield page
-        token = page.next_page_token
-        if not token:
-            return

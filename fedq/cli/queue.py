@@ -1,6 +1,5 @@
 """`fedq queue`: shared queues and their fragments."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import orjson
@@ -8,7 +7,7 @@ import typer
 
 from fedq.admin.bounds import queues_per_page_max
 from fedq.cli import quarantine, queue_messages
-from fedq.cli.asking import Asker, asking
+from fedq.cli.asking import asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
 from fedq.cli.forms import Form, queue_form
@@ -39,10 +38,13 @@ def list_queues(
     json: JsonOption = False,
 ) -> None:
     """List shared queues; ? is what a member that should know did not tell."""
+    request = pb.ListQueuesRequest(
+        name_pattern=pattern, vhost=vhost, page_size=min(limit, queues_per_page_max)
+    )
+    found: list[Form] = []
+    are_more = False
     with asking(endpoint) as asker:
-        found: list[Form] = []
-        are_more = False
-        for page in _pages(asker, pattern, vhost, min(limit, queues_per_page_max)):
+        for page in asker.pages(asker.stub.ListQueues, request):
             room = limit - len(found)
             found += [queue_form(queue) for queue in page.queues[:room]]
             are_more = bool(page.next_page_token) or len(page.queues) > room
@@ -62,21 +64,6 @@ def list_queues(
     silent = sorted({name for queue in found for name in queue["silent_members"]})
     if silent:
         screen.print(f"! ? is unknown: {', '.join(silent)} did not answer", style="red")
-
-
-def _pages(
-    asker: Asker, pattern: str, vhost: str | None, size: int
-) -> Iterator[pb.ListQueuesReply]:
-    token = ""
-    while True:
-        request = pb.ListQueuesRequest(
-            name_pattern=pattern, vhost=vhost, page_size=size, page_token=token
-        )
-        page = asker.ask(asker.stub.ListQueues, request)
-        yield page
-        token = page.next_page_token
-        if not token:
-            return
 
 
 def _queue_row(queue: Form) -> list[Cell]:

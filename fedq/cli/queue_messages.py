@@ -18,7 +18,7 @@ from fedq.bench.plan import DEFAULT_URL
 from fedq.cli.amqp_client import AmqpClient, Message
 from fedq.cli.failure import FAILED, USAGE, CommandError, reporting
 from fedq.cli.options import JsonOption, QueueArgument
-from fedq.cli.screen import Cell, console, print_json, table
+from fedq.cli.screen import Cell, console, print_json, say, table
 from fedq.core.limits import body_bytes_max
 
 #: Properties that `--property` takes: those that are text or a small number.
@@ -70,7 +70,7 @@ def purge_queue(
     """Remove all messages that wait in a queue; those with consumers stay."""
     with _client(url, ca, timeout) as client:
         count = client.call(m.QueuePurge(queue), m.QueuePurgeOk).message_count
-    _tell(json, f"{count} messages of {queue} removed", queue=queue, removed=count)
+    say({"queue": queue, "removed": count}, f"{count} messages of {queue} removed", json)
 
 
 @reporting
@@ -87,7 +87,7 @@ def delete_queue(
     with _client(url, ca, timeout) as client:
         request = m.QueueDelete(queue, if_unused, if_empty)
         count = client.call(request, m.QueueDeleteOk).message_count
-    _tell(json, f"{queue} deleted, with {count} messages", queue=queue, removed=count)
+    say({"queue": queue, "removed": count}, f"{queue} deleted, with {count} messages", json)
 
 
 @reporting
@@ -152,7 +152,7 @@ def publish_message(
         client.call(m.ConfirmSelect(), m.ConfirmSelectOk)
         if not client.publish(exchange, key, given, content):
             raise CommandError(_not_taken(client, exchange, key), FAILED)
-    _tell(json, f"{len(content)} bytes confirmed", bytes=len(content))
+    say({"bytes": len(content)}, f"{len(content)} bytes confirmed", json)
 
 
 @reporting
@@ -190,17 +190,10 @@ def move_messages(
                 raise CommandError(f"{moved} messages were moved; then {reason}", FAILED)
             client.tell(m.BasicAck(tag))
             moved += 1
-    _tell(json, f"{moved} messages moved from {queue} to {to}", moved=moved)
+    say({"moved": moved}, f"{moved} messages moved from {queue} to {to}", json)
 
 
 # --- what is shown ----------------------------------------------------------------------------
-
-
-def _tell(is_json: bool, sentence: str, **value: str | int) -> None:
-    if is_json:
-        print_json(value)
-    else:
-        typer.echo(sentence)
 
 
 def _form(message: Message, body_bytes: int) -> dict[str, object]:

@@ -28,6 +28,14 @@ def print_json(value: object) -> None:
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
+def say(form: object, sentence: str, is_json: bool) -> None:
+    """What was done: for scripts as JSON, for people as a sentence, which is not wrapped."""
+    if is_json:
+        print_json(form)
+    else:
+        console().print(sentence, soft_wrap=True)
+
+
 def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     """A plain table; numbers to the right, `?` for what is unknown.
 

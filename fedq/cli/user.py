@@ -1,19 +1,17 @@
 """`fedq user`: who may log in."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from fedq.admin.bounds import queues_per_page_max
-from fedq.cli.asking import Asker, asking
+from fedq.cli.asking import asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import CommandError, reporting
 from fedq.cli.forms import user_form
 from fedq.cli.limits import MaxChannels, MaxConnections, list_limits, set_limits
 from fedq.cli.options import JsonOption
 from fedq.cli.password import PasswordOption, PasswordStdinOption, read_password
-from fedq.cli.screen import console, print_json, table
+from fedq.cli.screen import console, print_json, say, table
 from fedq.shell.pb import admin_pb2 as pb
 
 app = typer.Typer(no_args_is_help=True, help="Add, change, delete and list users.")
@@ -43,7 +41,7 @@ def add_user(
     secret = "" if no_password else read_password(password, password_stdin, twice=True)
     with asking(endpoint) as asker:
         asker.ask(asker.stub.PutUser, pb.PutUserRequest(name=name, password=secret, tags=tag or ()))
-    _say({"user": name}, json, f"user {name} added")
+    say({"user": name}, f"user {name} added", json)
 
 
 @app.command("delete")
@@ -53,7 +51,7 @@ def delete_user(endpoint: Endpoint, name: UserArgument, json: JsonOption = False
     """Delete a user with its permissions; its connections are closed."""
     with asking(endpoint) as asker:
         asker.ask(asker.stub.DeleteUser, pb.DeleteUserRequest(name=name))
-    _say({"user": name}, json, f"user {name} deleted")
+    say({"user": name}, f"user {name} deleted", json)
 
 
 @app.command("list")
@@ -62,7 +60,8 @@ def delete_user(endpoint: Endpoint, name: UserArgument, json: JsonOption = False
 def list_users(endpoint: Endpoint, json: JsonOption = False) -> None:
     """List users with their tags."""
     with asking(endpoint) as asker:
-        users = [user_form(user) for page in _pages(asker) for user in page.users]
+        pages = asker.pages(asker.stub.ListUsers, pb.ListUsersRequest())
+        users = [user_form(user) for page in pages for user in page.users]
     if json:
         print_json({"users": users})
         return
@@ -96,17 +95,6 @@ def list_user_limits(endpoint: Endpoint, json: JsonOption = False) -> None:
     list_limits(endpoint, "user", ("max-connections", "max-channels"), json)
 
 
-def _pages(asker: Asker) -> Iterator[pb.ListUsersReply]:
-    token = ""
-    while True:
-        request = pb.ListUsersRequest(page_size=queues_per_page_max, page_token=token)
-        page = asker.ask(asker.stub.ListUsers, request)
-        yield page
-        token = page.next_page_token
-        if not token:
-            return
-
-
 @app.command("change-password")
 @reporting
 @asking_a_node
@@ -122,7 +110,7 @@ def change_password(
     with asking(endpoint) as asker:
         request = pb.ChangePasswordRequest(name=name, password=secret)
         asker.ask(asker.stub.ChangePassword, request)
-    _say({"user": name}, json, f"user {name} has another password")
+    say({"user": name}, f"user {name} has another password", json)
 
 
 @app.command("authenticate")
@@ -142,7 +130,7 @@ def authenticate(
         reply = asker.ask(asker.stub.AuthenticateUser, request)
     if not reply.authenticated:
         raise CommandError(f"there is no user '{name}' with that password")
-    _say({"user": name, "authenticated": True}, json, f"that is the password of user {name}")
+    say({"user": name, "authenticated": True}, f"that is the password of user {name}", json)
 
 
 @app.command("set-tags")
@@ -160,11 +148,4 @@ def set_tags(
     with asking(endpoint) as asker:
         asker.ask(asker.stub.SetUserTags, pb.SetUserTagsRequest(name=name, tags=tags or ()))
     said = " ".join(tags or ()) or "none"
-    _say({"user": name, "tags": list(tags or ())}, json, f"tags of user {name}: {said}")
-
-
-def _say(form: dict[str, object], json: bool, sentence: str) -> None:
-    if json:
-        print_json(form)
-    else:
-        console().print(sentence)
+    say({"user": name, "tags": list(tags or ())}, f"tags of user {name}: {said}", json)

@@ -1,18 +1,16 @@
 """`fedq vhost`: virtual hosts."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from fedq.admin.bounds import queues_per_page_max
-from fedq.cli.asking import Asker, asking
+from fedq.cli.asking import asking
 from fedq.cli.endpoint import Endpoint, asking_a_node
 from fedq.cli.failure import reporting
 from fedq.cli.forms import vhost_form
 from fedq.cli.limits import MaxConnections, MaxQueues, list_limits, set_limits
 from fedq.cli.options import JsonOption
-from fedq.cli.screen import console, print_json, table
+from fedq.cli.screen import console, print_json, say, table
 from fedq.shell.pb import admin_pb2 as pb
 
 app = typer.Typer(no_args_is_help=True, help="Add, delete and list virtual hosts.")
@@ -27,10 +25,8 @@ def add_vhost(endpoint: Endpoint, name: VhostArgument, json: JsonOption = False)
     """Add a virtual host; one that is there stays as it is."""
     with asking(endpoint) as asker:
         reply = asker.ask(asker.stub.AddVhost, pb.AddVhostRequest(name=name))
-    if json:
-        print_json({"vhost": name, "created": reply.created})
-    else:
-        console().print(f"vhost {name} {'added' if reply.created else 'was there already'}")
+    sentence = f"vhost {name} {'added' if reply.created else 'was there already'}"
+    say({"vhost": name, "created": reply.created}, sentence, json)
 
 
 @app.command("delete")
@@ -40,10 +36,7 @@ def delete_vhost(endpoint: Endpoint, name: VhostArgument, json: JsonOption = Fal
     """Delete a virtual host with its queues, messages, exchanges and permissions."""
     with asking(endpoint) as asker:
         asker.ask(asker.stub.DeleteVhost, pb.DeleteVhostRequest(name=name))
-    if json:
-        print_json({"vhost": name})
-    else:
-        console().print(f"vhost {name} deleted with all that was in it")
+    say({"vhost": name}, f"vhost {name} deleted with all that was in it", json)
 
 
 @app.command("list")
@@ -52,7 +45,8 @@ def delete_vhost(endpoint: Endpoint, name: VhostArgument, json: JsonOption = Fal
 def list_vhosts(endpoint: Endpoint, json: JsonOption = False) -> None:
     """List virtual hosts, and how much is in each."""
     with asking(endpoint) as asker:
-        vhosts = [vhost_form(vhost) for page in _pages(asker) for vhost in page.vhosts]
+        pages = asker.pages(asker.stub.ListVhosts, pb.ListVhostsRequest())
+        vhosts = [vhost_form(vhost) for page in pages for vhost in page.vhosts]
     if json:
         print_json({"vhosts": vhosts})
         return
@@ -81,14 +75,3 @@ def set_vhost_limits(
 def list_vhost_limits(endpoint: Endpoint, json: JsonOption = False) -> None:
     """List the limits of virtual hosts."""
     list_limits(endpoint, "vhost", ("max-connections", "max-queues"), json)
-
-
-def _pages(asker: Asker) -> Iterator[pb.ListVhostsReply]:
-    token = ""
-    while True:
-        request = pb.ListVhostsRequest(page_size=queues_per_page_max, page_token=token)
-        page = asker.ask(asker.stub.ListVhosts, request)
-        yield page
-        token = page.next_page_token
-        if not token:
-            return
