@@ -132,6 +132,24 @@ class Actor:
             raise LostError(f"no answer to {asked}")
         return answer
 
+    def sessions(
+        self,
+        is_ready: Callable[[], bool],
+        goes_on: Callable[[], bool],
+        session: Callable[[], Script[None]],
+    ) -> Script[None]:
+        """Once all is ready, session after session, each on a connection of its own."""
+        while not is_ready():
+            yield 20 * MS
+        while goes_on():
+            try:
+                yield from self.connect()
+                yield from session()
+            except LostError:
+                yield between(self.random, 1, 50) * MS
+            except ClosedError as error:
+                yield from self.excuse(error)
+
     def drop(self) -> None:
         """Drops the connection without a word."""
         if self.connection is not None:

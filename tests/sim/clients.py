@@ -22,12 +22,8 @@ from fedq.amqp.methods import (
     BasicQos,
     BasicQosOk,
     BasicReject,
-    BasicReturn,
-    ConfirmSelect,
-    ConfirmSelectOk,
     ExchangeDeclare,
     ExchangeDeclareOk,
-    Method,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -36,22 +32,11 @@ from fedq.amqp.methods import (
 from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
 from tests.sim.checkers import Attempt, Copy, Ledger
 from tests.sim.client_connection import Content, make_properties
+from tests.sim.confirming import BurstPublisher, Numbers
 from tests.sim.inspect_node import has_unserved, state_of
 from tests.sim.node_host import Host
 from tests.sim.topology import Topology
-from tests.sim.world import MS, World, between
-
-
-class Numbers:
-    """Message numbers, unique in a run."""
-
-    def __init__(self) -> None:
-        self.last = 0
-
-    def take(self) -> int:
-        """The next one."""
-        self.last += 1
-        return self.last
+from tests.sim.world import MS, World
 
 
 class Setup(Actor):
@@ -105,8 +90,8 @@ class PublisherPlan:
     vanish: float = 0.0
 
 
-class Publisher(Actor):
-    """Publishes in confirm mode, always mandatory: what fits no queue must come back."""
+class Publisher(BurstPublisher[Attempt]):
+    """Publishes to exchanges and queues of the topology: what fits no queue must come back."""
 
     def __init__(
         self,
@@ -118,50 +103,19 @@ class Publisher(Actor):
         plan: PublisherPlan,
         numbers: Numbers,
     ) -> None:
-        super().__init__(world, ledger, hosts, name)
+        super().__init__(world, ledger, hosts, name, plan, numbers)
         self.topology = topology
         self.plan = plan
-        self.numbers = numbers
-        self.sent = 0
-        self._tag = 0
-        self._unconfirmed: dict[int, Attempt] = {}
 
-    def script(self) -> Script[None]:
-        while not self.topology.ready:
-            yield 20 * MS
-        while self.sent < self.plan.messages and self.goes_on():
-            try:
-                yield from self.connect()
-                yield from self.call(ConfirmSelect(), ConfirmSelectOk)
-                self._tag = 0
-                self._unconfirmed = {}
-                yield from self._publish()
-            except LostError:
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+    def is_ready(self) -> bool:
+        return self.topology.ready
 
     def uses_transient(self) -> bool:
         if self.plan.exchange:
             return not self.topology.exchanges[self.plan.exchange].durable
         return any(not self.topology.queues[key].durable for key in self.plan.keys)
 
-    def _publish(self) -> Script[None]:
-        plan = self.plan
-        while self.sent < plan.messages and self.goes_on():
-            self._burst(min(plan.burst, plan.messages - self.sent))
-            if plan.vanish and self.random.random() < plan.vanish:
-                yield between(self.random, 0, 5) * MS
-                self.drop()
-                return
-            yield max(1, int(plan.gap_us * 2 * self.random.random()))
-            while len(self._unconfirmed) > 4 * plan.burst:
-                yield 1_000 * MS
-        while self._unconfirmed:
-            yield 1_000 * MS
-        yield from self.leave()
-
-    def _burst(self, count: int) -> None:
+    def send(self, count: int) -> None:
         plan, connection = self.plan, self.connection
         assert connection is not None
         parts: list[bytes] = []
@@ -176,43 +130,16 @@ class Publisher(Actor):
                 self.label, body, persistent, must, may, plan.exchange, key
             )
             properties = make_properties(str(number), persistent)
-            self._tag += 1
-            self._unconfirmed[self._tag] = attempt
-            parts.append(connection.publish(1, plan.exchange, key, True, properties, body))
+            parts.append(self.message(attempt, plan.exchange, key, properties, body))
         if self.world.trace.on:
             self.note(f"publishes {self.numbers.last - count + 1}..{self.numbers.last}")
         connection.write(b"".join(parts))
 
-    @property
-    def owed(self) -> int:
-        """Confirms that a living connection still owes."""
-        return len(self._unconfirmed) if self.connection is not None else 0
-
-    def on_other(self, channel: int, method: Method) -> None:
-        if not isinstance(method, BasicAck | BasicNack):
-            super().on_other(channel, method)
-            return
-        tags = [method.delivery_tag]
-        if method.multiple:
-            tags = [tag for tag in self._unconfirmed if tag <= method.delivery_tag]
-        for tag in tags:
-            attempt = self._unconfirmed.pop(tag, None)
-            if attempt is None:
-                self.ledger.broken(f"{self.label}: confirm of unknown tag {tag}")
-            elif isinstance(method, BasicAck):
-                self.ledger.confirmed(attempt)
-            else:
-                self.ledger.nacked(attempt)
-        if self.world.trace.on:
-            self.note(f"hears {method}")
-        if not self._unconfirmed or len(self._unconfirmed) <= 4 * self.plan.burst:
-            self.wake()
-
-    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
-        if isinstance(method, BasicReturn):
-            self.ledger.returned(body)
+    def answered(self, sent: Attempt, is_confirmed: bool) -> None:
+        if is_confirmed:
+            self.ledger.confirmed(sent)
         else:
-            super().on_content(method, properties, body)
+            self.ledger.nacked(sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,25 +180,15 @@ class Consumer(Actor):
         self._last_tag = 0
 
     def script(self) -> Script[None]:
-        while not self.topology.ready:
-            yield 20 * MS
-        while self.goes_on():
-            try:
-                yield from self.connect()
-                self._working = {}
-                self._last_tag = 0
-                yield from self._consume()
-                yield from self.leave()
-            except LostError:
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+        yield from self.sessions(lambda: self.topology.ready, self.goes_on, self._consume)
 
     def uses_transient(self) -> bool:
         return not self.topology.queues[self.plan.queue].durable
 
     def _consume(self) -> Script[None]:
         plan = self.plan
+        self._working = {}
+        self._last_tag = 0
         if plan.prefetch:
             yield from self.call(BasicQos(0, plan.prefetch, False), BasicQosOk)
         self._tag = f"{self.label}-tag"
@@ -288,6 +205,7 @@ class Consumer(Actor):
         yield from self.call(BasicCancel(self._tag), BasicCancelOk)
         while self._working:
             yield 100 * MS
+        yield from self.leave()
 
     def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
         if not isinstance(method, BasicDeliver):
@@ -381,20 +299,17 @@ class Getter(Actor):
         self._returned: tuple[Copy, int] | None = None
 
     def script(self) -> Script[None]:
-        while not self.topology.ready:
-            yield 20 * MS
-        while self.goes_on():
-            try:
-                yield from self.connect()
-                while self.goes_on():
-                    yield from self._get()
-                    yield max(1, int(self.plan.gap_us * 2 * self.random.random()))
-                yield from self.leave()
-            except LostError:
-                self._lost_us = self.world.now_us
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+        yield from self.sessions(lambda: self.topology.ready, self.goes_on, self._get_all)
+
+    def _get_all(self) -> Script[None]:
+        try:
+            while self.goes_on():
+                yield from self._get()
+                yield max(1, int(self.plan.gap_us * 2 * self.random.random()))
+            yield from self.leave()
+        except LostError:
+            self._lost_us = self.world.now_us
+            raise
 
     def uses_transient(self) -> bool:
         return not self.topology.queues[self.plan.queue].durable

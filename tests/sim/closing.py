@@ -86,22 +86,24 @@ class Drainer(Actor):
         except (LostError, ClosedError) as error:
             self.ledger.broken(f"liveness: draining {self.queue}: {error}")
 
-    def received_one(self) -> None:
-        """The queue has not run dry yet."""
-        self.received += 1
-        self._last_us = self.world.now_us
-
     def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
         if isinstance(method, BasicGetOk):
             self.on_method(1, method)
             return
-        if not isinstance(method, BasicDeliver) or self.connection is None:
+        if not isinstance(method, BasicDeliver):
             super().on_content(method, properties, body)
             return
-        self.received_one()
+        # The queue has not run dry yet.
+        self.received += 1
+        self._last_us = self.world.now_us
+        self.takes(properties, body, method.redelivered)
+        if self.connection is not None:
+            self.connection.send(1, BasicAck(method.delivery_tag, False))
+
+    def takes(self, properties: bytes, body: bytes, redelivered: bool) -> None:
+        """Reports a delivery, which is about to be acknowledged."""
         copy = self.ledger.delivered(
-            self.queue, self.label, "drain", properties, body, method.redelivered, False
+            self.queue, self.label, "drain", properties, body, redelivered, False
         )
         if copy is not None:
             self.ledger.acked(copy, self.label)
-        self.connection.send(1, BasicAck(method.delivery_tag, False))

@@ -11,8 +11,8 @@ from tests.sim import inspect_node
 from tests.sim.actors import Actor
 from tests.sim.book import SLOWLY_COMMITTED_US, Book
 from tests.sim.checkers import Ledger
-from tests.sim.clients import Numbers
 from tests.sim.closing import Drainer
+from tests.sim.confirming import Numbers
 from tests.sim.node_host import Host
 from tests.sim.policies import SHORT_MS_MAX, PolicyPlan
 from tests.sim.policy_clients import Looker, PolicyDrainer, PolicySetup, Sender, Worker

@@ -14,17 +14,12 @@ from fedq.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
-    BasicGetOk,
     BasicNack,
     BasicQos,
     BasicQosOk,
     BasicReject,
-    BasicReturn,
-    ConfirmSelect,
-    ConfirmSelectOk,
     ExchangeDeclare,
     ExchangeDeclareOk,
-    Method,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -35,8 +30,8 @@ from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
 from tests.sim.book import Book
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import Content
-from tests.sim.clients import Numbers
 from tests.sim.closing import Drainer
+from tests.sim.confirming import BurstPublisher, Numbers
 from tests.sim.letters import Letter
 from tests.sim.node_host import Host
 from tests.sim.policies import PolicyQueue, SenderPlan, WorkerPlan
@@ -81,8 +76,8 @@ class PolicySetup(Actor):
             yield from self.call(QueueBind(queue.name, DELAYER, queue.name), QueueBindOk)
 
 
-class Sender(Actor):
-    """Publishes in confirm mode to queues that may refuse, drop, delay and expire."""
+class Sender(BurstPublisher[Letter]):
+    """Publishes to queues that may refuse, drop, delay and expire."""
 
     def __init__(
         self,
@@ -95,47 +90,19 @@ class Sender(Actor):
         numbers: Numbers,
         setup: Actor,
     ) -> None:
-        super().__init__(world, ledger, hosts, name)
+        super().__init__(world, ledger, hosts, name, plan, numbers)
         self.book = book
         self.plan = plan
-        self.numbers = numbers
         self.setup = setup
-        self.sent = 0
-        self._tag = 0
-        self._unanswered: dict[int, Letter] = {}
 
-    def script(self) -> Script[None]:
-        while not self.setup.done:
-            yield 20 * MS
-        while self.sent < self.plan.messages and self.goes_on():
-            try:
-                yield from self.connect()
-                yield from self.call(ConfirmSelect(), ConfirmSelectOk)
-                self._tag = 0
-                self._unanswered = {}
-                yield from self._publish()
-            except LostError:
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+    def is_ready(self) -> bool:
+        return self.setup.done
 
-    def _publish(self) -> Script[None]:
-        plan = self.plan
-        while self.sent < plan.messages and self.goes_on():
-            for _ in range(min(plan.burst, plan.messages - self.sent)):
-                self._send()
-            if plan.vanish and self.random.random() < plan.vanish:
-                yield between(self.random, 0, 5) * MS
-                self.drop()
-                return
-            yield max(1, int(plan.gap_us * 2 * self.random.random()))
-            while len(self._unanswered) > 4 * plan.burst:
-                yield 1_000 * MS
-        while self._unanswered:
-            yield 1_000 * MS
-        yield from self.leave()
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self._send_one()
 
-    def _send(self) -> None:
+    def _send_one(self) -> None:
         plan, connection = self.plan, self.connection
         assert connection is not None
         number = self.numbers.take()
@@ -156,39 +123,19 @@ class Sender(Actor):
         if delay_ms:
             properties["headers"] = {"x-delay": delay_ms}
         letter = self.book.published(number, queue, self.label, body, properties, delay_ms)
-        self._tag += 1
-        self._unanswered[self._tag] = letter
         if self.world.trace.on:
             self.note(f"publishes {letter.describe()}")
         exchange = DELAYER if delay_ms else ""
-        data = connection.publish(1, exchange, queue, True, encode_properties(properties), body)
-        connection.write(data)
+        connection.write(self.message(letter, exchange, queue, encode_properties(properties), body))
 
-    def on_other(self, channel: int, method: Method) -> None:
-        if not isinstance(method, BasicAck | BasicNack):
-            super().on_other(channel, method)
-            return
-        tags = [method.delivery_tag]
-        if method.multiple:
-            tags = [tag for tag in self._unanswered if tag <= method.delivery_tag]
-        for tag in tags:
-            letter = self._unanswered.pop(tag, None)
-            if letter is None:
-                self.ledger.broken(f"{self.label}: confirm of unknown tag {tag}")
-            elif isinstance(method, BasicAck):
-                self.book.confirmed(letter)
-            else:
-                self.book.nacked(letter)
-        if self.world.trace.on:
-            self.note(f"hears {method}")
-        if len(self._unanswered) <= 4 * self.plan.burst:
-            self.wake()
-
-    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
-        if isinstance(method, BasicReturn):
-            self.book.returned(body)
+    def answered(self, sent: Letter, is_confirmed: bool) -> None:
+        if is_confirmed:
+            self.book.confirmed(sent)
         else:
-            super().on_content(method, properties, body)
+            self.book.nacked(sent)
+
+    def returned(self, body: bytes) -> None:
+        self.book.returned(body)
 
 
 class Worker(Actor):
@@ -214,25 +161,15 @@ class Worker(Actor):
         self._busy_until_us = 0
 
     def script(self) -> Script[None]:
-        while not self.setup.done:
-            yield 20 * MS
-        while self.goes_on():
-            try:
-                yield from self.connect()
-                self._working = {}
-                self._busy_until_us = 0
-                yield from self._consume()
-                yield from self.leave()
-            except LostError:
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+        yield from self.sessions(lambda: self.setup.done, self.goes_on, self._consume)
 
     def uses_transient(self) -> bool:
         return not self.queue.durable
 
     def _consume(self) -> Script[None]:
         plan, registry = self.plan, self.book.registry
+        self._working = {}
+        self._busy_until_us = 0
         if plan.prefetch:
             yield from self.call(BasicQos(0, plan.prefetch, False), BasicQosOk)
         registration = registry.ask(plan.queue, self.label, plan.priority, plan.prefetch, self.node)
@@ -253,6 +190,7 @@ class Worker(Actor):
         yield from self.call(BasicCancel("work"), BasicCancelOk)
         while self._working:
             yield 100 * MS
+        yield from self.leave()
 
     def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
         if not isinstance(method, BasicDeliver) or self._registration is None:
@@ -313,25 +251,22 @@ class Looker(Actor):
 
     def script(self) -> Script[None]:
         queues = [queue for queue in self.book.queues.values() if queue.has_length]
-        while not self.setup.done:
-            yield 20 * MS
-        while queues and self.goes_on():
-            try:
-                yield from self.connect()
-                for _ in range(20):
-                    for queue in queues:
-                        self._looks_at, asked_us = queue, self.world.now_us
-                        passive = QueueDeclare(queue.name, passive=True)
-                        found = yield from self.call(passive, QueueDeclareOk)
-                        self.book.counted(queue.name, found.message_count, asked_us)
-                    yield between(self.random, 1, 100) * MS
-                    if not self.goes_on():
-                        break
-                yield from self.leave()
-            except LostError:
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+
+        def look() -> Script[None]:
+            for _ in range(20):
+                for queue in queues:
+                    self._looks_at, asked_us = queue, self.world.now_us
+                    passive = QueueDeclare(queue.name, passive=True)
+                    found = yield from self.call(passive, QueueDeclareOk)
+                    self.book.counted(queue.name, found.message_count, asked_us)
+                yield between(self.random, 1, 100) * MS
+                if not self.goes_on():
+                    break
+            yield from self.leave()
+
+        yield from self.sessions(
+            lambda: self.setup.done, lambda: bool(queues) and self.goes_on(), look
+        )
 
     def uses_transient(self) -> bool:
         return self._looks_at is not None and not self._looks_at.durable
@@ -346,14 +281,8 @@ class PolicyDrainer(Drainer):
         super().__init__(world, ledger, host, queue, name)
         self.book = book
 
-    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
-        if isinstance(method, BasicGetOk) or not isinstance(method, BasicDeliver):
-            super().on_content(method, properties, body)
-            return
-        self.received_one()
-        letter = self.book.delivered(self.queue, self.label, properties, body, method.redelivered)
+    def takes(self, properties: bytes, body: bytes, redelivered: bool) -> None:
+        letter = self.book.delivered(self.queue, self.label, properties, body, redelivered)
         if letter is not None:
             self.book.drained(letter, self.queue)
             self.book.acked(letter, self.queue, self.label)
-        if self.connection is not None:
-            self.connection.send(1, BasicAck(method.delivery_tag, False))

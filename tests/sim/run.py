@@ -15,9 +15,10 @@ from fedq.core import limits
 from fedq.core.versions import SEEN
 from tests.sim import inspect_node
 from tests.sim.actors import Actor
-from tests.sim.clients import Consumer, Getter, Numbers, Publisher, Setup
+from tests.sim.clients import Consumer, Getter, Publisher, Setup
 from tests.sim.closing import Counter, Drainer
 from tests.sim.cluster import Cluster
+from tests.sim.confirming import Numbers
 from tests.sim.faults import Faults
 from tests.sim.party import Party
 from tests.sim.subscribers import Churn, Subscriber

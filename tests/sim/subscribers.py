@@ -12,11 +12,6 @@ from fedq.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
-    BasicNack,
-    BasicReturn,
-    ConfirmSelect,
-    ConfirmSelectOk,
-    Method,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -30,7 +25,7 @@ from fedq.core.errors import NOT_FOUND
 from tests.sim.actors import PATIENCE_US, Actor, ClosedError, LostError, Script
 from tests.sim.checkers import Attempt, Ledger
 from tests.sim.client_connection import Content, make_properties
-from tests.sim.clients import Numbers
+from tests.sim.confirming import ConfirmingActor, Numbers
 from tests.sim.node_host import Host
 from tests.sim.topology import Subscription, Topology, matches
 from tests.sim.world import MS, World, between
@@ -134,7 +129,7 @@ class Subscriber(Actor):
                 self.ledger.broken(f"P1: a subscriber missed {copy.describe()}")
 
 
-class Churn(Actor):
+class Churn(ConfirmingActor[Attempt]):
     """Declares a queue through one node, uses it through others, deletes it, and looks again."""
 
     def __init__(
@@ -147,12 +142,9 @@ class Churn(Actor):
         numbers: Numbers,
         rounds: int,
     ) -> None:
-        super().__init__(world, ledger, hosts, name)
+        super().__init__(world, ledger, hosts, name, numbers)
         self.topology = topology
-        self.numbers = numbers
         self.rounds = rounds
-        self._unconfirmed: dict[int, Attempt] = {}
-        self._tag = 0
         #: Queues of rounds given up, that are there to stay.
         self.leftover: list[str] = []
         # How far the present round is.
@@ -222,19 +214,16 @@ class Churn(Actor):
         if connection is None:
             raise LostError("gone")
         if not self._confirming:
-            yield from self.call(ConfirmSelect(), ConfirmSelectOk)
+            yield from self.begin_confirms()
             self._confirming_on = self.label
-            self._tag = 0
-            self._unconfirmed = {}
         for _ in range(count):
             number = self.numbers.take()
             body = b"%d:churn" % number
-            self._tag += 1
-            self._unconfirmed[self._tag] = self.ledger.published(self.label, body, True, [name])
+            attempt = self.ledger.published(self.label, body, True, [name])
             properties = make_properties(str(number), True)
-            connection.write(connection.publish(1, "", name, True, properties, body))
+            connection.write(self.message(attempt, "", name, properties, body))
         deadline_us = self.world.now_us + PATIENCE_US
-        while self._unconfirmed:
+        while self.unanswered:
             if self.world.now_us > deadline_us:
                 self.ledger.unanswered(self.label, "publish")
                 self.drop()
@@ -258,24 +247,8 @@ class Churn(Actor):
             raise
         self.ledger.broken(f"P6: {name} is there after delete-ok")
 
-    def on_other(self, channel: int, method: Method) -> None:
-        if not isinstance(method, BasicAck | BasicNack):
-            super().on_other(channel, method)
-            return
-        tags = [method.delivery_tag]
-        if method.multiple:
-            tags = [tag for tag in self._unconfirmed if tag <= method.delivery_tag]
-        for tag in tags:
-            attempt = self._unconfirmed.pop(tag)
-            if isinstance(method, BasicAck):
-                self.ledger.confirmed(attempt)
-            else:
-                self.ledger.nacked(attempt)
-        if not self._unconfirmed:
-            self.wake()
-
-    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
-        if isinstance(method, BasicReturn):
-            self.ledger.returned(body)
+    def answered(self, sent: Attempt, is_confirmed: bool) -> None:
+        if is_confirmed:
+            self.ledger.confirmed(sent)
         else:
-            super().on_content(method, properties, body)
+            self.ledger.nacked(sent)

@@ -4,7 +4,7 @@ from fedq.amqp.methods import BasicDeliver
 from tests.sim.actors import Actor
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import ClientConnection
-from tests.sim.clients import Numbers
+from tests.sim.confirming import Numbers
 from tests.sim.policies import PolicyPlan, PolicyQueue, TransactorPlan
 from tests.sim.test_world import Small
 from tests.sim.transactors import TransactionBook, Transactor

@@ -18,11 +18,8 @@ from fedq.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicDeliver,
-    BasicGetOk,
     BasicNack,
     BasicReject,
-    ConfirmSelect,
-    ConfirmSelectOk,
     Method,
     TxCommit,
     TxCommitOk,
@@ -31,11 +28,11 @@ from fedq.amqp.methods import (
     TxSelect,
     TxSelectOk,
 )
-from tests.sim.actors import Actor, ClosedError, LostError, Script
+from tests.sim.actors import Actor, LostError, Script
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import Content
-from tests.sim.clients import Numbers
 from tests.sim.closing import Drainer
+from tests.sim.confirming import ConfirmingActor, Numbers
 from tests.sim.letters import number_of
 from tests.sim.node_host import Host
 from tests.sim.policies import PolicyPlan, TransactorPlan
@@ -143,7 +140,7 @@ class TransactionBook:
         return bool(there)
 
 
-class Minter(Actor):
+class Minter(ConfirmingActor[Token]):
     """Publishes the tokens."""
 
     def __init__(
@@ -157,53 +154,38 @@ class Minter(Actor):
         numbers: Numbers,
         setup: Actor,
     ) -> None:
-        super().__init__(world, ledger, hosts, "minter")
+        super().__init__(world, ledger, hosts, "minter", numbers)
         self.book = book
         self.queue = queue
         self.count = count
-        self.numbers = numbers
         self.setup = setup
-        self._unconfirmed: dict[int, int] = {}
 
     def script(self) -> Script[None]:
-        while not self.setup.done:
-            yield 20 * MS
-        while len(self.book.tokens) < self.count and self.goes_on():
-            try:
-                yield from self.connect()
-                yield from self.call(ConfirmSelect(), ConfirmSelectOk)
-                self._unconfirmed = {}
-                yield from self._mint()
-                yield from self.leave()
-            except LostError:
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+        yield from self.sessions(
+            lambda: self.setup.done,
+            lambda: len(self.book.tokens) < self.count and self.goes_on(),
+            self._mint,
+        )
 
     def _mint(self) -> Script[None]:
+        yield from self.begin_confirms()
         assert self.connection is not None
-        for tag in range(1, self.count - len(self.book.tokens) + 1):
+        for _ in range(self.count - len(self.book.tokens)):
             number = self.numbers.take()
-            self.book.tokens[number] = Token(self.world.now_us)
-            self._unconfirmed[tag] = number
+            token = self.book.tokens[number] = Token(self.world.now_us)
             properties = encode_properties({"delivery_mode": 2})
             body = b"%d:token" % number
-            data = self.connection.publish(1, "", self.queue, True, properties, body)
-            self.connection.write(data)
-        while self._unconfirmed:
+            self.connection.write(self.message(token, "", self.queue, properties, body))
+        while self.unanswered:
             yield 1_000 * MS
+        yield from self.leave()
 
-    def on_other(self, channel: int, method: Method) -> None:
-        if not isinstance(method, BasicAck | BasicNack):
-            super().on_other(channel, method)
-            return
-        for tag in list(self._unconfirmed):
-            if tag == method.delivery_tag or (method.multiple and tag < method.delivery_tag):
-                number = self._unconfirmed.pop(tag)
-                if isinstance(method, BasicAck):
-                    self.book.tokens[number].confirmed_us = self.world.now_us
-        if not self._unconfirmed:
-            self.wake()
+    def answered(self, sent: Token, is_confirmed: bool) -> None:
+        if is_confirmed:
+            sent.confirmed_us = self.world.now_us
+
+    def returned(self, body: bytes) -> None:
+        self.ledger.broken(f"{self.label}: {body!r} came back, and its queue is there")
 
 
 class Transactor(Actor):
@@ -232,23 +214,17 @@ class Transactor(Actor):
 
     def script(self) -> Script[None]:
         # A token that is not confirmed may come twice, once from before a failover.
-        while not self.minter.done:
-            yield 20 * MS
+        yield from self.sessions(lambda: self.minter.done, self.goes_on, self._take_part)
+
+    def _take_part(self) -> Script[None]:
+        self._tokens = {}
+        yield from self.call(TxSelect(), TxSelectOk)
+        yield from self.call(BasicConsume(self.queue, "tx"), BasicConsumeOk)
         while self.goes_on():
-            try:
-                yield from self.connect()
-                self._tokens = {}
-                yield from self.call(TxSelect(), TxSelectOk)
-                yield from self.call(BasicConsume(self.queue, "tx"), BasicConsumeOk)
-                while self.goes_on():
-                    yield max(1, int(self.plan.pause_us * 2 * self.random.random()))
-                    if self._tokens:
-                        yield from self._transact()
-                yield from self.leave()
-            except LostError:
-                yield between(self.random, 1, 50) * MS
-            except ClosedError as error:
-                yield from self.excuse(error)
+            yield max(1, int(self.plan.pause_us * 2 * self.random.random()))
+            if self._tokens:
+                yield from self._transact()
+        yield from self.leave()
 
     def _transact(self) -> Script[None]:
         unit = Unit(self.label)
@@ -333,13 +309,7 @@ class BookDrainer(Drainer):
         super().__init__(world, ledger, host, queue, name)
         self.book = book
 
-    def on_content(self, method: Content, properties: bytes, body: bytes) -> None:
-        if isinstance(method, BasicGetOk) or not isinstance(method, BasicDeliver):
-            super().on_content(method, properties, body)
-            return
-        self.received_one()
+    def takes(self, properties: bytes, body: bytes, redelivered: bool) -> None:
         number = number_of(body)
-        self.book.sees(number, self.label, method.redelivered)
+        self.book.sees(number, self.label, redelivered)
         self.book.drained[number] = self.book.drained.get(number, 0) + 1
-        if self.connection is not None:
-            self.connection.send(1, BasicAck(method.delivery_tag, False))

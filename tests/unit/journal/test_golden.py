@@ -1,7 +1,5 @@
 """Format version 1 for ever: what was written when it was new still reads, and is still written."""
 
-from pathlib import Path
-
 import pytest
 
 from fedq.core.ids import first_position
@@ -25,6 +23,7 @@ from fedq.journal.records import (
     Settle,
 )
 from fedq.journal.recovery import RecoveredFragment, recover
+from tests.unit.golden import GOLDEN
 from tests.unit.journal.samples import (
     NORTH,
     ONE,
@@ -36,12 +35,13 @@ from tests.unit.journal.samples import (
     message,
 )
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "journal-v1.journal"
 FIRST = first_position(1) + 1
+#: With what each of them begins.
+BEGINNING = Enqueue(ONE, 1, FIRST, NORTH, 1, False, bodies("one", "two", "three"))
 
 #: What is in the golden file. Never changed: a new format gets a new file beside it.
 CONTENT: list[Record] = [
-    Enqueue(ONE, 1, FIRST, NORTH, 1, False, bodies("one", "two", "three")),
+    BEGINNING,
     Enqueue(TWO, 1, FIRST, SOUTH, 2**63, True, [message("lost", persistent=False)]),
     Enqueue(PRIVATE, 0, 1, SOUTH, 7, False, bodies("")),
     Settle(ONE, 1, FIRST + 3, [(FIRST, FIRST), (FIRST + 2, FIRST + 2)]),
@@ -55,14 +55,14 @@ CONTENT: list[Record] = [
 
 
 #: What is in the golden file of notes and groups. Never changed, either.
-MARKED = GOLDEN.with_name("journal-v1-marks.journal")
-NOTED = GOLDEN.with_name("journal-v1-notes.journal")
+MARKED = GOLDEN / "journal-v1-marks.journal"
+NOTED = GOLDEN / "journal-v1-notes.journal"
 NOTED_CONTENT: list[Record] = [
     Group(
         ONE,
         1,
         [
-            Enqueue(ONE, 1, FIRST, NORTH, 1, False, bodies("one", "two", "three")),
+            BEGINNING,
             Note(ONE, 1, FIRST + 2, NOTE_EXPIRES, {FIRST: 2**63, FIRST + 2: 1_800_000_000_000}),
             Note(ONE, 1, FIRST + 2, NOTE_DUE, {FIRST + 1: 1_800_000_000_001}),
         ],
@@ -83,10 +83,10 @@ NOTED_CONTENT: list[Record] = [
 
 
 #: Likewise, of what was seen.
-SEEN = GOLDEN.with_name("journal-v1-seen.journal")
+SEEN = GOLDEN / "journal-v1-seen.journal"
 LAST_WORD = Seen(ONE, 1, FIRST + 4, 2**40, [(0, FIRST), (FIRST + 2, FIRST + 2)])
 SEEN_CONTENT: list[Record] = [
-    Enqueue(ONE, 1, FIRST, NORTH, 1, False, bodies("one", "two", "three")),
+    BEGINNING,
     LAST_WORD,
     Seen(TWO, 2**64 - 1, 2**64 - 1, 2**64 - 1, []),
     Settle(ONE, 1, FIRST + 5, [(FIRST, FIRST)]),
@@ -95,7 +95,7 @@ SEEN_CONTENT: list[Record] = [
 
 @pytest.fixture(scope="module")
 def golden() -> bytes:
-    return GOLDEN.read_bytes()
+    return (GOLDEN / "journal-v1.journal").read_bytes()
 
 
 def test_the_golden_segment_still_reads(golden: bytes) -> None:
