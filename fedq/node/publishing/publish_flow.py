@@ -108,7 +108,7 @@ class PublishFlow:
             route, bits, messages = batch[place]
             if not bits & ~MANDATORY:
                 targets = self._route(channel, messages[0], route, ahead)
-                if self._may_pile(channel, targets, route, bits, messages):
+                if _may_pile(channel, targets, bits, len(messages)):
                     count, queues = len(messages), len(targets.queues)
                     cost = 1 + ((1 + count) * queues >> _PILED_SHIFT)
                     if cost > room and count > 1:
@@ -145,25 +145,6 @@ class PublishFlow:
         router.walked = 0
         return work.room
 
-    def _may_pile(
-        self, channel: Channel, targets: Route, route: bytes, bits: int, messages: list[bytes]
-    ) -> bool:
-        """Whether all of these go to the same shared queues, and nowhere else.
-
-        Or nowhere at all, if nobody wants to hear of that.
-        """
-        queues, private, nodes, is_delayed = targets
-        if private or nodes or is_delayed or channel.transaction is not None:
-            return False
-        if len(messages) == 1:
-            return bool(queues) or not bits & MANDATORY
-        if not queues:
-            # It may be for the headers of the first one: all such answers are one.
-            return False
-        # The answer is kept, so it depends on the route alone.
-        known = self.state.router.route(channel.client.vhost, route, properties_of(messages[0]))
-        return known is targets
-
     def _add_neighbours(
         self, client: Client, batch: Batch, place: int, targets: Route, run: list[bytes]
     ) -> Route | None:
@@ -188,7 +169,6 @@ class PublishFlow:
         self, channel: Channel, route: bytes, bits: int, messages: list[bytes]
     ) -> list[bytes]:
         """Publishes with one route; returns what is left for the next turn."""
-        state, vhost = self.state, channel.client.vhost
         is_mandatory = bits & MANDATORY != 0
         start, end = 0, len(messages)
         while start < end:
@@ -199,20 +179,13 @@ class PublishFlow:
                 message, targets = self._look_at(channel, message, route, bits)
             else:
                 targets = self._route(channel, message, route)
-            if (
-                end - start == 1
-                or bits & FLAGS_OF_NOTE
-                or not any(targets[:3])
-                or state.router.route(vhost, route, properties_of(message)) is not targets
-            ):
+            if end - start == 1 or bits & FLAGS_OF_NOTE or not targets.by_route_alone:
                 self._publish_run(channel, [message], targets, is_mandatory)
                 start += 1
                 continue
-            # The answer is kept, so it depends on the route alone. (That a message goes nowhere
-            # may be for its headers: all such answers are one.)
             run = messages[start:] if start else messages
             if targets.private:
-                run = run[: run_max(targets.private, message, state.work.room)]
+                run = run[: run_max(targets.private, message, self.state.work.room)]
             self._publish_run(channel, run, targets, is_mandatory)
             start += len(run)
         return []
@@ -326,6 +299,18 @@ class PublishFlow:
         if mandatory and not reached:
             for message in messages:
                 give_back(self.state, channel, message)
+
+
+def _may_pile(channel: Channel, targets: Route, bits: int, count: int) -> bool:
+    """Whether so many publishes of a route go to the same shared queues, and nowhere else.
+
+    Or one of them nowhere at all, if nobody wants to hear of that.
+    """
+    if targets.private or targets.nodes or targets.delayed or channel.transaction is not None:
+        return False
+    if targets.queues:
+        return count == 1 or targets.by_route_alone
+    return count == 1 and not bits & MANDATORY
 
 
 def _no_exchange(vhost: str, exchange: str) -> ChannelViolation:

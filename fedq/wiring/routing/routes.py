@@ -59,6 +59,8 @@ class Route(NamedTuple):
     nodes: tuple[NodeId, ...]
     #: It passed an exchange that delays: the header `x-delay` says for how long it is held back.
     delayed: bool = False
+    #: Every publish with this route goes this way, whatever its headers are.
+    by_route_alone: bool = False
 
 
 class Bound(NamedTuple):
@@ -253,7 +255,8 @@ class Router:
                 return self._keep(vhost, route, known)
         exchange, key = split_route(route)
         if not exchange:
-            return self._keep(vhost, route, _sorted_out(self._by_name(QueueKey(vhost, key))))
+            found = self._by_name(QueueKey(vhost, key))
+            return self._keep(vhost, route, _sorted_out(found, False, True))
         source = QueueKey(vhost, exchange)
         table = self._tables.get(source)
         if table is None:
@@ -265,8 +268,9 @@ class Router:
                 source in self._delaying,
                 source in self._alternates,
             )
-        answer, may_keep = self._walk(source, (key,), properties)
-        return self._keep(vhost, route, answer) if may_keep else answer
+        found, delayed, by_key_alone = self._walk(source, (key,), properties)
+        answer = _sorted_out(found, delayed, by_key_alone)
+        return self._keep(vhost, route, answer) if by_key_alone else answer
 
     def private_of(self, source: QueueKey) -> list[int]:
         """The private queues of this node that are bound to an exchange."""
@@ -285,8 +289,11 @@ class Router:
         """
         source = QueueKey(vhost, exchange)
         if exchange:
-            return self._walk(source, keys, properties)[0] if source in self._tables else None
-        found: Found = {}
+            if source not in self._tables:
+                return None
+            found, delayed, _ = self._walk(source, keys, properties)
+            return _sorted_out(found, delayed)
+        found = {}
         self.walked += len(keys)
         for key in keys:
             found.update(self._by_name(QueueKey(vhost, key)))
@@ -321,19 +328,20 @@ class Router:
 
     def _walk(
         self, source: QueueKey, keys: Sequence[str], properties: Properties
-    ) -> tuple[Route, bool]:
-        """What is bound to an exchange, and whether that depends on the routing key alone."""
+    ) -> tuple[Found, bool, bool]:
+        """What is bound to an exchange, whether one that delays was passed on the way, and whether
+        all of that depends on the routing keys alone."""
         found: Found = {}
         visited = {source: None}
         left = [source]
-        may_keep, delayed = True, False
+        by_keys_alone, delayed = True, False
         properties = _once(properties)
         while left:
             exchange = left.pop()
             table = self._tables.get(exchange)
             if table is None:
                 continue
-            may_keep = may_keep and table.by_key_alone
+            by_keys_alone = by_keys_alone and table.by_key_alone
             delayed = delayed or exchange in self._delaying
             matched: Found = {}
             self.walked += 1 + table.match(keys, properties, matched)
@@ -348,13 +356,12 @@ class Router:
             if not isinstance(table, HashTable):
                 for node in self._everything.get(exchange, ()):
                     found[node] = 1
-        return _sorted_out(found, delayed), may_keep
+        return found, delayed, by_keys_alone
 
     # --- the cache ---
 
     def _keep(self, vhost: str, route: bytes, answer: Route) -> Route:
-        queues, private, nodes, _ = answer
-        destinations = len(queues) + len(private) + len(nodes)
+        destinations = len(answer.queues) + len(answer.private) + len(answer.nodes)
         size = _ROUTE_BYTES + len(route) + _DESTINATION_BYTES * destinations
         while self._cache_bytes and self._cache_bytes + size > self._cache_bytes_max:
             # Who has kept the most pays for it, not all others.
@@ -452,7 +459,7 @@ class _Topics:
         table = self.table
         if numbers and not table.others and not self._everything:
             queues = cast("list[QueueKey]", table.named(numbers))
-            answer = Route(tuple(queues), (), (), self._delays)
+            answer = Route(tuple(queues), (), (), self._delays, True)
         elif self._has_alternate and not numbers:
             return None
         else:
@@ -460,7 +467,7 @@ class _Topics:
             if any(isinstance(destination, ToExchange) for destination in found):
                 return None
             found.update(dict.fromkeys(self._everything, 1))
-            answer = _sorted_out(found, self._delays)
+            answer = _sorted_out(found, self._delays, True)
         self._weight += 1 + len(numbers)
         if self._weight > _SETS_WEIGHT_MAX:
             self._known, self._weight = {}, 1 + len(numbers)
@@ -468,8 +475,8 @@ class _Topics:
         return answer
 
 
-def _sorted_out(found: Found, delayed: bool = False) -> Route:
-    """The destinations by kind."""
+def _sorted_out(found: Found, delayed: bool = False, by_route_alone: bool = False) -> Route:
+    """The destinations by kind. That there are none may be for the headers, whoever finds it."""
     if not found:
         return _NOWHERE
     queues: list[QueueKey] = []
@@ -482,7 +489,7 @@ def _sorted_out(found: Found, delayed: bool = False) -> Route:
             queues.append(destination)
         elif isinstance(destination, str):
             nodes.append(destination)
-    return Route(tuple(queues), tuple(private), tuple(nodes), delayed)
+    return Route(tuple(queues), tuple(private), tuple(nodes), delayed, by_route_alone)
 
 
 def _once(properties: Properties) -> Properties:

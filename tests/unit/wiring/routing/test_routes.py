@@ -35,12 +35,13 @@ def router() -> Router:
 
 
 def go(router: Router, exchange: str, key: str = "", headers: Any = None) -> Route | None:
+    """Where it goes, whatever that depends on."""
     route = make_route(exchange, key)
     properties = no_properties if headers is None else lambda: {"headers": headers}
     first = router.route("/", route, properties)
     again = router.route("/", route, properties)
     assert again == first
-    return first
+    return None if first is None else first._replace(by_route_alone=False)
 
 
 def test_a_missing_exchange_is_told_from_an_empty_one(router: Router) -> None:
@@ -174,7 +175,7 @@ def test_keys_that_are_no_text_still_match(router: Router) -> None:
     key = b"\xff\xfe".decode("utf-8", "surrogateescape")
     assert router.route("/", route, no_properties) == NOWHERE
     router.bind(at("direct"), WORK, key, None)
-    assert router.route("/", route, no_properties) == Route((WORK,), (), ())
+    assert router.route("/", route, no_properties) == Route((WORK,), (), (), by_route_alone=True)
 
 
 def test_an_alternate_exchange_gets_what_matches_nothing(router: Router) -> None:
@@ -388,3 +389,24 @@ def test_a_server_name_tells_its_node(node: str) -> None:
 )
 def test_other_names_tell_none(name: str) -> None:
     assert node_of(name) is None
+
+
+@pytest.mark.parametrize(
+    ("exchange", "key", "alone"),
+    [
+        ("", "work", True), ("direct", "k", True), ("fanout", "k", True), ("topic", "k", True),
+        ("headers", "k", False), ("passing", "k", False),
+    ],
+)  # fmt: skip
+def test_an_answer_says_whether_it_is_that_of_all_publishes_with_this_route(
+    router: Router, exchange: str, key: str, alone: bool
+) -> None:
+    for name in ("direct", "fanout", "topic", "headers"):
+        router.bind(at(name), WORK, "k", None)
+    router.add_queue(WORK, WORK)
+    router.add_exchange(at("passing"), "fanout")
+    router.bind(at("passing"), ToExchange(at("headers")), "", None)
+    for _ in range(2):
+        answer = router.route("/", make_route(exchange, key), dict)
+        assert answer is not None
+        assert (answer.queues, answer.by_route_alone) == ((WORK,), alone)
