@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import make_route
 from fedq.wiring.routing.exchanges import Destination, ToExchange
-from fedq.wiring.routing.routes import Route, Router
+from fedq.wiring.routing.route import Route
+from fedq.wiring.routing.routes import Router
 from tests.property.plain_router import Answer, Arguments, Binding, PlainRouter, Properties, Spec
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")

@@ -31,9 +31,8 @@ from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import meet, note_taken, room_here
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.settle_flow import SettleFlow
-from fedq.node.publishing.fan_out import look_at_private
 from fedq.node.records.client_state import NO_LIMIT, Consumer
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.state import NodeState, Primary, PrivateQueue
 from fedq.proxy.hub import Hub, Parked
 from fedq.proxy.turns import room
 
@@ -235,7 +234,7 @@ class ConsumeFlow:
             if not private.fragment.shut and self.timers.before(private.fragment):
                 self._deal_from(private.hub, private.fragment)
             self.timers.after_private(private)
-            look_at_private(state, private)
+            _look_at_private(state, private)
             return
         hub, info = state.hubs.get(queue), state.map.queues.get(queue)
         if hub is None or info is None or not state.serving:
@@ -424,3 +423,15 @@ class ConsumeFlow:
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
             self.state.sated[client] = None
         self.state.dirty_clients[client] = None
+
+
+def _look_at_private(state: NodeState, private: PrivateQueue) -> None:
+    """A turn has done what it wanted with the queue: whether it holds anything is known now."""
+    private.taker = None
+    if private.fragment.bytes_held:
+        state.holding[private.key] = private
+        return
+    state.holding.pop(private.key, None)
+    only = private.hub.only
+    if only is not None and private.is_plain and only.no_ack:
+        private.taker = only

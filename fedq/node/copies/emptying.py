@@ -10,8 +10,7 @@ from typing import Final
 
 from fedq.amqp.method_types import BasicCancel
 from fedq.fragments.fragment import Fragment
-from fedq.node.records.answers import capability
-from fedq.node.records.client_state import Consumer
+from fedq.node.records.client_state import Consumer, capability
 from fedq.node.records.state import NodeState
 from fedq.proxy.hub import Hub
 

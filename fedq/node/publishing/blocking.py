@@ -13,8 +13,7 @@ from collections import deque
 from typing import Final
 
 from fedq.amqp import method_types as m
-from fedq.node.records.answers import capability
-from fedq.node.records.client_state import Client
+from fedq.node.records.client_state import Client, capability
 from fedq.node.records.state import NodeState
 
 #: Why connections are not read while this node, or another one, takes in no more.

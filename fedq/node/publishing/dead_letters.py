@@ -35,12 +35,12 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
 from fedq.node.containment.rehearsal import failure_of
-from fedq.node.publishing.outlets import Outlets, Reach, delayed
-from fedq.node.publishing.relay_flow import properties_of
+from fedq.node.publishing.messages import delayed, properties_of
+from fedq.node.publishing.outlets import Outlets, Reach
 from fedq.node.records.client_state import Owner
 from fedq.node.records.state import NodeState, Primary, PrivateQueue
 from fedq.node.risk import Fault, SetAside
-from fedq.wiring.routing.routes import Route
+from fedq.wiring.routing.route import Route
 
 #: What a letter costs in units of work, and its head, which is rewritten: this part of its bytes.
 _LETTER_WORK: Final = 20

@@ -33,7 +33,7 @@ from fedq.core.limits import (
 from fedq.core.message import FLAG_DELAYED, FLAG_SEEN
 from fedq.node.publishing.draining import take_back_piece
 from fedq.node.records.client_state import Client, Consumer
-from fedq.node.records.state import NodeState, PrivateQueue
+from fedq.node.records.state import NodeState
 
 #: Messages with these go the long way: they are marked, or held back.
 _LONG_WAY: Final = FLAG_SEEN | FLAG_DELAYED
@@ -160,18 +160,6 @@ class _Run:
         for tag, suffix in enumerate(self._suffixes, last_tag + 1):
             parts += (head + pack_tag(tag), suffix)
         return parts
-
-
-def look_at_private(state: NodeState, private: PrivateQueue) -> None:
-    """A turn has done what it wanted with the queue: whether it holds anything is known now."""
-    private.taker = None
-    if private.fragment.bytes_held:
-        state.holding[private.key] = private
-        return
-    state.holding.pop(private.key, None)
-    only = private.hub.only
-    if only is not None and private.is_plain and only.no_ack:
-        private.taker = only
 
 
 def weight_of(numbers: Sequence[int], message: bytes) -> int:

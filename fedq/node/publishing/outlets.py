@@ -10,10 +10,9 @@ Changes `publishers` and private fragments; sends to peers.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fedq.amqp.rewriting import as_stored, delay_of
+from fedq.amqp.rewriting import as_stored
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
-from fedq.core.message import FLAG_DELAYED, with_flag
 from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
 from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.confirming import (
@@ -29,7 +28,7 @@ from fedq.node.publishing.relay_flow import RelayFlow
 from fedq.node.records.client_state import Channel, Owner
 from fedq.node.records.state import NodeState, Primary, RelayWaiter
 from fedq.proxy.publisher import FragmentPublisher, Numbered
-from fedq.wiring.routing.routes import Route
+from fedq.wiring.routing.route import Route
 
 
 class Reach(NamedTuple):
@@ -286,8 +285,3 @@ class Outlets:
         if publisher is not None:
             settle_groups(self.state, fragment, publisher.abandon())
             release_paused(self.state, publisher)
-
-
-def delayed(messages: list[bytes]) -> list[bytes]:
-    """Messages that came through a delaying exchange: those with a delay are marked."""
-    return [with_flag(m, FLAG_DELAYED) if delay_of(m) else m for m in messages]

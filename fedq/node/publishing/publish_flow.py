@@ -33,13 +33,14 @@ from fedq.core.message import (
 )
 from fedq.node.publishing.blocking import ALARM
 from fedq.node.publishing.fan_out import run_max
-from fedq.node.publishing.outlets import Outlets, delayed
+from fedq.node.publishing.messages import delayed, properties_of
+from fedq.node.publishing.outlets import Outlets
 from fedq.node.publishing.piles import Piles
-from fedq.node.publishing.relay_flow import give_back, properties_of
+from fedq.node.publishing.returns import give_back
 from fedq.node.records.client_state import Channel, Client
 from fedq.node.records.state import NodeState
 from fedq.node.records.transaction_limits import check_room, grow
-from fedq.wiring.routing.routes import Route
+from fedq.wiring.routing.route import Route
 
 MANDATORY, IMMEDIATE = 1, 2
 #: The tag of users that may publish under any user's name.

@@ -7,20 +7,17 @@ Changes the peers' relays and private fragments; sends to peers.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
 from typing import Final
 
-from fedq.amqp.content import decode_properties
-from fedq.amqp.rare_contents import return_frames
 from fedq.amqp.rewriting import as_stored, cycled_queues, routing_keys
-from fedq.core.errors import NO_ROUTE
 from fedq.core.ids import Incarnation, NodeId
-from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split, split_route
+from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split_route
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.confirming import settle_relayed
 from fedq.node.publishing.fan_out import FanOut, weight_of
-from fedq.node.records.client_state import Channel
+from fedq.node.publishing.messages import properties_of
+from fedq.node.publishing.returns import give_back
 from fedq.node.records.state import NodeState, RelayWaiter
 from fedq.proxy.links import NO_SESSION
 
@@ -262,23 +259,3 @@ class RelayFlow:
             for index, message in waiter.mandatory.items()
             if first + index in unmatched
         }
-
-
-def give_back(state: NodeState, channel: Channel, message: bytes) -> None:
-    """basic.return of a mandatory message that found no queue."""
-    machine = channel.client.machine
-    return_frames(
-        machine.parts, channel.number, NO_ROUTE, "NO_ROUTE", as_stored(message),
-        machine.frame_bytes_max,
-    )  # fmt: skip
-    channel.client.delivered_bytes += len(message)
-    state.dirty_clients[channel.client] = None
-
-
-def properties_of(message: bytes) -> Callable[[], Mapping[str, object]]:
-    """The message's properties, decoded when somebody asks."""
-
-    def properties() -> Mapping[str, object]:
-        return decode_properties(split(message)[1])
-
-    return properties

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fedq.amqp.deliveries import ack_frame, nack_frame
 from fedq.amqp.method_types import Method
 from fedq.core.ids import MapVersion
-from fedq.node.records.client_state import Channel, Client
+from fedq.node.records.client_state import Channel
 from fedq.node.records.state import NodeState
 
 
@@ -76,9 +76,3 @@ def applied_everywhere(state: NodeState) -> MapVersion:
     for node in state.live_peers():
         version = min(version, state.peers[node].applied)
     return version
-
-
-def capability(client: Client, name: str) -> bool:
-    """Whether the client announced a capability in its client-properties."""
-    capabilities = client.machine.client_properties.get("capabilities")
-    return isinstance(capabilities, dict) and capabilities.get(name) is True

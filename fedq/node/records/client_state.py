@@ -16,7 +16,7 @@ from fedq.core.ids import ConnectionId, FragmentId, MapVersion, QueueKey
 from fedq.core.limits import delivery_bytes_per_turn_max
 from fedq.fragments.fragment import Fragment
 from fedq.proxy.hub import Hub
-from fedq.wiring.routing.routes import Route
+from fedq.wiring.routing.route import Route
 
 NO_LIMIT: Final = 1 << 40
 
@@ -239,3 +239,9 @@ class Client:
         self.is_blocked = False
         self.of_user: Account | None = None
         self.of_vhost: Account | None = None
+
+
+def capability(client: Client, name: str) -> bool:
+    """Whether the client announced a capability in its client-properties."""
+    capabilities = client.machine.client_properties.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get(name) is True

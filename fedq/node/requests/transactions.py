@@ -29,14 +29,14 @@ from fedq.core.ids import FragmentId
 from fedq.node.consuming.settle_flow import SettleFlow
 from fedq.node.consuming.waking import wake_consumers
 from fedq.node.publishing.outlets import Outlets, Reach
-from fedq.node.publishing.relay_flow import give_back
+from fedq.node.publishing.returns import give_back
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel, Owner, Transaction
 from fedq.node.records.settling import Settlements, positions_of
 from fedq.node.records.state import NodeState
 from fedq.node.records.transaction_limits import forget
 from fedq.proxy.publisher import Settled
-from fedq.wiring.routing.routes import Route
+from fedq.wiring.routing.route import Route
 
 #: What a publish or a settlement of a commit costs, in units of work.
 _STEP_WORK: Final = 1

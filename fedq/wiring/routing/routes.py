@@ -19,7 +19,7 @@ destinations is that of the walk and of the bindings, never that of a hash.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.limits import MIB
@@ -39,28 +39,14 @@ from fedq.wiring.routing.exchanges import (
 )
 from fedq.wiring.routing.hashing import HashTable
 from fedq.wiring.routing.names import node_of
+from fedq.wiring.routing.route import Route, sorted_out
+from fedq.wiring.routing.topic_routes import TopicRoutes
 
 #: What the kept routes may take; beyond, those of the virtual host that has most are forgotten.
 CACHE_BYTES_MAX: Final = 32 * MIB
 #: What a kept route takes besides its text, and for each of its destinations.
 _ROUTE_BYTES: Final = 250
 _DESTINATION_BYTES: Final = 8
-#: What is kept of a topic exchange by the destinations matched: so many destinations in total.
-_SETS_WEIGHT_MAX: Final = 100_000
-
-
-class Route(NamedTuple):
-    """The destinations of a publish."""
-
-    queues: tuple[QueueKey, ...]
-    #: Private queues of this node.
-    private: tuple[int, ...]
-    #: Nodes that may have private queues for it. One may be no member any more.
-    nodes: tuple[NodeId, ...]
-    #: It passed an exchange that delays: the header `x-delay` says for how long it is held back.
-    delayed: bool = False
-    #: Every publish with this route goes this way, whatever its headers are.
-    by_route_alone: bool = False
 
 
 class Bound(NamedTuple):
@@ -69,9 +55,6 @@ class Bound(NamedTuple):
     source: QueueKey
     routing_key: str
     arguments: Arguments
-
-
-_NOWHERE: Final = Route((), (), ())
 
 
 class Router:
@@ -256,20 +239,20 @@ class Router:
         exchange, key = split_route(route)
         if not exchange:
             found = self._by_name(QueueKey(vhost, key))
-            return self._keep(vhost, route, _sorted_out(found, False, True))
+            return self._keep(vhost, route, sorted_out(found, False, True))
         source = QueueKey(vhost, exchange)
         table = self._tables.get(source)
         if table is None:
             return None
         if topics is None and isinstance(table, TopicTable):
-            kept.topics[route[: 1 + route[0]]] = _Topics(
+            kept.topics[route[: 1 + route[0]]] = TopicRoutes(
                 table,
                 tuple(self._everything.get(source, ())),
                 source in self._delaying,
                 source in self._alternates,
             )
         found, delayed, by_key_alone = self._walk(source, (key,), properties)
-        answer = _sorted_out(found, delayed, by_key_alone)
+        answer = sorted_out(found, delayed, by_key_alone)
         return self._keep(vhost, route, answer) if by_key_alone else answer
 
     def private_of(self, source: QueueKey) -> list[int]:
@@ -292,12 +275,12 @@ class Router:
             if source not in self._tables:
                 return None
             found, delayed, _ = self._walk(source, keys, properties)
-            return _sorted_out(found, delayed)
+            return sorted_out(found, delayed)
         found = {}
         self.walked += len(keys)
         for key in keys:
             found.update(self._by_name(QueueKey(vhost, key)))
-        return _sorted_out(found)
+        return sorted_out(found)
 
     def route_private(self, vhost: str, route: bytes, properties: Properties) -> tuple[int, ...]:
         """The private queues of this node for a publish that another node has relayed.
@@ -423,73 +406,7 @@ class _Kept:
         self.routes: dict[bytes, Route] = {}
         self.size = 0
         #: Topic exchanges by the part of a route that names them, as met.
-        self.topics: dict[bytes, _Topics] = {}
-
-
-class _Topics:
-    """A topic exchange as it is while nothing but bindings that come changes it.
-
-    Kept are the answers for sets of destinations, by the numbers that the table gave them. A new
-    binding leaves them true: it does not change which destination a number stands for.
-    """
-
-    __slots__ = ("_delays", "_everything", "_has_alternate", "_known", "_match", "_weight",
-                 "table", "walked")  # fmt: skip
-
-    def __init__(
-        self, table: TopicTable, everything: tuple[NodeId, ...], delays: bool, has_alternate: bool
-    ) -> None:
-        self.table = table
-        #: What its matches had cost when that was charged last, in units of work.
-        self.walked = table.walked
-        self._match = table.match_numbers
-        self._everything = everything
-        self._delays = delays
-        self._has_alternate = has_alternate
-        self._known: dict[tuple[int, ...], Route] = {}
-        self._weight = 0
-
-    def route(self, key: bytes) -> Route | None:
-        """The answer for a routing key; None if other exchanges have a say in it."""
-        numbers = self._match(key)
-        known = self._known.get(numbers)
-        return known if known is not None else self._find(numbers)
-
-    def _find(self, numbers: tuple[int, ...]) -> Route | None:
-        table = self.table
-        if numbers and not table.others and not self._everything:
-            queues = cast("list[QueueKey]", table.named(numbers))
-            answer = Route(tuple(queues), (), (), self._delays, True)
-        elif self._has_alternate and not numbers:
-            return None
-        else:
-            found = dict.fromkeys(table.named(numbers), 1)
-            if any(isinstance(destination, ToExchange) for destination in found):
-                return None
-            found.update(dict.fromkeys(self._everything, 1))
-            answer = _sorted_out(found, self._delays, True)
-        self._weight += 1 + len(numbers)
-        if self._weight > _SETS_WEIGHT_MAX:
-            self._known, self._weight = {}, 1 + len(numbers)
-        self._known[numbers] = answer
-        return answer
-
-
-def _sorted_out(found: Found, delayed: bool = False, by_route_alone: bool = False) -> Route:
-    """The destinations by kind. That there are none may be for the headers, whoever finds it."""
-    if not found:
-        return _NOWHERE
-    queues: list[QueueKey] = []
-    private: list[int] = []
-    nodes: list[NodeId] = []
-    for destination in found:
-        if isinstance(destination, int):
-            private.append(destination)
-        elif isinstance(destination, QueueKey):
-            queues.append(destination)
-        elif isinstance(destination, str):
-            nodes.append(destination)
-    return Route(tuple(queues), tuple(private), tuple(nodes), delayed, by_route_alone)
+        self.topics: dict[bytes, TopicRoutes] = {}
 
 
 def _once(properties: Properties) -> Properties:

@@ -2,7 +2,8 @@
 
 from fedq.core.ids import NodeId, QueueKey
 from fedq.core.message import make_route
-from fedq.wiring.routing.routes import Route, Router
+from fedq.wiring.routing.route import Route
+from fedq.wiring.routing.routes import Router
 
 MINE, OTHERS = "mine", "others"
 EXCHANGES = {"fanout": "fan", "topic": "topics", "direct": "direct"}

@@ -11,7 +11,8 @@ from fedq.core.message import make_route
 from fedq.wiring.routing.exchanges import ToExchange
 from fedq.wiring.routing.headers import HeaderPattern, refuse_arguments
 from fedq.wiring.routing.names import node_of, server_name
-from fedq.wiring.routing.routes import Bound, Route, Router
+from fedq.wiring.routing.route import Route
+from fedq.wiring.routing.routes import Bound, Router
 
 A, B = NodeId("a"), NodeId("b")
 WORK, LOGS = QueueKey("/", "work"), QueueKey("/", "logs")
