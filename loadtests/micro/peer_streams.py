@@ -19,6 +19,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from fedq.shell.host.grpc_environment import SETTINGS
 from fedq.shell.peers.channel import CHANNEL_OPTIONS, PEER_SERVER_OPTIONS
 
 RATE: Final = 1_000
@@ -86,7 +87,7 @@ async def ask(address: str, frames: int) -> None:
 
 def measure(experiments: str) -> list[float]:
     """Cost of a frame at the dialing end, at the accepting one, and the round trip; in µs."""
-    environment = os.environ | {"GRPC_EXPERIMENTS": experiments}
+    environment = os.environ | SETTINGS | {"GRPC_EXPERIMENTS": experiments}
 
     def start(*words: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "loadtests.micro.peer_streams", *words]

@@ -8,7 +8,7 @@ from typing import Final
 import psutil  # type: ignore[import-untyped]
 
 from tests.attacks.stage import Stage, attack
-from tests.integration.harness import Cluster
+from tests.integration.harness import UNCOMPILED, Cluster
 
 HONEST_S: Final = 4.0
 LASTS_S: Final = 15.0
@@ -20,7 +20,7 @@ def _lying(lie: str) -> Callable[[Cluster], None]:
     def prepare(cluster: Cluster) -> None:
         liar = cluster.nodes[LIAR]
         liar._command = [
-            sys.executable, "-m", "tests.integration.lying_node", lie, next(iter(cluster.nodes)),
+            *UNCOMPILED, "-m", "tests.integration.lying_node", lie, next(iter(cluster.nodes)),
             str(HONEST_S), "node", "--config", str(liar.directory / "node.yaml"),
         ]  # fmt: skip
 

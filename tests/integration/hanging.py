@@ -1,8 +1,8 @@
 """A node that can be made to hang: by a FIFO `raft-hangs` or `loop-hangs` in its directory.
 
-`python hanging.py python -m fedq node …`: while the first one is there no sync of the Raft log
-ends; SIGHUP stops the event loop while the second one is. `hang` makes one, `let_go` removes it:
-who waits there reads its end then.
+`python -m tests.integration.hanging python -m fedq node …`: while the first one is there no sync of
+the Raft log ends; SIGHUP stops the event loop while the second one is. `hang` makes one, `let_go`
+removes it: who waits there reads its end then.
 """
 
 import os

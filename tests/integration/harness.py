@@ -26,6 +26,8 @@ from tests.integration.stock import Address, connect, pika
 from tests.integration.waiting import TooLateError, deadline, until
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Runs Python with fedq's modules from their own sources, which alone can be patched.
+UNCOMPILED = ("env", "FEDQ_PURE=1", sys.executable)
 LOG_LINES_SHOWN = 40
 START_S = 30.0
 #: Clusters whose logs belong into the report of a failed test, until somebody takes them out.

@@ -5,15 +5,13 @@
 LIE is `words` (each frame is its last, a thousand times a second), `queries` (what a copy holds is
 asked without end, of one fragment after the other, and no answer is acknowledged) or `calls` (how
 many messages a fragment has is asked so, and no answer is acknowledged). It begins to lie
-`HONEST_S` after its start. In Python's own modules, which are patched before anything is wired.
+`HONEST_S` after its start. To be run by `harness.UNCOMPILED`: modules are patched before anything
+is wired.
 """
 
-import os
 import sys
 import time
 from typing import Any, Final
-
-os.environ["FEDQ_PURE"] = "1"
 
 from fedq.cli.main import main
 from fedq.core.ids import FragmentId, NodeId

@@ -3,15 +3,12 @@
     python -m tests.integration.poisoned_node STEP node --config …
 
 STEP is `publish` (as it enters a fragment), `take` (as it is handed out) or `deliver` (as its
-frames are made). In Python's own modules, which are patched before anything is wired.
+frames are made). To be run by `harness.UNCOMPILED`: modules are patched before anything is wired.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final
-
-os.environ["FEDQ_PURE"] = "1"
 
 from fedq.amqp import deliveries
 from fedq.cli.main import main

@@ -9,7 +9,7 @@ import pika  # type: ignore[import-untyped]
 from tests.integration.hanging import hang, let_go
 from tests.integration.harness import Cluster, eventually
 
-PREFIX = (sys.executable, str(Path(__file__).with_name("hanging.py")))
+PREFIX = (sys.executable, "-m", "tests.integration.hanging")
 
 
 def declared(cluster: Cluster, node: str, queue: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Connect
-from tests.integration.harness import Cluster, environment, eventually
+from tests.integration.harness import UNCOMPILED, Cluster, environment, eventually
 from tests.integration.poisoned_node import POISON
 from tests.integration.stock import PERSISTENT, BlockingChannel, pika
 from tests.integration.test_restarts import bodies
@@ -32,7 +32,7 @@ class Poisoned(Cluster):
         super().__init__(directory, names)
         for name, node in self.nodes.items():
             node._command = [
-                sys.executable, "-m", "tests.integration.poisoned_node", step, "node", "--config",
+                *UNCOMPILED, "-m", "tests.integration.poisoned_node", step, "node", "--config",
                 str(directory / name / "node.yaml"),
             ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
 
-from fedq.cli.main import app
+from fedq.cli.commands import app
 
 
 class Outcome(NamedTuple):

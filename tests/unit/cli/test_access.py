@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
-from fedq.cli.main import app
+from fedq.cli.commands import app
 from fedq.wiring.cluster_map.operations_access import AddVhost
 from fedq.wiring.cluster_map.passwords import verify
 from tests.unit.admin.served import Served, a_cluster, served

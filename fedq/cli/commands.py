@@ -1,0 +1,93 @@
+"""The `fedq` command: puts the groups and single commands together.
+
+Each command is in a file of its name beside this one. Exit codes: `fedq.cli.failure`.
+"""
+
+import platform
+from typing import Annotated
+
+import typer
+
+from fedq import __version__
+from fedq.cli import (
+    bench,
+    certs,
+    clients,
+    cluster,
+    config,
+    node,
+    permission,
+    queue,
+    store,
+    topology,
+    up,
+    user,
+    vhost,
+)
+from fedq.cli.options import JsonOption
+from fedq.cli.screen import print_json
+from fedq.compiled import survey
+
+app = typer.Typer(
+    name="fedq",
+    no_args_is_help=True,
+    # Commands below take it over.
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("up")(up.start_cluster)
+app.command("node")(node.run_node)
+app.command("bench")(bench.load_broker)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(queue.app, name="queue")
+app.add_typer(topology.exchanges, name="exchange")
+app.add_typer(topology.bindings, name="binding")
+app.add_typer(clients.connections, name="connection")
+app.add_typer(clients.channels, name="channel")
+app.add_typer(clients.consumers, name="consumer")
+app.add_typer(user.app, name="user")
+app.add_typer(vhost.app, name="vhost")
+app.add_typer(permission.app, name="permission")
+app.add_typer(certs.app, name="certs")
+app.add_typer(config.app, name="config")
+app.add_typer(store.app, name="store")
+
+
+def _show_version_and_exit(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"fedq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version; `fedq version` tells more.",
+            callback=_show_version_and_exit,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """An AMQP 0-9-1 broker federation: equal nodes, shared queues, nothing confirmed is lost."""
+    del version  # Its callback has done it.
+
+
+@app.command("version")
+def show_version(json: JsonOption = False) -> None:
+    """Show the version of fedq, of the Python it runs on, and whether hot modules are compiled."""
+    found = survey()
+    if json:
+        print_json(
+            {
+                "fedq": __version__,
+                "python": platform.python_version(),
+                "compiled": list(found.compiled),
+                "not_compiled": list(found.pure),
+            }
+        )
+    else:
+        typer.echo(f"fedq {__version__} (Python {platform.python_version()})\n{found.text}")
