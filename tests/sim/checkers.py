@@ -87,9 +87,9 @@ class Copy:
     #: A fault let two deliveries of it be out at one time, each with a tag of its own: what is
     #: said of one may or may not settle the other, and nobody sees which of them counted.
     twice: bool = False
-    #: It came once more after its acknowledgement, as a second message: one publish that was taken
-    #: again by a fragment that had begun anew from its disk.
-    doubled: bool = False
+    #: So often it came once more after its acknowledgement, as another message: one publish that
+    #: was taken again by a fragment that had begun anew from its disk.
+    repeats: int = 0
 
     def describe(self) -> str:
         """Everything about it in one line."""
@@ -319,9 +319,9 @@ class Ledger(FaultTimes):
             self.broken(f"P3: {holder} got a repeat that is not marked: {copy.describe()}")
         sure = copy.acked_us is not None and not copy.twice
         if sure and not self.fault_between(last.at_us, now_us):
-            if copy.doubled or not self._may_be_doubled(copy.attempt, copy.queue):
+            if copy.repeats >= self._repeats_of(copy):
                 self.broken(f"P3: {holder} got an acknowledged message: {copy.describe()}")
-            copy.doubled = True
+            copy.repeats += 1
         if copy.holder is not None and not self._may_lose(copy, copy.holder):
             self.broken(f"P2: {holder} got what {copy.holder} still holds: {copy.describe()}")
 
@@ -344,12 +344,14 @@ class Ledger(FaultTimes):
         that was taken: publishes sent to it again may be there twice, marked redelivered."""
         return self.memory_lost or self.copies_lost or queue.replicas < 2
 
-    def _may_be_doubled(self, attempt: Attempt, queue: Queue) -> bool:
-        """Whether that publish may have been sent again to a fragment that began anew from a disk
-        (docs/PROMISES.md, Repeats): a process went before it was confirmed."""
-        confirmed_us = attempt.confirmed_us
+    def _repeats_of(self, copy: Copy) -> int:
+        """How many times that publish may have been sent again to a fragment that began anew from
+        a disk (docs/PROMISES.md, Repeats): as often as a process went before it was confirmed."""
+        if not self._from_disk(copy.queue):
+            return 0
+        confirmed_us = copy.attempt.confirmed_us
         until_us = self.world.now_us if confirmed_us is None else confirmed_us
-        return self._from_disk(queue) and self.crash_between(attempt.sent_us, until_us)
+        return self.crashes_between(copy.attempt.sent_us, until_us)
 
     def _check_order(self, copy: Copy, holder: str, consumer: str, redelivered: bool) -> None:
         if redelivered or copy.deliveries:
@@ -448,8 +450,10 @@ class Ledger(FaultTimes):
             )
         else:
             # An acknowledgement may have been lost with the node that had it.
-            most = sum(not copy.dropped for copy in copies)
-            most *= 2 if self._from_disk(self.queues[name]) else 1
+            again = self._from_disk(self.queues[name])
+            most = sum(
+                1 + max(again, self._repeats_of(copy)) for copy in copies if not copy.dropped
+            )
         return least, most
 
     def finish(self) -> None:

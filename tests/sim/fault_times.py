@@ -45,7 +45,11 @@ class FaultTimes:
 
     def crash_between(self, first_us: int, last_us: int) -> bool:
         """Whether a kill, or what it left to be settled, touched that time."""
-        return any(first_us - SETTLE_US <= at_us <= last_us for at_us in self.crashes_us)
+        return self.crashes_between(first_us, last_us) > 0
+
+    def crashes_between(self, first_us: int, last_us: int) -> int:
+        """How many did."""
+        return sum(first_us - SETTLE_US <= at_us <= last_us for at_us in self.crashes_us)
 
     def faults_begun(self, first_us: int, last_us: int) -> int:
         """How many things went wrong in that time."""
