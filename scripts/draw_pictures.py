@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
+import rooms_picture
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "pictures"
 #: The name that XML gives to SVG; put together, because it is a name and leads nowhere.
@@ -32,6 +34,9 @@ LINE: Final = "#e03131"
 
 class Picture:
     """A growing SVG. Lengths are in pixels; the origin is the upper left corner."""
+
+    #: The colour of what is to be followed.
+    line: Final = LINE
 
     def __init__(self, title: str, width: int, height: int) -> None:
         self._parts = [
@@ -83,6 +88,17 @@ class Picture:
         left = f"{foot_x - side * 0.4:.1f},{foot_y + back * 0.4:.1f}"
         right = f"{foot_x + side * 0.4:.1f},{foot_y - back * 0.4:.1f}"
         self._parts.append(f'<polygon points="{x2},{y2} {left} {right}" fill="{INK}"/>')
+
+    def upright(self, x: int, y: int, line: str) -> None:
+        """A line of text that is read from below."""
+        self._parts.append(
+            f'<text transform="translate({x} {y}) rotate(-90)" fill="{INK}">{escape(line)}</text>'
+        )
+
+    def dot(self, x: int, y: int, radius: int, *, is_filled: bool) -> None:
+        """A small circle."""
+        fill = INK if is_filled else PAPER
+        self._parts.append(f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{fill}" stroke="{INK}"/>')
 
     def finish(self) -> str:
         """The whole file."""
@@ -154,6 +170,13 @@ def draw_floors() -> str:
     return picture.finish()
 
 
+def draw_node() -> str:
+    """The rooms of a node, from the code's own imports."""
+    picture = Picture("The rooms of a node", *rooms_picture.size())
+    rooms_picture.draw_rooms(picture, (BACKUP, NODE))
+    return picture.finish()
+
+
 # --- sequences ------------------------------------------------------------------------------------
 
 #: (from, to, text); the same name twice is something that happens at one place.
@@ -213,6 +236,7 @@ def draw_all() -> dict[str, str]:
     return {
         "queue.svg": draw_queue(),
         "floors.svg": draw_floors(),
+        "rooms.svg": draw_node(),
         "confirm.svg": draw_sequence(
             "From publish to confirm", ("publisher", "node A", "node B", "node C"), CONFIRM
         ),
