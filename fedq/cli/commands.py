@@ -1,6 +1,7 @@
 """The `fedq` command: puts the groups and single commands together.
 
-Each command is in a file of its name beside this one. Exit codes: `fedq.cli.failure`.
+Each group is in a file of its name, in a room beside this one. Exit codes:
+`fedq.cli.terminal.failure`.
 """
 
 import platform
@@ -9,23 +10,12 @@ from typing import Annotated
 import typer
 
 from fedq import __version__
-from fedq.cli import (
-    bench,
-    certs,
-    clients,
-    cluster,
-    config,
-    node,
-    permission,
-    queue,
-    store,
-    topology,
-    up,
-    user,
-    vhost,
-)
-from fedq.cli.options import JsonOption
-from fedq.cli.screen import print_json
+from fedq.cli.bench import bench
+from fedq.cli.cluster import clients, cluster, permission, queue, topology, user, vhost
+from fedq.cli.node import certs, config, node, store
+from fedq.cli.terminal.options import JsonOption
+from fedq.cli.terminal.screen import print_json
+from fedq.cli.up import up
 from fedq.compiled import survey
 
 app = typer.Typer(

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from fedq.cli import node_process
+from fedq.cli.node import node_process
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.raft.storage import RaftStorage
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedq import __version__
-from fedq.cli.endpoint import choose
-from fedq.cli.failure import CommandError
-from fedq.cli.screen import duration, size
+from fedq.cli.asking.endpoint import choose
+from fedq.cli.terminal.failure import CommandError
+from fedq.cli.terminal.screen import duration, size
 from tests.unit.cli.command import fedq
 
 

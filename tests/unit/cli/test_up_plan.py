@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedq.cli.failure import CommandError
-from fedq.cli.up_plan import check_ports, is_free, locked, open_plan
+from fedq.cli.terminal.failure import CommandError
+from fedq.cli.up.plan import check_ports, is_free, locked, open_plan
 from fedq.core.ids import NodeId
 from fedq.shell.config import file as config_file
 from fedq.shell.config.certificates import check_node_certificate

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.cli.up_children import how_it_ended
-from fedq.cli.up_plan import PlannedNode
-from fedq.cli.up_screen import LineScreen
-from fedq.cli.up_watch import Event, NodePicture, Picture, Watcher, compare
+from fedq.cli.up.children import how_it_ended
+from fedq.cli.up.plan import PlannedNode
+from fedq.cli.up.screen import LineScreen
+from fedq.cli.up.watch import Event, NodePicture, Picture, Watcher, compare
 from fedq.core.ids import NodeId
 from fedq.node.views.overview_types import MemberState
 from tests.unit.admin.served import LoopThread, Served, a_cluster, served, set_member

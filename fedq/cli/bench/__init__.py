@@ -1,0 +1,1 @@
+"""`fedq bench`: the load generator's command."""

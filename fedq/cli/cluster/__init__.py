@@ -1,0 +1,1 @@
+"""Commands about a cluster that runs: members, queues, clients, users, permissions."""

@@ -1,0 +1,213 @@
+"""`fedq cluster`: the cluster at a glance, its members, and who is connected."""
+
+import time
+from typing import Annotated, Final
+
+import typer
+
+from fedq.cli.asking.asker import asking
+from fedq.cli.asking.endpoint import Endpoint, asking_a_node
+from fedq.cli.asking.forms import Form, connection_form, member_form, status_form
+from fedq.cli.terminal.failure import UNREACHABLE, UNWELL, USAGE, CommandError, reporting
+from fedq.cli.terminal.options import JsonOption
+from fedq.cli.terminal.screen import Cell, console, duration, print_json, size, table, word
+from fedq.shell.pb import admin_pb2 as pb
+
+app = typer.Typer(no_args_is_help=True, help="Show the cluster, its members and its clients.")
+
+
+#: How often `--wait` asks.
+_ASK_AGAIN_S: Final = 0.5
+
+
+@app.command("status")
+@reporting
+@asking_a_node
+def show_status(
+    endpoint: Endpoint,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0.0,
+            help="Wait so long for all to be well, also for the node to answer.",
+            show_default=False,
+        ),
+    ] = None,
+    watch: Annotated[
+        float | None,
+        typer.Option(
+            "--watch",
+            metavar="SECONDS",
+            min=0.1,
+            help="Show it again every so many seconds, until Ctrl-C.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the members, the leader, and what is wrong: exit code 4 if anything is."""
+    if wait is not None and watch is not None:
+        raise CommandError("--wait and --watch exclude each other; give one of them", USAGE)
+    while watch is not None:
+        _show_status(_ask_status(endpoint), json)
+        time.sleep(watch)
+    form = _ask_status(endpoint) if wait is None else _wait_until_well(endpoint, wait)
+    _show_status(form, json)
+    if form["problems"]:
+        raise typer.Exit(UNWELL)
+
+
+def _ask_status(endpoint: Endpoint) -> Form:
+    with asking(endpoint) as asker:
+        return status_form(asker.ask(asker.stub.ClusterStatus, pb.ClusterStatusRequest()))
+
+
+def _wait_until_well(endpoint: Endpoint, seconds: float) -> Form:
+    """The first status without a problem, or the last one when the time is over."""
+    until = time.monotonic() + seconds
+    while True:
+        is_over = time.monotonic() >= until
+        try:
+            form = _ask_status(endpoint)
+            if is_over or not form["problems"]:
+                return form
+        except CommandError as error:
+            if is_over or error.exit_code != UNREACHABLE:
+                raise
+        time.sleep(min(_ASK_AGAIN_S, max(0.0, until - time.monotonic())))
+
+
+def _show_status(form: Form, is_json: bool) -> None:
+    if is_json:
+        print_json(form)
+        return
+    screen = console()
+    screen.print(
+        f"asked {form['node']}: leader {form['leader'] or 'none'}, era {form['era']}, "
+        f"map version {form['map_version']}, queues {form['queues']} in fragments "
+        f"{form['fragments']}"
+    )
+    rows = [
+        (member["node"], _state(member), _figure(member, "raft_role"), member["amqp_address"])
+        for member in form["members"]
+    ]
+    screen.print(table(("NODE", "STATE", "ROLE", "AMQP"), rows))
+    for problem in form["problems"]:
+        screen.print(f"! {problem}", style="red")
+    if not form["problems"]:
+        screen.print("all is well", style="green")
+
+
+#: The columns of `fedq cluster members`, and of `--wide` besides; `#` begins one of numbers.
+_COLUMNS: Final = (
+    "NODE", "STATE", "ROLE", "UP FOR", "#CLIENTS", "#CONSUMERS", "#MEMORY", "#JOURNAL",
+)  # fmt: skip
+_WIDE: Final = ("LEASE", "#MAP", "#PROCESS", "#CHANNELS", "#SEGMENTS", "ZONE", "PEER", "AMQP")
+
+
+@app.command("members")
+@reporting
+@asking_a_node
+def show_members(
+    endpoint: Endpoint,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns: some 160 characters.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """List the members with their figures; ? is what a member did not tell."""
+    with asking(endpoint) as asker:
+        reply = asker.ask(asker.stub.Members, pb.MembersRequest())
+    members = [member_form(member) for member in reply.members]
+    if json:
+        print_json({"members": members})
+        return
+    rows = [_member_row(member) + (_wide_row(member) if wide else []) for member in members]
+    console().print(table((*_COLUMNS, *_WIDE) if wide else _COLUMNS, rows))
+
+
+def _member_row(member: Form) -> list[Cell]:
+    figures: Form | None = member["figures"]
+    return [
+        member["node"],
+        _state(member),
+        _figure(member, "raft_role"),
+        None if figures is None else duration(figures["uptime_ms"]),
+        None if figures is None else figures["connections"],
+        None if figures is None else figures["consumers"],
+        None if figures is None else size(figures["memory_bytes"]),
+        None if figures is None else size(figures["journal_bytes"]),
+    ]
+
+
+def _wide_row(member: Form) -> list[Cell]:
+    figures: Form | None = member["figures"]
+    return [
+        _figure(member, "lease"),
+        None if figures is None else figures["map_version"],
+        member["incarnation"],
+        None if figures is None else figures["channels"],
+        None if figures is None else figures["journal_segments"],
+        member["zone"],
+        member["peer_address"],
+        member["amqp_address"],
+    ]
+
+
+def _state(member: Form) -> Cell:
+    """Up, down, or the more precise word for a member that is up and does not serve."""
+    figures: Form | None = member["figures"]
+    if member["state"] != "up":
+        return word(member["state"])
+    if figures is None:
+        return word("silent")
+    return word("up" if figures["lease"] == "held" else "fenced")
+
+
+def _figure(member: Form, name: str) -> Cell:
+    """One of a member's own words; a member that is not up has none."""
+    figures: Form | None = member["figures"]
+    if figures is not None:
+        return word(figures[name])
+    return None if member["state"] == "up" else ""
+
+
+@app.command("connections")
+@reporting
+@asking_a_node
+def list_connections(
+    endpoint: Endpoint,
+    member: Annotated[
+        str, typer.Argument(help="Only those of this member.", show_default=False)
+    ] = "",
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="List at most so many of each member.")
+    ] = 100,
+    json: JsonOption = False,
+) -> None:
+    """List client connections of all members, or of one."""
+    with asking(endpoint) as asker:
+        request = pb.ListConnectionsRequest(node=member, limit=limit)
+        reply = asker.ask(asker.stub.ListConnections, request)
+    connections = [connection_form(connection) for connection in reply.connections]
+    silent = list(reply.silent_members)
+    if json:
+        print_json({"connections": connections, "total": reply.total, "silent_members": silent})
+        return
+    headings = (
+        "NODE", "CLIENT", "USER", "VHOST", "NAME", "#CHANNELS", "#CONSUMERS", "#UNACKED", "STATE",
+    )  # fmt: skip
+    rows = [
+        (
+            one["node"], one["client_address"], one["user"], one["vhost"], one["client_name"],
+            one["channels"], one["consumers"], one["unacknowledged"],
+            word("blocked" if one["blocked"] else "running"),
+        )
+        for one in connections
+    ]  # fmt: skip
+    screen = console()
+    screen.print(table(headings, rows))
+    if reply.total > len(connections):
+        screen.print(f"{len(connections)} of {reply.total} shown; see --limit")
+    if silent:
+        screen.print(f"! not all: {', '.join(silent)} did not answer", style="red")

@@ -1,0 +1,1 @@
+"""Commands on a node's own machine: its process, its configuration, certificates and files."""

@@ -1,0 +1,41 @@
+"""`fedq config`: an example of a node's configuration, and whether one is right."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fedq.cli.asking.endpoint import load_configuration
+from fedq.cli.terminal.failure import reporting
+from fedq.shell.config.values import NodeConfig, join_address
+
+app = typer.Typer(no_args_is_help=True, help="Show an example of node.yaml, or check one.")
+
+#: The commented example, which is installed with the command.
+EXAMPLE: Final = "node.example.yaml"
+
+
+@app.command("example")
+@reporting
+def show_example() -> None:
+    """Print a commented node.yaml with every key."""
+    text = files("fedq.cli.node").joinpath(EXAMPLE).read_text(encoding="utf-8")
+    typer.echo(text, nl=False)
+
+
+@app.command("check")
+@reporting
+def check_configuration(
+    config: Annotated[Path, typer.Argument(metavar="FILE", help="The node.yaml to check.")],
+) -> None:
+    """Read a node.yaml as a node would: exit code 2 and a sentence if it is wrong."""
+    typer.echo(described(load_configuration(config)))
+
+
+def described(config: NodeConfig) -> str:
+    """One line on what a configuration that is right makes."""
+    places = ", ".join(join_address(each.host, each.port) for each in config.amqp)
+    others = len(config.peers) - 1
+    alone = "alone" if others < 1 else f"with {others} other{'s' if others > 1 else ''}"
+    return f"right: node {config.node}, {alone}, AMQP on {places}, data in {config.data}"

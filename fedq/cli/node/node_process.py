@@ -1,0 +1,128 @@
+"""The process of one node: its event loop, its signals, its admin service.
+
+In: a configuration. Out: an exit code, or a `CommandError` when the node could not start.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import uvloop
+
+from fedq.admin.access_answers import AccessAnswers
+from fedq.admin.members import Connect
+from fedq.admin.service import SERVICE_NAME, AdminService
+from fedq.cli.terminal.failure import USAGE, CommandError
+from fedq.compiled import survey
+from fedq.core.errors import NodeFailure
+from fedq.core.ids import ConnectionId, QueueKey
+from fedq.node.cluster.proposals import Result
+from fedq.node.containment.setting_aside import Aside
+from fedq.node.node import Node
+from fedq.node.views.access_overview import AccessView
+from fedq.node.views.overview import overview
+from fedq.shell.config.values import ConfigError, NodeConfig
+from fedq.shell.host.process import settle_collector
+from fedq.shell.host.watchdog import Watchdog
+from fedq.shell.raft.journal import RaftStorageError
+from fedq.shell.runner import NodeRunner
+from fedq.wiring.cluster_map.operations import Operation
+
+_READ_BYTES: Final = 4_096
+#: So often, in seconds, it is said of signals that they change nothing.
+_HANG_UPS_TOLD_S: Final = 60.0
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(config: NodeConfig, stop_with_stdin: bool) -> int:
+    """Runs a node until it stops; returns the exit code: 0 clean, 1 it could not go on.
+
+    (`fedq.shell.host.watchdog` ends one that hangs with a code of its own.)
+    """
+    return uvloop.run(_serve(config, stop_with_stdin))
+
+
+async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
+    runner = NodeRunner(config)
+    runner.add_admin_service(SERVICE_NAME, partial(_admin_service, runner))
+    loop = asyncio.get_running_loop()
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, runner.request_stop)
+    # A terminal that goes away takes its node with it; what rotates logs does not mean to.
+    is_in_terminal = sys.stdin is not None and sys.stdin.isatty()
+    on_hang_up = runner.request_stop if is_in_terminal else _HangUps().ignore
+    loop.add_signal_handler(signal.SIGHUP, on_hang_up)
+    if stop_with_stdin:
+        _watch_stdin(loop, runner)
+    try:
+        await runner.start()
+    except ConfigError as error:
+        raise CommandError(str(error), USAGE) from error
+    except (NodeFailure, RaftStorageError) as error:
+        raise CommandError(str(error)) from error
+    # Here and not in the runner: this process is the node's own, others may be somebody else's.
+    settle_collector()
+    _tell_twins()
+    with Watchdog(config.timing.loop_hang_ms):
+        return await runner.wait()
+
+
+class _HangUps:
+    """Signals that change nothing: the first says so, and then one a minute."""
+
+    def __init__(self) -> None:
+        self._told_s = -_HANG_UPS_TOLD_S
+
+    def ignore(self) -> None:
+        """One has come."""
+        now_s = time.monotonic()
+        if now_s - self._told_s >= _HANG_UPS_TOLD_S:
+            self._told_s = now_s
+            logging.getLogger(__name__).info(
+                "SIGHUP changes nothing: the log goes to stderr; SIGTERM stops the node"
+            )
+
+
+def _tell_twins() -> None:
+    """Once a start, when nothing stood in its way: whether the hot modules are compiled."""
+    twins = survey()
+    is_news = twins.pure and not twins.is_wish
+    logging.getLogger(__name__).log(logging.WARNING if is_news else logging.INFO, twins.text)
+
+
+def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminService:
+    def ask(operation: Operation, answer: Callable[[Result], None]) -> None:
+        runner.input(node.on_change_asked, operation, answer)
+
+    def ask_quarantine(
+        queue: QueueKey, act: int, positions: dict[int, None],
+        answer: Callable[[list[Aside]], None],
+    ) -> None:  # fmt: skip
+        runner.input(node.cluster.aside.on_asked, queue, act, positions, answer)
+
+    def ask_close(
+        number: ConnectionId | None, user: str | None, vhost: str | None, text: str,
+        answer: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        runner.input(node.clients.evictions.on_asked, number, user, vhost, text, answer)
+
+    answers = AccessAnswers(AccessView(node), ask)
+    return AdminService(overview(node), connect, answers, ask_quarantine, ask_close)
+
+
+def _watch_stdin(loop: asyncio.AbstractEventLoop, runner: NodeRunner) -> None:
+    """Asks for a stop when the other end of stdin closes; what is written there is ignored."""
+    descriptor = sys.stdin.fileno()
+
+    def on_readable() -> None:
+        if not os.read(descriptor, _READ_BYTES):
+            loop.remove_reader(descriptor)
+            runner.request_stop()
+
+    loop.add_reader(descriptor, on_readable)

@@ -1,0 +1,124 @@
+"""`fedq store`: what is in a node's data directory."""
+
+import base64
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fedq.cli.terminal.failure import CommandError, reporting
+from fedq.cli.terminal.options import JsonOption
+from fedq.cli.terminal.screen import console, print_json, size, table
+from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, Damage, Recovered, salvage
+from fedq.shell.disk.journal_files import read_segments
+from fedq.shell.disk.quarantine import Quarantined, quarantined
+from fedq.shell.disk.vouching import damages_of
+
+JOURNAL: Final = "journal"
+
+app = typer.Typer(no_args_is_help=True, help="Look into a node's data directory.")
+
+DataArgument = Annotated[
+    Path, typer.Argument(metavar="DATA", help="The node's data directory (`data` in its file).")
+]
+
+
+@app.callback()
+def _group() -> None:
+    """Look into a node's data directory."""
+
+
+@app.command("quarantine")
+@reporting
+def show_quarantine(data: DataArgument, json: JsonOption = False) -> None:
+    """Show messages that were set aside because the node could not work on them.
+
+    They stay in their queues, out of reach, on all copies; `--json` shows them whole.
+    """
+    if not data.is_dir():
+        raise CommandError(f"{data} is no directory; name the node's data directory")
+    try:
+        found = list(quarantined(data))
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{error}; the messages themselves are in their queues") from error
+    if json:
+        print_json({"quarantined": [_form(one) for one in found]})
+        return
+    rows = [
+        (one.vhost, one.queue, one.fragment, one.position, one.exchange, one.routing_key,
+         size(len(one.body)))
+        for one in found
+    ]  # fmt: skip
+    headings = ("VHOST", "QUEUE", "FRAGMENT", "POSITION", "EXCHANGE", "KEY", "BODY")
+    console().print(table(headings, rows))
+
+
+@app.command("check")
+@reporting
+def check(data: DataArgument, json: JsonOption = False) -> None:
+    """Read the journal as a start would, change nothing, and say what is damaged (exit code 1).
+
+    While the node runs, its last write may look cut off.
+    """
+    recovered, damages = _examine(data)
+    found = [
+        {"segment": each.segment, "first": each.first, "stop": each.stop, "reason": each.reason}
+        for each in damages
+    ]
+    messages = sum(len(fragment.messages) for fragment in recovered.fragments.values())
+    if json:
+        print_json(
+            {
+                "segments": len(recovered.segments),
+                "fragments": len(recovered.fragments),
+                "messages": messages,
+                "torn_bytes": recovered.torn_bytes,
+                "damages": found,
+            }
+        )
+    else:
+        console().print(
+            f"{len(recovered.segments)} segments, {len(recovered.fragments)} fragments, "
+            f"{messages} persistent messages; {recovered.torn_bytes} bytes of a write that was cut "
+            "off"
+        )
+        rows = [(each.segment, each.first, each.stop, each.reason) for each in damages]
+        if rows:
+            console().print(table(("SEGMENT", "FROM BYTE", "TO", "WHY"), rows))
+    if damages:
+        raise CommandError(
+            "the journal is damaged: start a node of a cluster, and its copies are made whole by "
+            "the others; for a node that is alone, restore the files or run `fedq store "
+            f"accept-loss {data}`"
+        )
+
+
+@app.command("accept-loss")
+@reporting
+def accept_loss(data: DataArgument) -> None:
+    """Let a node that has the only copy start with what can be read of a damaged journal.
+
+    It counts for the next start. The damaged files are kept beside the mended ones.
+    """
+    _, damages = _examine(data)
+    if not damages:
+        raise CommandError("nothing is damaged: the node starts without this")
+    (data / JOURNAL / ACCEPT_NAME).touch()
+    console().print(f"{len(damages)} damages are accepted: start the node")
+
+
+def _examine(data: Path) -> tuple[Recovered, list[Damage]]:
+    journal = data / JOURNAL
+    if not journal.is_dir():
+        raise CommandError(f"{data} has no journal; name the node's data directory")
+    try:
+        recovered = salvage(read_segments(journal))
+        return recovered, damages_of(journal, recovered)
+    except OSError as error:
+        raise CommandError(f"the journal cannot be read: {error}") from error
+    except CorruptJournal as error:
+        raise CommandError(f"{error}") from error
+
+
+def _form(one: Quarantined) -> dict[str, object]:
+    return {**one._asdict(), "body": base64.b64encode(one.body).decode()}

@@ -1,0 +1,1 @@
+"""How commands speak: options and passwords in, tables, JSON and failures out."""

@@ -1,0 +1,1 @@
+"""`fedq up`: a whole cluster on this machine."""

@@ -1,0 +1,268 @@
+"""What `fedq up` starts: directories, configurations, certificates and ports of a local cluster.
+
+In: a directory, how many nodes, where their AMQP ports begin. Out: a `Plan`. A new cluster is
+written whole or not at all; one that exists is taken as it is: its `node.yaml` files are the only
+record of its names and ports, and whoever edits them is obeyed.
+
+    DIR/certs/          the authority and a certificate for each node (more than one node)
+    DIR/n1/node.yaml    its configuration, with paths relative to itself
+    DIR/n1/data/        its journal and its part of the cluster map
+    DIR/n1/node.log     what it wrote to stderr
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from fedq.cli.asking.endpoint import admin_address, load_configuration
+from fedq.cli.terminal.failure import USAGE, CommandError
+from fedq.core.ids import NodeId
+from fedq.core.limits import MIB
+from fedq.shell.config import certificates
+from fedq.shell.config.file import voters_max
+from fedq.shell.config.values import (
+    DEFAULT_ADMIN_PORT,
+    DEFAULT_AMQP_PORT,
+    NodeConfig,
+    is_loopback,
+    is_wildcard,
+    join_address,
+)
+from fedq.shell.host.resources import memory_default
+
+HOST: Final = "127.0.0.1"
+NODES_DEFAULT: Final = 3
+#: Where the search for ports of peers begins: away from those the kernel gives to clients.
+PEER_PORT: Final = 25_672
+#: How many ports are tried before giving up.
+PORTS_TRIED_MAX: Final = 2_000
+CONFIG_NAME: Final = "node.yaml"
+LOCK_NAME: Final = "up.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node to start."""
+
+    name: NodeId
+    #: As a client on this machine writes it.
+    amqp_url: str
+    #: "host:port" of its admin service.
+    admin: str
+    config: Path
+    data: Path
+    log: Path
+    #: (host, port) of everything it will listen on.
+    places: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A local cluster, on disk and ready to be started."""
+
+    directory: Path
+    nodes: tuple[PlannedNode, ...]
+
+
+def open_plan(directory: Path, count: int | None, amqp_port: int | None) -> Plan:
+    """The cluster in the directory, made first if there is none. Raises `CommandError`."""
+    files = sorted(directory.glob(f"*/{CONFIG_NAME}"))
+    if not files:
+        _make(directory, count or NODES_DEFAULT, amqp_port)
+        files = sorted(directory.glob(f"*/{CONFIG_NAME}"))
+    elif count is not None and count != len(files):
+        raise CommandError(
+            f"{directory} holds a cluster of {len(files)} nodes; leave --nodes out, or use another "
+            "directory",
+            USAGE,
+        )
+    elif amqp_port is not None:
+        raise CommandError(
+            f"{directory} holds a cluster, which keeps its ports; leave --amqp-port out, or edit "
+            f"its {CONFIG_NAME} files",
+            USAGE,
+        )
+    return Plan(directory, tuple(_planned(file, load_configuration(file)) for file in files))
+
+
+def check_ports(plan: Plan) -> None:
+    """Says which port is in use before anything is started."""
+    for node in plan.nodes:
+        for host, port in node.places:
+            if not is_free(port, host):
+                raise CommandError(
+                    f"port {port} of {node.name} is in use; stop what listens there, or change it "
+                    f"in {node.config}"
+                )
+
+
+def _planned(file: Path, config: NodeConfig) -> PlannedNode:
+    if config.admin is None:
+        raise CommandError(
+            f"{file}: `admin` is missing; without it nobody can watch the node", USAGE
+        )
+    if not is_loopback(config.admin.host):
+        raise CommandError(
+            f"{file}: `admin` is beyond this machine; a local cluster is watched on 127.0.0.1",
+            USAGE,
+        )
+    listeners = [*config.amqp, config.admin]
+    if config.peer_listener is not None:
+        listeners.append(config.peer_listener)
+    places = tuple((listener.host, listener.port) for listener in listeners)
+    if any(port == 0 for _, port in places):
+        raise CommandError(f"{file}: port 0 could be any port; write the one to use", USAGE)
+    first = config.amqp[0]
+    place = join_address(HOST if is_wildcard(first.host) else first.host, first.port)
+    return PlannedNode(
+        name=config.node,
+        amqp_url=f"{'amqps' if first.tls else 'amqp'}://{place}",
+        admin=admin_address(config),
+        config=file,
+        data=config.data,
+        log=file.parent / "node.log",
+        places=places,
+    )
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keeps a second `fedq up` away from the directory for the time of the block."""
+    try:
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CommandError(f"{directory} cannot be used: {error.strerror}", USAGE) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise CommandError(f"another `fedq up` runs on {directory}") from error
+    finally:
+        os.close(descriptor)
+
+
+# --- a new cluster --------------------------------------------------------------------------------
+
+
+def _make(directory: Path, count: int, amqp_port: int | None) -> None:
+    """Writes a new cluster beside the directory, then moves it into its place in one step."""
+    assert 1 <= count <= voters_max
+    parent = directory.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=parent))
+    except OSError as error:
+        raise CommandError(f"{directory} cannot be made: {error.strerror}", USAGE) from error
+    try:
+        _write_cluster(new, count, amqp_port)
+        # Replaces a directory that is empty, and no other.
+        new.rename(directory)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise CommandError(
+                f"{directory} exists and holds no cluster of `fedq up`; name an empty or a new "
+                "directory",
+                USAGE,
+            ) from error
+        raise CommandError(f"{directory} cannot be written: {error.strerror}", USAGE) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _write_cluster(directory: Path, count: int, amqp_port: int | None) -> None:
+    names = [NodeId(f"n{number}") for number in range(1, count + 1)]
+    taken: dict[int, None] = {}
+    amqp = _ports(DEFAULT_AMQP_PORT, count, taken) if amqp_port is None else (
+        _exact_ports(amqp_port, count, taken)
+    )  # fmt: skip
+    admin = _ports(DEFAULT_ADMIN_PORT, count, taken)
+    peer = _ports(PEER_PORT, count, taken)
+    peers = {name: join_address(HOST, port) for name, port in zip(names, peer, strict=True)}
+    if count > 1:
+        _make_certificates(directory / "certs", names)
+    for index, name in enumerate(names):
+        own = directory / name
+        own.mkdir()
+        text = _configuration(name, amqp[index], admin[index], peers)
+        (own / CONFIG_NAME).write_text(text, "utf-8")
+
+
+def _configuration(
+    name: NodeId, amqp_port: int, admin_port: int, peers: Mapping[NodeId, str]
+) -> str:
+    """The text of a `node.yaml`."""
+    values: dict[str, object] = {
+        "node": str(name),
+        "data": "data",
+        "amqp": {"listen": [{"host": HOST, "port": amqp_port}]},
+        "admin": {"host": HOST, "port": admin_port},
+    }
+    if len(peers) > 1:
+        # They share the machine.
+        values["limits"] = {"memory_bytes": max(memory_default() // len(peers), MIB)}
+        values["peers"] = {str(peer): address for peer, address in peers.items()}
+        values["certificates"] = {
+            "authority": "../certs/ca.pem",
+            "certificate": f"../certs/{name}.pem",
+            "key": f"../certs/{name}.key",
+        }
+    heading = f"# {name} of a local cluster, made by `fedq up`; edit it while the node is down.\n"
+    return heading + yaml.safe_dump(values, sort_keys=False)
+
+
+def _make_certificates(directory: Path, names: list[NodeId]) -> None:
+    try:
+        certificates.make_authority(directory)
+        for name in names:
+            certificates.make_node_certificate(directory, name, ["localhost", HOST])
+    except certificates.CertificateError as error:
+        raise CommandError(str(error)) from error
+
+
+# --- ports ----------------------------------------------------------------------------------------
+
+
+def is_free(port: int, host: str = HOST) -> bool:
+    """Whether a node could listen there now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _ports(first: int, count: int, taken: dict[int, None]) -> list[int]:
+    """The first free ports from `first` on that are not `taken`; takes them."""
+    found: list[int] = []
+    for port in range(first, min(first + PORTS_TRIED_MAX, 65_536)):
+        if port not in taken and is_free(port):
+            found.append(port)
+            taken[port] = None
+        if len(found) == count:
+            return found
+    raise CommandError(f"no {count} free ports found from {first} on; stop what uses them")
+
+
+def _exact_ports(first: int, count: int, taken: dict[int, None]) -> list[int]:
+    """`first` and those that follow on it, which the user asked for."""
+    wanted = list(range(first, first + count))
+    for port in wanted:
+        if port > 65_535:
+            raise CommandError(f"--amqp-port {first}: {count} nodes need {count} ports", USAGE)
+        if not is_free(port):
+            raise CommandError(f"port {port} is in use; choose another --amqp-port")
+    taken.update(dict.fromkeys(wanted))
+    return wanted
