@@ -1,8 +1,6 @@
 """What a batch of encoded messages (`fedq.core.message`) weighs, and what is special in it.
 
 Input: messages. Output: all their bytes, and all their flags together.
-
-The compiled twin is `weights.pyx`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +8,10 @@ from collections.abc import Sequence
 
 def weigh(messages: Sequence[bytes]) -> tuple[int, int]:
     """All their bytes, and all their flags (their first bytes) together."""
-    flags = 0
-    for message in messages:
+    # Compiled, a list is walked by index, and any other sequence as an iterator, at twice the cost.
+    run: list[bytes] = messages if isinstance(messages, list) else list(messages)
+    size = flags = 0
+    for message in run:
+        size += len(message)
         flags |= message[0]
-    return sum(map(len, messages)), flags
+    return size, flags

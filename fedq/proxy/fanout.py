@@ -68,7 +68,7 @@ class Relays(Generic[Waiter]):
             return []
         vhost, messages = self._pending.popitem()
         first = self.last - len(messages) + 1
-        batches = [(first + piece.start, vhost, messages[piece]) for piece in cut(messages)]
+        batches = [(first + at, vhost, messages[at:stop]) for at, stop in cut(messages)]
         self._sent += batches
         self.bytes_sent += sum(map(len, messages))
         return batches

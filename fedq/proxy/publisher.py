@@ -101,7 +101,7 @@ class FragmentPublisher(Generic[Owner]):
         if size <= peer_frame_bytes_max:
             batches = [Numbered(first, messages, size, None)]
         else:
-            parts = [(piece.start, messages[piece]) for piece in cut(messages)]
+            parts = [(at, messages[at:stop]) for at, stop in cut(messages)]
             batches = [Numbered(first + at, p, sum(map(len, p)), None) for at, p in parts]
         self._unconfirmed += batches
         return batches

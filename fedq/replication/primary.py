@@ -161,9 +161,7 @@ class PrimaryReplication:
     def on_records(self, records: Sequence[Records], now_ms: int) -> None:
         """New events of this turn, in order: as few messages as can be to each backup."""
         encoded = [record.data for record in records]
-        pieces = [
-            (records[piece.stop - 1].last, b"".join(encoded[piece])) for piece in cut(encoded)
-        ]
+        pieces = [(records[stop - 1].last, b"".join(encoded[at:stop])) for at, stop in cut(encoded)]
         for node, progress in self.backups.items():
             if progress.state == WAITING:
                 continue

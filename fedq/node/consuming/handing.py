@@ -26,10 +26,10 @@ def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared:
         state.at, state.at_what = primary, taken
         note_taken(state, primary, node, share)
         seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
-        for piece in cut(taken.messages):
-            positions = all_positions[piece]
+        for start, stop in cut(taken.messages):
+            positions = all_positions[start:stop]
             again = [position for position in positions if position in seen]
-            state.send(node, Deliver(*ids, positions, again, taken.messages[piece]))
+            state.send(node, Deliver(*ids, positions, again, taken.messages[start:stop]))
     if given == ready < fragment.ready_count + given - spared:
         # There may be credit for more bytes than go at once.
         state.marks.unfinished[fragment.fragment_id] = None
