@@ -83,8 +83,8 @@ EXPIRATION_MS_MAX: Final = 315_360_000_000
 CHECKED_MAX: Final = 64
 CHECKED_BYTES_MAX: Final = 512
 
-_frame_head: Final = struct.Struct(">BHI")
-_header_head: Final = struct.Struct(">BHIIQ")
+_FRAME_HEAD: Final = struct.Struct(">BHI")
+_HEADER_HEAD: Final = struct.Struct(">BHIIQ")
 _HEADER: Final = ids_bytes(BASIC)
 #: What a content header takes at the least: a property list has two bytes.
 _HEADER_PAYLOAD_MIN: Final = HEADER_PAYLOAD + 2
@@ -296,7 +296,7 @@ def append_content(
 def _content_head(channel: int, properties_size: int, body_size: int) -> bytes:
     """The header frame up to the property list."""
     size = HEADER_PAYLOAD + properties_size
-    return _header_head.pack(FRAME_HEADER, channel, size, HEADER_IDS, body_size)
+    return _HEADER_HEAD.pack(FRAME_HEADER, channel, size, HEADER_IDS, body_size)
 
 
 def body_frames(channel: int, body: Body, frame_bytes_max: int) -> list[Body]:
@@ -311,5 +311,5 @@ def body_frames(channel: int, body: Body, frame_bytes_max: int) -> list[Body]:
     pieces: list[Body] = []
     for at in range(0, size, chunk):
         part = body[at : at + chunk] if size > chunk else body
-        pieces += (_frame_head.pack(FRAME_BODY, channel, len(part)), part, END)
+        pieces += (_FRAME_HEAD.pack(FRAME_BODY, channel, len(part)), part, END)
     return pieces

@@ -34,11 +34,11 @@ from fedq.amqp.spec import (
 from fedq.amqp.strings import encode_short_string
 from fedq.core.message import HEAD_SIZE, split
 
-_method_head: Final = struct.Struct(">BHII")
-_deliver_tail: Final = struct.Struct(">QB")
-_settled: Final = struct.Struct(">BHIIQBB")
-_header_head: Final = struct.Struct(">BHIIQ")
-_body_head: Final = struct.Struct(">BHI")
+_METHOD_HEAD: Final = struct.Struct(">BHII")
+_DELIVER_TAIL: Final = struct.Struct(">QB")
+_SETTLED: Final = struct.Struct(">BHIIQBB")
+_HEADER_HEAD: Final = struct.Struct(">BHIIQ")
+_BODY_HEAD: Final = struct.Struct(">BHI")
 
 #: A delivery tag as it stands between a prefix's head and a suffix.
 pack_tag: Final = struct.Struct(">Q").pack
@@ -67,7 +67,7 @@ class DeliverPrefix:
         """The bytes for messages with a route of this size (which the frame's size counts)."""
         if route_size != self._route_size:
             size = 4 + len(self.tag_string) + 9 + route_size
-            front = _method_head.pack(FRAME_METHOD, self.channel, size, DELIVER_IDS)
+            front = _METHOD_HEAD.pack(FRAME_METHOD, self.channel, size, DELIVER_IDS)
             self._bytes = front + self.tag_string
             self._route_size = route_size
         return self._bytes
@@ -105,7 +105,7 @@ def append_deliveries(
         # A list would be searched from its start for each message.
         redelivered = frozenset(redelivered)
     chunk = frame_bytes_max - FRAME_OVERHEAD
-    pack_mark = _deliver_tail.pack
+    pack_mark = _DELIVER_TAIL.pack
     pieces: list[Body] = []
     add = pieces.extend
     # Messages resemble each other: when all but the body is as in the message before, so is all
@@ -142,11 +142,11 @@ def _between(channel: int, message: bytes, route_size: int, body_at: int, chunk:
     return b"".join((
         message[HEAD_SIZE:properties_at],
         END,
-        _header_head.pack(
+        _HEADER_HEAD.pack(
             FRAME_HEADER, channel, HEADER_PAYLOAD + len(properties), HEADER_IDS, size
         ),
         properties,
-        END + _body_head.pack(FRAME_BODY, channel, size) if 0 < size <= chunk else END,
+        END + _BODY_HEAD.pack(FRAME_BODY, channel, size) if 0 < size <= chunk else END,
     ))  # fmt: skip
 
 
@@ -161,6 +161,6 @@ def nack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
 
 
 def _settled_frame(channel: int, ids: int, delivery_tag: int, multiple: bool) -> bytes:
-    return _settled.pack(
+    return _SETTLED.pack(
         FRAME_METHOD, channel, SETTLING_PAYLOAD, ids, delivery_tag, multiple, FRAME_END
     )

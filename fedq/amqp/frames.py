@@ -12,12 +12,12 @@ from typing import Final
 from fedq.amqp.spec import END, FRAME_END, FRAME_HEAD, FRAME_HEARTBEAT, FRAME_OVERHEAD
 from fedq.core.errors import FRAME_ERROR, ConnectionViolation
 
-_frame_head: Final = struct.Struct(">BHI")
+_FRAME_HEAD: Final = struct.Struct(">BHI")
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
     """One whole frame."""
-    return b"%b%b%b" % (_frame_head.pack(kind, channel, len(payload)), payload, END)
+    return b"%b%b%b" % (_FRAME_HEAD.pack(kind, channel, len(payload)), payload, END)
 
 
 HEARTBEAT: Final = frame(FRAME_HEARTBEAT, 0, b"")
@@ -33,7 +33,7 @@ def scan_frame(data: bytes, at: int, frame_bytes_max: int) -> tuple[int, int, in
     """
     if len(data) - at < FRAME_HEAD:
         return None
-    kind, channel, size = _frame_head.unpack_from(data, at)
+    kind, channel, size = _FRAME_HEAD.unpack_from(data, at)
     if size > frame_bytes_max:
         text = f"a frame of {size + FRAME_OVERHEAD} bytes: at most {frame_bytes_max} are agreed"
         raise ConnectionViolation(FRAME_ERROR, text)
@@ -51,4 +51,4 @@ def wanted_bytes(data: bytes | bytearray) -> int:
     """How many bytes `scan_frame` needs to get on with the frame at the start of `data`."""
     if len(data) < FRAME_HEAD:
         return FRAME_HEAD
-    return FRAME_OVERHEAD + int(_frame_head.unpack_from(data)[2])
+    return FRAME_OVERHEAD + int(_FRAME_HEAD.unpack_from(data)[2])

@@ -31,9 +31,9 @@ Publish = tuple[bytes, bytes, int]
 #: Messages of one route and the same bits, in order: the route, the bits, and the messages.
 PublishRun = tuple[bytes, int, list[bytes]]
 
-_frame_head: Final = struct.Struct(">BHI")
-_publish_head: Final = struct.Struct(">BHIIHB")
-_header_head: Final = struct.Struct(">BHIIQ")
+_FRAME_HEAD: Final = struct.Struct(">BHI")
+_PUBLISH_HEAD: Final = struct.Struct(">BHIIHB")
+_HEADER_HEAD: Final = struct.Struct(">BHIIQ")
 
 #: The smallest publish: a method frame of 17 bytes and a header frame of 22.
 _PUBLISH_BYTES_MIN: Final = 39
@@ -109,7 +109,7 @@ def _publish_at(data: bytes, at: int, payload_max: int) -> tuple[int, int, int, 
     size = len(data)
     if size - at < _PUBLISH_BYTES_MIN:
         return None
-    kind, channel, length, ids, _, exchange_size = _publish_head.unpack_from(data, at)
+    kind, channel, length, ids, _, exchange_size = _PUBLISH_HEAD.unpack_from(data, at)
     end = at + 7 + length
     key_at = at + 14 + exchange_size
     if (
@@ -118,7 +118,7 @@ def _publish_at(data: bytes, at: int, payload_max: int) -> tuple[int, int, int, 
         or data[end] != FRAME_END
     ):  # fmt: skip
         return None
-    kind, number, length, ids, body_size = _header_head.unpack_from(data, end + 1)
+    kind, number, length, ids, body_size = _HEADER_HEAD.unpack_from(data, end + 1)
     properties_end = end + 8 + length
     if (
         kind != FRAME_HEADER or number != channel or ids != HEADER_IDS
@@ -130,7 +130,7 @@ def _publish_at(data: bytes, at: int, payload_max: int) -> tuple[int, int, int, 
         return channel, end, properties_end, properties_end, 0
     if properties_end + 8 > size:
         return None
-    kind, number, length = _frame_head.unpack_from(data, properties_end + 1)
+    kind, number, length = _FRAME_HEAD.unpack_from(data, properties_end + 1)
     stop = properties_end + 8 + length
     if (
         kind != FRAME_BODY or number != channel or length != body_size

@@ -13,10 +13,10 @@ from fedq.amqp.spec import END, FRAME_END, FRAME_METHOD, GET_OK_IDS, RETURN_IDS
 from fedq.amqp.strings import cut_short_string, encode_short_string
 from fedq.core.message import split_lean
 
-_get_ok_head: Final = struct.Struct(">BHIIQB")
-_deliver_tail: Final = struct.Struct(">QB")
-_count_end: Final = struct.Struct(">IB")
-_return_head: Final = struct.Struct(">BHIIH")
+_GET_OK_HEAD: Final = struct.Struct(">BHIIQB")
+_DELIVER_TAIL: Final = struct.Struct(">QB")
+_COUNT_END: Final = struct.Struct(">IB")
+_RETURN_HEAD: Final = struct.Struct(">BHIIH")
 
 
 def append_get_ok(
@@ -31,11 +31,11 @@ def append_get_ok(
     """Appends basic.get-ok with its content; `message_count` messages are left in the queue."""
     route, properties, body = split_lean(message)
     parts += (
-        _get_ok_head.pack(
+        _GET_OK_HEAD.pack(
             FRAME_METHOD, channel, 17 + len(route), GET_OK_IDS, delivery_tag, redelivered
         ),
         route,
-        _count_end.pack(min(message_count, 0xFFFFFFFF), FRAME_END),
+        _COUNT_END.pack(min(message_count, 0xFFFFFFFF), FRAME_END),
     )
     append_content(parts, channel, properties, body, frame_bytes_max)
 
@@ -52,7 +52,7 @@ def append_delivery(
     """Appends basic.deliver with its content."""
     route, properties, body = split_lean(message)
     head = deliver_prefix(channel, consumer_tag).head(len(route))
-    parts += (head, _deliver_tail.pack(delivery_tag, redelivered), route, END)
+    parts += (head, _DELIVER_TAIL.pack(delivery_tag, redelivered), route, END)
     append_content(parts, channel, properties, body, frame_bytes_max)
 
 
@@ -68,7 +68,7 @@ def return_frames(
     route, properties, body = split_lean(message)
     text = encode_short_string(cut_short_string(reply_text))
     parts += (
-        _return_head.pack(
+        _RETURN_HEAD.pack(
             FRAME_METHOD, channel, 6 + len(text) + len(route), RETURN_IDS, reply_code
         ),
         text,

@@ -29,7 +29,7 @@ from fedq.amqp.spec import (
 #: itself; with multiple, first and last are one.
 Settle = tuple[int, int, int, bool, bool]
 
-_settle: Final = struct.Struct(">BHIIQBB")
+_SETTLE: Final = struct.Struct(">BHIIQBB")
 
 
 def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
@@ -38,7 +38,7 @@ def take_settles(data: bytes, at: int, batch: list[Settle]) -> int:
     Appends them to `batch` and returns where it stopped.
     """
     size = len(data)
-    unpack = _settle.unpack_from
+    unpack = _SETTLE.unpack_from
     channel = -1
     # What has been gathered into one settlement; nothing yet, while `kept` is no method.
     kept, first, last, kept_requeue = -1, 0, 0, False

@@ -11,35 +11,36 @@ the content header, undecoded.
 """
 
 import struct
+from typing import Final
 
 #: delivery-mode 2.
-FLAG_PERSISTENT = 0x01
+FLAG_PERSISTENT: Final = 0x01
 #: It has an `expiration` that is a number of milliseconds.
-FLAG_EXPIRES = 0x02
+FLAG_EXPIRES: Final = 0x02
 #: It has a `priority`.
-FLAG_PRIORITY = 0x04
+FLAG_PRIORITY: Final = 0x04
 #: Its headers hold `CC` or `BCC`: it may have more than one routing key.
-FLAG_COPIES = 0x08
+FLAG_COPIES: Final = 0x08
 #: It has a `user_id`.
-FLAG_USER = 0x10
+FLAG_USER: Final = 0x10
 #: Consumers may have seen it already, by another way: it is delivered as such. Set by the broker.
-FLAG_SEEN = 0x20
+FLAG_SEEN: Final = 0x20
 #: It came through a delaying exchange: `x-delay` says when it becomes visible. Set by the broker.
-FLAG_DELAYED = 0x40
+FLAG_DELAYED: Final = 0x40
 #: A dead letter that no consumer rejected: it must not go round. Set by the broker.
-FLAG_DIED = 0x80
+FLAG_DIED: Final = 0x80
 # Flags of publishes only, which no message is stored with: beyond what a byte holds.
 #: Its `expiration` means nothing: it is refused.
-FLAG_BAD_EXPIRATION = 0x100
+FLAG_BAD_EXPIRATION: Final = 0x100
 #: Its `reply_to` is the direct reply-to pseudo queue, which is replaced.
-FLAG_DIRECT_REPLY = 0x200
+FLAG_DIRECT_REPLY: Final = 0x200
 
 #: Flags of publishes that need a look of their own before they are routed.
-FLAGS_OF_NOTE = FLAG_COPIES | FLAG_USER | FLAG_DIRECT_REPLY | FLAG_BAD_EXPIRATION
+FLAGS_OF_NOTE: Final = FLAG_COPIES | FLAG_USER | FLAG_DIRECT_REPLY | FLAG_BAD_EXPIRATION
 
-_HEAD = struct.Struct(">BHI")
-HEAD_SIZE = _HEAD.size
-_unpack_head = _HEAD.unpack_from
+_HEAD: Final = struct.Struct(">BHI")
+HEAD_SIZE: Final = _HEAD.size
+_unpack_head: Final = _HEAD.unpack_from
 
 
 def encode(flags: int, route: bytes, properties: bytes, body: bytes | bytearray) -> bytes:
