@@ -59,7 +59,7 @@ unit: setup ## Tests that start no processes.
 
 pure: setup ## What is compiled is tried again from its Python sources.
 	@if find fedq -name '*.so' | grep -q .; then \
-	    FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/twins tests/unit/amqp tests/unit/fragments \
+	    FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/twins tests/unit/amqp tests/unit/core tests/unit/fragments \
 	        tests/unit/node tests/unit/proxy tests/scripts tests/property $(ARGS); fi
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.

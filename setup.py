@@ -1,8 +1,8 @@
 """Builds what is compiled of fedq; all else about the package is in pyproject.toml.
 
-Two kinds of extension modules stand beside the Python sources that they come from, or are twins of:
+Two kinds of extension modules stand beside the Python sources in whose place they are imported:
 
-* Every `fedq/x/name.pyx` becomes an extension beside its complete twin `fedq/x/name.py`, by Cython
+* Every `fedq/x/name.pyx` becomes an extension beside `fedq/x/name.py`, by Cython
   (docs/adr/0022-compiled-twins.md).
 * What `fedq/compiled_modules.txt` names is compiled from the `.py` itself, by mypyc
   (docs/adr/0028-compiled-machines.md).
@@ -33,13 +33,13 @@ from setuptools.command.build_ext import build_ext
 ROOT: Final = Path(__file__).resolve().parent
 PACKAGE: Final = ROOT / "fedq"
 sys.path.insert(0, str(ROOT))
-from fedq.compiled import machines, twins  # noqa: E402 (found only from here on)
+from fedq.compiled import compiled_from_python, cython_sources  # noqa: E402 (found only from here on)
 
 #: Where the generated C goes: not between the sources.
 C_FOLDER: Final = Path("build/c")
 #: The library that holds all that mypyc compiles; the modules themselves only point to it.
-MACHINES: Final = "fedq.machines"
-LIBRARY: Final = f"{MACHINES}__mypyc"
+GROUP: Final = "fedq.compiled_modules"
+LIBRARY: Final = f"{GROUP}__mypyc"
 
 
 def _relative(path: Path) -> str:
@@ -58,13 +58,13 @@ def is_wanted() -> bool:
     return os.environ.get("FEDQ_PURE", "") in ("", "0")
 
 
-def compiled_twins() -> list[Extension]:
+def from_cython() -> list[Extension]:
     """One extension for each `.pyx`."""
     try:
         from Cython.Build import cythonize
     except ImportError:
         # pip brings Cython by itself (see [build-system]); this is for who runs setup.py bare.
-        logging.warning("no twin is compiled, as Cython is missing: pip install Cython")
+        logging.warning("no .pyx is compiled, as Cython is missing: pip install Cython")
         return []
     found = [
         Extension(
@@ -73,7 +73,7 @@ def compiled_twins() -> list[Extension]:
             # Without debugging symbols, which are most of a file's size.
             extra_compile_args=["-g0"] if os.name == "posix" else [],
         )
-        for path in twins(PACKAGE)
+        for path in cython_sources(PACKAGE)
     ]
     modules: list[Extension] = cythonize(
         found, build_dir=C_FOLDER.as_posix(), compiler_directives={"language_level": 3}
@@ -81,22 +81,22 @@ def compiled_twins() -> list[Extension]:
     return modules
 
 
-def compiled_machines() -> list[Extension]:
-    """The library of compiled machines, and one small extension for each of its modules."""
+def from_python() -> list[Extension]:
+    """The library of what is compiled from Python, and one small extension for each module."""
     try:
         from mypyc.build import mypycify
     except ImportError:
-        logging.warning("no machine is compiled, as mypyc is missing: pip install mypy")
+        logging.warning("nothing is compiled from Python, as mypyc is missing: pip install mypy")
         return []
     said = io.StringIO()
     try:
         with redirect_stdout(said):
             found: list[Extension] = mypycify(
                 # The project's own settings are for `make check`; here only the types count.
-                ["--config-file=", *(_relative(path) for path in machines(PACKAGE))],
+                ["--config-file=", *(_relative(path) for path in compiled_from_python(PACKAGE))],
                 debug_level="0",
                 opt_level="2",
-                group_name=MACHINES,
+                group_name=GROUP,
                 multi_file=True,
                 target_dir=C_FOLDER.as_posix(),
             )
@@ -165,7 +165,7 @@ def _compile(
 
 def extensions() -> list[Extension]:
     """What is to be compiled: nothing where it is not wanted or cannot be."""
-    found = [*compiled_twins(), *compiled_machines()] if is_wanted() else []
+    found = [*from_cython(), *from_python()] if is_wanted() else []
     for module in found:
         # Said here, as cythonize and mypycify make extensions of their own.
         module.optional = True

@@ -1,8 +1,8 @@
 """fedq: an AMQP 0-9-1 broker federation. docs/ARCHITECTURE.md is the map of this package.
 
-Some hot modules have a compiled twin beside them, which Python's own order of imports prefers. With
-`FEDQ_PURE=1` in the environment the modules are taken from their Python sources instead
-(docs/adr/0022-compiled-twins.md). The twins do the same; it is a matter of speed, and of debugging.
+Hot modules may have a compiled one beside them, which Python's own order of imports prefers. With
+`FEDQ_PURE=1` in the environment all are taken from their Python sources instead
+(docs/adr/0022-compiled-twins.md). Both do the same; it is a matter of speed, and of debugging.
 """
 
 import os

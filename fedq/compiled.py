@@ -1,9 +1,11 @@
 """Which hot modules run compiled; what an operator should hear about it.
 
-Input: the package's own folder, where each `.pyx` stands for a compiled twin that the `.py` of the
-same name may have, and `compiled_modules.txt` names what is compiled from the `.py` itself. Output:
-`survey()`. Nothing is decided here: Python's own order of imports prefers an extension module, and
-`FEDQ_PURE=1` makes `fedq/__init__.py` take the sources.
+*Hot modules* are those that may be compiled. Input: the package's own folder, where each `.pyx` is
+compiled in the place of the `.py` of the same name (docs/adr/0022-compiled-twins.md), and
+`compiled_modules.txt` names what is compiled from the `.py` itself
+(docs/adr/0028-compiled-machines.md). Output: `survey()`. Nothing is decided here: Python's own
+order of imports prefers an extension module, and `FEDQ_PURE=1` makes `fedq/__init__.py` take the
+sources.
 """
 
 import sys
@@ -43,12 +45,12 @@ class Survey(NamedTuple):
         return missing + "to have them, install a C compiler and then fedq again"
 
 
-def twins(package: Path) -> list[Path]:
-    """The sources in C's manner that a package has beside its `.py` files, sorted."""
+def cython_sources(package: Path) -> list[Path]:
+    """The `.pyx` files that a package has beside its `.py` files, sorted."""
     return sorted(package.rglob("*.pyx"))
 
 
-def machines(package: Path) -> list[Path]:
+def compiled_from_python(package: Path) -> list[Path]:
     """The `.py` files of a package that are compiled as they are, sorted."""
     names = package / "compiled_modules.txt"
     if not names.exists():
@@ -64,7 +66,7 @@ def machines(package: Path) -> list[Path]:
 def hot_modules() -> list[str]:
     """Names of the modules that may be compiled, sorted."""
     package = Path(fedq.__path__[0])
-    found = [*twins(package), *machines(package)]
+    found = [*cython_sources(package), *compiled_from_python(package)]
     return sorted(
         ".".join(path.relative_to(package.parent).with_suffix("").parts) for path in found
     )

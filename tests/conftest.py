@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import fedq
-from fedq.compiled import machines
+from fedq.compiled import compiled_from_python
 
 # The CI machine is slow and shared: a test that takes long there is not wrong.
 settings.register_profile(
@@ -21,7 +21,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "quick")
 
 
 #: What holds the modules that mypyc compiles.
-LIBRARY = "machines__mypyc"
+LIBRARY = "compiled_modules__mypyc"
 
 CIMPORT = re.compile(r"^(?:from|cimport) (fedq\.[\w.]+)", re.MULTILINE)
 
@@ -36,10 +36,10 @@ def sources_of(source: Path, package: Path) -> list[Path]:
     return found
 
 
-def stale_twins(package: Path) -> list[str]:
+def stale_extensions(package: Path) -> list[str]:
     """One sentence for each extension module that is not what its source says."""
     problems: list[str] = []
-    compiled = machines(package)
+    compiled = compiled_from_python(package)
     for built in sorted(path for path in package.rglob("*") if path.suffix in (".so", ".pyd")):
         name, dot, suffix = built.name.partition(".")
         if dot + suffix not in EXTENSION_SUFFIXES:
@@ -66,6 +66,6 @@ def pytest_configure() -> None:
     package = Path(fedq.__path__[0])
     # What is installed elsewhere has the times of its unpacking, and nobody edits it.
     is_checkout = (package.parent / "pyproject.toml").exists()
-    problems = [] if is_pure or not is_checkout else stale_twins(package)
+    problems = [] if is_pure or not is_checkout else stale_extensions(package)
     if problems:
         raise pytest.UsageError("\n".join(problems))

@@ -54,7 +54,7 @@ def sockets(count: int) -> Sockets:
     return Sockets(count)
 
 
-#: The pure twin has no sends of its own.
+#: The portable form has no sends of its own.
 IS_COMPILED = not str(sending.__file__).endswith(".py")
 CASES = [
     Case("bare sends to 1,000 sockets, 20 times a second", FEW, lambda: sockets(FEW).send()),

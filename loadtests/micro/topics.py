@@ -2,7 +2,7 @@
 
 10,000 mixed bindings as `fedq bench --bindings` makes them, of which a key matches about five.
 Routes are asked for with keys that were never seen, so that no kept route helps, and with keys that
-were. `FEDQ_PURE=1` measures the pure twin.
+were. `FEDQ_PURE=1` measures the Python twin.
 """
 
 from collections.abc import Iterator

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from fedq.compiled import compiled_from_python, cython_sources
 from tests.cost.memory import KINDS, weigh
 from tests.cost.meters import ROOT, Blocks, Instructions, Unmetered, build_counter
 from tests.cost.works import WORKS, Work
 
-#: "pure" forces the Python modules, "compiled" takes their compiled twins.
+#: "pure" forces the Python modules, "compiled" takes the hot ones compiled.
 Mode = Literal["pure", "compiled"]
 MODES: tuple[Mode, ...] = ("pure", "compiled")
 #: Name of a figure -> its value for each item (message, delivery, subscriber).
@@ -52,13 +53,11 @@ def refuse(mode: Mode) -> None:
     if platform.python_implementation() != "CPython":
         raise CannotCount("only CPython's instructions and allocators can be counted")
     if mode == "compiled":
-        twins = sorted((ROOT / "fedq").rglob("*.pyx"))
-        if not twins:
-            raise CannotCount("there are no compiled modules")
-        for twin in twins:
+        package = ROOT / "fedq"
+        for source in (*cython_sources(package), *compiled_from_python(package)):
             endings = importlib.machinery.EXTENSION_SUFFIXES
-            if not any(twin.with_suffix(ending).exists() for ending in endings):
-                raise CannotCount(f"{twin.name} is not compiled: run make setup")
+            if not any(source.with_suffix(ending).exists() for ending in endings):
+                raise CannotCount(f"{source.name} is not compiled: run make setup")
 
 
 def environment(mode: Mode) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Sources of compiled twins (`.pyx`, `.pxd`) keep to the rules, as far as text shows them."""
+"""Cython's sources (`.pyx`, `.pxd`) keep to the rules, as far as text shows them."""
 
 import re
 
@@ -11,7 +11,7 @@ FUNCTION = re.compile(r"^( *)(?:async def|def|cdef|cpdef)\b.*?(\w+)\(")
 FORBIDDEN = re.compile(r"^\s*(?:from|c?import)\s+(?:cpython\.time|posix|libc\.(?:time|stdio))\b")
 
 
-def twins() -> list[tuple[str, list[str]]]:
+def cython_files() -> list[tuple[str, list[str]]]:
     """(path, lines) of all Cython sources."""
     return [
         (path, (ROOT / path).read_text(encoding="utf-8").splitlines())
@@ -41,7 +41,7 @@ def functions(lines: list[str]) -> list[tuple[int, str, int]]:
 def test_each_says_what_it_is() -> None:
     problems = [
         f"{path}:1: no docstring; open with what it is, behind comments for the compiler"
-        for path, lines in twins()
+        for path, lines in cython_files()
         if not HEAD.match("\n".join(lines))
     ]
     assert not problems, report(problems)
@@ -50,10 +50,10 @@ def test_each_says_what_it_is() -> None:
 def test_they_are_short() -> None:
     problems = [
         f"{path}:1: {len(lines)} lines, more than {FILE_LINES_MAX}; it holds two ideas: split it"
-        for path, lines in twins()
+        for path, lines in cython_files()
         if len(lines) > FILE_LINES_MAX
     ]
-    for path, lines in twins():
+    for path, lines in cython_files():
         problems += [
             f"{path}:{number}: {len(line)} columns, more than {COLUMNS_MAX}; break the line"
             for number, line in enumerate(lines, 1)
@@ -70,17 +70,17 @@ def test_they_are_short() -> None:
 def test_none_reaches_for_the_world() -> None:
     problems = [
         f"{path}:{number}: no clock and no I/O in a compiled module"
-        for path, lines in twins()
+        for path, lines in cython_files()
         for number, line in enumerate(lines, 1)
         if FORBIDDEN.match(line)
     ]
     assert not problems, report(problems)
 
 
-def test_each_has_its_pure_twin() -> None:
+def test_each_has_python_beside_it() -> None:
     problems = [
         f"{path}:1: no {path.removesuffix('.pyx')}.py beside it: it must be complete in Python, too"
-        for path, _ in twins()
+        for path, _ in cython_files()
         if path.endswith(".pyx") and not (ROOT / path).with_suffix(".py").is_file()
     ]
     assert not problems, report(problems)

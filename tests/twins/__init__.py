@@ -1,4 +1,4 @@
-"""Both twins of every hot module behind one set of tests.
+"""Both forms of every module with a `.pyx` behind one set of tests: twins, and native forms.
 
 `twin(name, kind)` gives a hot module as its Python source (`PURE`) or as its extension
 (`COMPILED`), and skips the test where there is no such extension. A test file makes a fixture:
@@ -60,7 +60,7 @@ def twin(name: str, kind: str) -> ModuleType:
 
 
 def pairs(name: str) -> tuple[ModuleType, ModuleType]:
-    """Both twins, the pure one first; skips the test when the other is not built."""
+    """Both forms, the pure one first; skips the test when the other is not built."""
     return twin(name, PURE), twin(name, COMPILED)
 
 

@@ -1,4 +1,4 @@
-"""Group commits by both twins: every buffer in its file, in order; nothing is reported too soon."""
+"""Group commits by both forms: every buffer in its file, in order; nothing is reported too soon."""
 
 import array
 import fcntl
@@ -78,7 +78,7 @@ class Writer:
 
 @pytest.fixture(params=KINDS)
 def module(request: pytest.FixtureRequest) -> ModuleType:
-    """The module, as each of its twins."""
+    """The module, in each of its forms."""
     return twin(NAME, request.param)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from fedq import compiled as twins
+from fedq import compiled as compiled_modules
 from fedq.amqp import spec
 from fedq.compiled import Survey, survey
 from fedq.core.message import HEAD_SIZE
@@ -119,7 +119,7 @@ def files_of_hot_modules(environment: dict[str, str]) -> list[str]:
         "    importlib.import_module(name)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *twins.hot_modules()],
+        [sys.executable, "-W", "error", "-c", script, *compiled_modules.hot_modules()],
         env=environment, cwd=source_of("fedq.x").parents[1],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
@@ -128,13 +128,13 @@ def files_of_hot_modules(environment: dict[str, str]) -> list[str]:
 
 def test_fedq_pure_forces_the_python_sources() -> None:
     files = files_of_hot_modules({**os.environ, "FEDQ_PURE": "1"})
-    assert files == [str(source_of(name)) for name in twins.hot_modules()]
+    assert files == [str(source_of(name)) for name in compiled_modules.hot_modules()]
 
 
 def test_without_it_what_is_compiled_is_taken() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "FEDQ_PURE"}
     files = files_of_hot_modules(environment)
-    for name, file in zip(twins.hot_modules(), files, strict=True):
+    for name, file in zip(compiled_modules.hot_modules(), files, strict=True):
         extension = extension_of(name)
         if extension is None:
             pytest.skip(f"{name} is not compiled here: it needs a C compiler and `make setup`")
@@ -143,8 +143,16 @@ def test_without_it_what_is_compiled_is_taken() -> None:
 
 def test_the_survey_tells_what_an_import_finds() -> None:
     found = survey()
-    assert sorted([*found.compiled, *found.pure]) == twins.hot_modules()
+    assert sorted([*found.compiled, *found.pure]) == compiled_modules.hot_modules()
     assert found.is_wish == (os.environ.get("FEDQ_PURE", "") not in ("", "0"))
+
+
+def test_if_anything_is_compiled_everything_is() -> None:
+    """A build that leaves something out would otherwise pass: its tests are skipped."""
+    found = survey()
+    if found.is_wish or not found.compiled:
+        pytest.skip("nothing is compiled here: it needs a C compiler and `make setup`")
+    assert not found.pure
 
 
 def test_the_survey_says_what_to_do() -> None:

@@ -1,4 +1,4 @@
-"""Writing to clients by both twins: every byte in its order, however slowly it is taken."""
+"""Writing to clients by both forms: every byte in its order, however slowly it is taken."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ MUCH = 20_000_000
 
 @pytest.fixture(params=KINDS)
 def module(request: pytest.FixtureRequest) -> ModuleType:
-    """Either twin."""
+    """Either form."""
     return twin(NAME, request.param)
 
 

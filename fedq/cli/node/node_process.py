@@ -68,7 +68,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         raise CommandError(str(error)) from error
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
-    _tell_twins()
+    _tell_compiled()
     with Watchdog(config.timing.loop_hang_ms):
         return await runner.wait()
 
@@ -89,11 +89,11 @@ class _HangUps:
             )
 
 
-def _tell_twins() -> None:
+def _tell_compiled() -> None:
     """Once a start, when nothing stood in its way: whether the hot modules are compiled."""
-    twins = survey()
-    is_news = twins.pure and not twins.is_wish
-    logging.getLogger(__name__).log(logging.WARNING if is_news else logging.INFO, twins.text)
+    found = survey()
+    is_news = found.pure and not found.is_wish
+    logging.getLogger(__name__).log(logging.WARNING if is_news else logging.INFO, found.text)
 
 
 def _admin_service(runner: NodeRunner, node: Node, connect: Connect) -> AdminService:

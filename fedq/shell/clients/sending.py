@@ -1,7 +1,7 @@
 """What a turn wrote for clients goes to their sockets: one send for each of them.
 
 In: parts by connection, singly, all at once, or the next of those that wait; or single pieces.
-Out: bytes on the sockets of clients that are there; for all others nothing. The compiled twin hands
+Out: bytes on the sockets of clients that are there; for all others nothing. The native form hands
 them to the kernel without going through the client's transport, which costs as much as the rest of
 a short delivery; what the kernel does not take at once, and whatever follows until that is gone,
 goes through the transport as it does here.

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""The compiled twin of `sending.py`, which says what it is for.
+"""The native form of `sending.py`, which says what it is for: it speaks to the kernel itself.
 
 A line is *direct* while its transport has nothing of it: then parts go to the kernel at once. What
 the kernel does not take goes to the transport, and so does what follows, until the transport says
@@ -45,7 +45,7 @@ cdef enum:
 
 
 cdef class Line:
-    """See the pure twin."""
+    """See the portable form."""
 
     # What a fan-out looks at comes first.
     cdef public int descriptor
@@ -61,7 +61,7 @@ cdef class Line:
 
 
 cdef class Lines:
-    """See the pure twin."""
+    """See the portable form."""
 
     cdef dict _lines
 

@@ -2,7 +2,7 @@
 
 One thread pushes, another one serves: it writes everything that gathered while the last sync ran,
 in as few system calls as the kernel allows, syncs once if any buffer asked for it, and writes a
-byte into the pipe whose other end the event loop watches. The compiled twin does that without
+byte into the pipe whose other end the event loop watches. The native form does that without
 Python's lock, so that neither thread waits for the other.
 
 In: numbered buffers for a segment's file. Out: `synced`. Invariants: buffers are written in order;

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""The compiled twin of `group_commit.py`, which says what it is for.
+"""The native form of `group_commit.py`, which says what it is for: it gives up Python's lock.
 
 The thread that serves holds Python's lock only when `serve` begins and ends. Two arrays of entries
 change places: the loop's thread appends to one under the mutex, the writer works on the other. What
@@ -58,7 +58,7 @@ ctypedef struct Entries:
 
 
 cdef class GroupCommit:
-    """See the pure twin. `serve` is for the writer's thread, all else for the loop's."""
+    """See the portable form. `serve` is for the writer's thread, all else for the loop's."""
 
     cdef pthread_mutex_t _mutex
     cdef pthread_cond_t _wake
