@@ -16,6 +16,10 @@ reign that its receiver has not heard of.
 A message may be *patient*: nobody waits for it, so it travels with the next one that is not, or
 after `LINGER_MS`. Records of a fragment that follow on each other unsent become one message.
 
+This is a go-back-N ARQ: messages are numbered, the receiver takes them in order only and
+acknowledges up to a number, and a sender that hears nothing for `RESEND_MS` goes back to the first
+one that is not acknowledged. It then sends one frame, and the rest when some of that was heard.
+
 Acknowledgements only let the sender forget, so they are in no hurry: they travel with the next
 messages, or alone after `ACK_MS`; at once if the sender asks, because it keeps much.
 
@@ -203,41 +207,17 @@ class Link:
         self.lingers = False
         if not self.connected:
             return []
-        unacked = self._unacked
-        is_again = bool(unacked) and self._sent == self._next - 1
-        is_again = is_again and now_ms - self._moved_ms > RESEND_MS
-        if is_again:
-            self._sent -= len(unacked)
-            self._hurry = True
-        frames: list[PeerFrame] = []
+        is_again = self._sent == self._next - 1 and self._goes_back(now_ms)
         ack_due = self._ack_asked or (
             self._ack_since_ms is not None and now_ms - self._ack_since_ms >= ACK_MS
         )
+        frames: list[PeerFrame] = []
         if heartbeat is None and not ack_due and not self._may_send(now_ms):
             return frames
         while self._sent < self._next - 1 or heartbeat is not None or ack_due:
-            skip = len(unacked) - (self._next - 1 - self._sent)
-            if skip == 0:
-                self._moved_ms = now_ms
-            first = self._sent + 1
-            messages: list[PeerMessage] = []
-            size = 0
-            last = min(self._next - 1, self._sent + FRAME_MESSAGES_MAX)
-            while self._sent < last and (not messages or size < self._frame_bytes_max):
-                _, message, cost = unacked[skip]
-                messages.append(message)
-                size += cost
-                skip += 1
-                self._sent += 1
-            frames.append(
-                PeerFrame(
-                    self.me, self.incarnation, self.session, first if messages else 0,
-                    self._received, version, messages, heartbeat, self.bytes_unacked >= ASK_BYTES,
-                )
-            )  # fmt: skip
+            frames.append(self._cut(version, now_ms, heartbeat))
             heartbeat = None
-            ack_due = self._ack_asked = False
-            self._ack_since_ms = None
+            ack_due = False
             if is_again and self._sent < self._next - 1:
                 # One frame of it; the rest when some of that has been acknowledged.
                 self._probes = True
@@ -246,6 +226,37 @@ class Link:
         self._hurry = False
         self._patient_since_ms = None
         return frames
+
+    def _goes_back(self, now_ms: int) -> bool:
+        """All was sent: whether what is not acknowledged of it is to be sent again."""
+        if not self._unacked or now_ms - self._moved_ms <= RESEND_MS:
+            return False
+        self._sent -= len(self._unacked)
+        self._hurry = True
+        return True
+
+    def _cut(self, version: MapVersion, now_ms: int, heartbeat: Heartbeat | None) -> PeerFrame:
+        """The next frame: as much of what is not sent as fits, and what was received."""
+        unacked = self._unacked
+        skip = len(unacked) - (self._next - 1 - self._sent)
+        if skip == 0:
+            self._moved_ms = now_ms
+        first = self._sent + 1
+        messages: list[PeerMessage] = []
+        size = 0
+        last = min(self._next - 1, self._sent + FRAME_MESSAGES_MAX)
+        while self._sent < last and (not messages or size < self._frame_bytes_max):
+            _, message, cost = unacked[skip]
+            messages.append(message)
+            size += cost
+            skip += 1
+            self._sent += 1
+        self._ack_asked = False
+        self._ack_since_ms = None
+        return PeerFrame(
+            self.me, self.incarnation, self.session, first if messages else 0,
+            self._received, version, messages, heartbeat, self.bytes_unacked >= ASK_BYTES,
+        )  # fmt: skip
 
     def _may_send(self, now_ms: int) -> bool:
         """Whether something that is to be sent has waited long enough, or must not wait."""
