@@ -22,8 +22,8 @@ from conformance.management import Management
 from conformance.runners import RUNNERS, Place
 from conformance.sources import checksum
 from conformance.suites import Suite
-from conformance.targets import Target, is_free
-from tests.integration.ports import LOOPBACK, free_ports
+from conformance.targets import Target
+from tests.integration.ports import LOOPBACK, free_ports, is_free
 from tests.integration.waiting import until
 
 HERE: Final = Path(__file__).resolve().parent

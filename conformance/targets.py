@@ -20,7 +20,7 @@ from fedq.shell.config.certificates import make_authority, make_node_certificate
 from fedq.shell.config.values import CertificateFiles
 from loadtests.macro.brokers import RabbitBroker, RabbitNode
 from tests.integration.harness import Cluster, NodeProcess
-from tests.integration.ports import LOOPBACK, free_ports
+from tests.integration.ports import LOOPBACK, free_ports, is_free
 from tests.integration.waiting import until
 
 STANDARD_PORT: Final = 5672
@@ -45,17 +45,6 @@ def certificates(directory: Path) -> CertificateFiles:
     """A new authority, and a certificate for a broker on loopback, in `directory`."""
     make_authority(directory)
     return make_node_certificate(directory, NodeId("broker"), [LOOPBACK, "localhost"])
-
-
-def is_free(port: int) -> bool:
-    """Whether nobody listens on the port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
 
 
 def has_loopback_6() -> bool:

@@ -98,19 +98,29 @@ class Account:
 
     def verdict(self, verdict: Verdict) -> None:
         """The end of the story."""
-        table = Table(title="verdict, from the clients' own records", title_justify="left")
-        table.add_column("")
-        table.add_column("", justify="right")
-        for title, value in verdict_rows(verdict, int(self._started_s * 1000)).items():
-            table.add_row(title, value)
-        self._console.print(table)
-        if verdict.lost:
-            some = ", ".join(f"{name}:{number}" for name, number in verdict.lost[:10])
-            self._console.print(f"LOST {len(verdict.lost)}: {some} …", style="bold red")
-        elif verdict.is_good:
+        tell_verdict(
+            self._console, "the clients' own records",
+            verdict_rows(verdict, int(self._started_s * 1000)), verdict.lost,
+        )  # fmt: skip
+        if verdict.is_good:
             self._console.print("Every confirmed message was delivered.", style="bold green")
-        else:
+        elif not verdict.lost:
             self._console.print("A repeat came without the redelivered flag.", style="bold red")
+
+
+def tell_verdict(
+    console: Console, source: str, rows: Mapping[str, str], lost: Sequence[tuple[str, int]]
+) -> None:
+    """The figures of a verdict, by their titles, and the first of what was lost."""
+    table = Table(title=f"verdict, from {source}", title_justify="left")
+    table.add_column("")
+    table.add_column("", justify="right")
+    for title, value in rows.items():
+        table.add_row(title, value)
+    console.print(table)
+    if lost:
+        some = ", ".join(f"{name}:{number}" for name, number in lost[:10])
+        console.print(f"LOST {len(lost)}: {some} …", style="bold red")
 
 
 def node_names(cluster: Cluster) -> Mapping[str, str]:

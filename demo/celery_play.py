@@ -22,11 +22,10 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.table import Table
 
 from demo import records
 from demo.__main__ import on_terminate
-from demo.account import Account, seconds
+from demo.account import Account, seconds, tell_verdict
 from demo.celery_app import EARLY, LATE, Place, records_of, results_of
 from demo.celery_verdict import Verdict, judge, missing
 from demo.verdict import Gap, longest_gap
@@ -231,18 +230,10 @@ class Play:
 
     def tell(self, verdict: Verdict) -> None:
         """The end of the story."""
-        table = Table(title="verdict, from the tasks' own records", title_justify="left")
-        table.add_column("")
-        table.add_column("", justify="right")
-        for title, value in verdict_rows(verdict).items():
-            table.add_row(title, value)
-        self._console.print(table)
-        if verdict.lost:
-            some = ", ".join(f"{name}:{number}" for name, number in verdict.lost[:10])
-            self._console.print(f"LOST {len(verdict.lost)}: {some} …", style="bold red")
-        elif verdict.is_good:
+        tell_verdict(self._console, "the tasks' own records", verdict_rows(verdict), verdict.lost)
+        if verdict.is_good:
             self._console.print("Every submitted task was executed.", style="bold green")
-        else:
+        elif not verdict.lost:
             self._console.print("A chord's body got wrong results.", style="bold red")
 
 

@@ -38,3 +38,14 @@ def free_ports(count: int) -> list[int]:
     while len(_kept) > KEPT:
         _kept.popleft().close()
     return found
+
+
+def is_free(port: int) -> bool:
+    """Whether nobody uses the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True

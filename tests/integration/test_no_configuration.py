@@ -1,6 +1,5 @@
 """`fedq node` without any configuration is an ordinary broker where clients look for one."""
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.harness import environment, serves
-from tests.integration.ports import LOOPBACK
+from tests.integration.ports import LOOPBACK, is_free
 from tests.integration.stock import PERSISTENT, Address, connect
 from tests.integration.waiting import until
 
@@ -16,17 +15,6 @@ pytestmark = pytest.mark.slow
 
 USUAL = Address(LOOPBACK, 5672)
 ADMIN_PORT = 15692
-
-
-def is_free(port: int) -> bool:
-    """Whether nobody uses the port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
 
 
 @pytest.mark.skipif(
