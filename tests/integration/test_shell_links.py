@@ -321,29 +321,36 @@ class Child:
         self.process.stdout.close()
 
 
+@asynccontextmanager
+async def linked_to_child() -> AsyncIterator[tuple[End, Child]]:
+    """An end of this process whose link to a process of its own is up."""
+    one = End(N1, None)
+    (port,) = free_ports(1)
+    child = Child(port)
+    try:
+        await asyncio.to_thread(child.wait_ready)
+        async with ends(one):
+            one.client.start({N2: f"{HOST}:{port}"})
+            await until(lambda: one.client.is_up(N2))
+            yield one, child
+    finally:
+        child.end()
+
+
 @pytest.mark.slow
 def test_a_killed_process_is_known_to_be_gone_at_once() -> None:
     async def scenario() -> None:
-        one = End(N1, None)
-        (port,) = free_ports(1)
-        child = Child(port)
-        try:
-            await asyncio.to_thread(child.wait_ready)
-            async with ends(one):
-                one.client.start({N2: f"{HOST}:{port}"})
-                await until(lambda: one.client.is_up(N2))
-                one.node.inputs.clear()
-                killed_at = time.monotonic()
-                child.process.send_signal(signal.SIGKILL)
-                await until(lambda: (N2, True) in one.node.of("on_link_down"))
-                took_ms = (time.monotonic() - killed_at) * 1_000
-                # 50 ms when nothing else runs here.
-                assert took_ms < 300
-                count = len(one.node.of("on_link_down"))
-                await until(lambda: len(one.node.of("on_link_down")) > count + 4)
-                assert one.node.of("on_link_up") == []
-        finally:
-            child.end()
+        async with linked_to_child() as (one, child):
+            one.node.inputs.clear()
+            killed_at = time.monotonic()
+            child.process.send_signal(signal.SIGKILL)
+            await until(lambda: (N2, True) in one.node.of("on_link_down"))
+            took_ms = (time.monotonic() - killed_at) * 1_000
+            # 50 ms when nothing else runs here.
+            assert took_ms < 300
+            count = len(one.node.of("on_link_down"))
+            await until(lambda: len(one.node.of("on_link_down")) > count + 4)
+            assert one.node.of("on_link_up") == []
 
     run(scenario())
 
@@ -351,22 +358,13 @@ def test_a_killed_process_is_known_to_be_gone_at_once() -> None:
 @pytest.mark.slow
 def test_a_frozen_process_loses_its_link_but_is_not_taken_for_gone() -> None:
     async def scenario() -> None:
-        one = End(N1, None)
-        (port,) = free_ports(1)
-        child = Child(port)
-        try:
-            await asyncio.to_thread(child.wait_ready)
-            async with ends(one):
-                one.client.start({N2: f"{HOST}:{port}"})
-                await until(lambda: one.client.is_up(N2))
-                child.process.send_signal(signal.SIGSTOP)
-                await until(lambda: not one.client.is_up(N2), seconds=6)
-                await until(lambda: one.node.of("on_link_down"))
-                assert set(one.node.of("on_link_down")) == {(N2, False)}
-                child.process.send_signal(signal.SIGCONT)
-                await until(lambda: one.client.is_up(N2), seconds=6)
-        finally:
-            child.end()
+        async with linked_to_child() as (one, child):
+            child.process.send_signal(signal.SIGSTOP)
+            await until(lambda: not one.client.is_up(N2), seconds=6)
+            await until(lambda: one.node.of("on_link_down"))
+            assert set(one.node.of("on_link_down")) == {(N2, False)}
+            child.process.send_signal(signal.SIGCONT)
+            await until(lambda: one.client.is_up(N2), seconds=6)
 
     run(scenario())
 

@@ -196,15 +196,19 @@ class World:
         raise AssertionError("the leader never comes to rest")
 
 
+def after(queues: int, history: list[tuple[str, int]]) -> World:
+    """The world after so many queues were declared, and then this."""
+    world = World()
+    for verb, number in [("declare", number) for number in range(queues)] + history:
+        world.step(verb, number)
+    return world
+
+
 @given(st.lists(verbs, max_size=30))
 def test_after_any_losses_each_fragment_is_served_that_can_be(
     history: list[tuple[str, int]],
 ) -> None:
-    world = World()
-    for number in range(4):
-        world.step("declare", number)
-    for verb, number in history:
-        world.step(verb, number)
+    world = after(4, history)
     world.settle()
     cluster = world.map
     up = sum(world.alive.values())
@@ -231,11 +235,7 @@ def test_after_any_losses_each_fragment_is_served_that_can_be(
 def test_when_everyone_is_back_everything_is_served_in_full_and_evenly(
     history: list[tuple[str, int]],
 ) -> None:
-    world = World()
-    for number in range(5):
-        world.step("declare", number)
-    for verb, number in history:
-        world.step(verb, number)
+    world = after(5, history)
     for number, node in enumerate(NODES):
         if not world.alive[node]:
             world.step("return", number)
@@ -251,11 +251,7 @@ def test_when_everyone_is_back_everything_is_served_in_full_and_evenly(
 def test_after_a_stop_of_everything_durable_queues_are_served_again(
     history: list[tuple[str, int]], order: list[int], rotten: NodeId | None
 ) -> None:
-    world = World()
-    for number in range(5):
-        world.step("declare", number)
-    for verb, number in history:
-        world.step(verb, number)
+    world = after(5, history)
     world.publish()
     for number in range(len(NODES)):
         world.step("crash", number)

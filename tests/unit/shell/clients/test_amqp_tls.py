@@ -136,21 +136,23 @@ def test_a_certificate_names_its_user(tmp_path: Path) -> None:
     run(scenario())
 
 
+async def turned_away(tls: listeners.ClientSecurity, context: ssl.SSLContext) -> None:
+    """The handshake ends, but the node hears of nobody."""
+    async with served(tls=tls) as one:
+        reader, writer = await asyncio.open_connection(HOST, one.port, ssl=context)
+        assert await hears_nothing(reader)
+        writer.close()
+        await until(lambda: one.server.connections == 0)
+        assert not one.node.inputs
+
+
 def test_a_certificate_of_another_authority_is_turned_away(tmp_path: Path) -> None:
     tls, _ = secured(tmp_path, certificate_required=False)
     stranger = make_client_certificate(tmp_path / "others", "robot")
     context = ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.pem"))
     context.load_cert_chain(stranger.certificate, stranger.key)
 
-    async def scenario() -> None:
-        async with served(tls=tls) as one:
-            reader, writer = await asyncio.open_connection(HOST, one.port, ssl=context)
-            assert await hears_nothing(reader)
-            writer.close()
-            await until(lambda: one.server.connections == 0)
-            assert not one.node.inputs
-
-    run(scenario())
+    run(turned_away(tls, context))
 
 
 def test_a_certificate_that_has_ended_is_turned_away_and_the_log_says_why(
@@ -162,16 +164,8 @@ def test_a_certificate_that_has_ended_is_turned_away_and_the_log_says_why(
     ended = make_client_certificate(tmp_path / "clients", "late")
     context.load_cert_chain(ended.certificate, ended.key)
 
-    async def scenario() -> None:
-        async with served(tls=tls) as one:
-            reader, writer = await asyncio.open_connection(HOST, one.port, ssl=context)
-            assert await hears_nothing(reader)
-            writer.close()
-            await until(lambda: one.server.connections == 0)
-            assert not one.node.inputs
-
     caplog.set_level("INFO")
-    run(scenario())
+    run(turned_away(tls, context))
     assert "certificate has expired" in caplog.text
 
 
