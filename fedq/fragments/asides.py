@@ -21,33 +21,33 @@ from fedq.journal.records import NOTE_DEAD
 def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | None) -> list[int]:
     """Those that are ready, not due yet, or with this holder; returns them, ascending."""
     wanted = sorted(positions)
-    singles = fragment.single_out(wanted)
-    if singles is None:
+    tracked = fragment.single_out(wanted)
+    if tracked is None:
         return []
     found: list[int] = []
     for position in wanted:
-        if position not in singles.messages:
+        if position not in tracked.messages:
             continue
-        has = singles.unacked.get(position)
+        has = tracked.unacked.get(position)
         if has is None:
-            singles.hold_back(position, DEAD)
+            tracked.hold_back(position, DEAD)
         elif has in (holder, DELAYED):
-            singles.unacked[position] = DEAD
+            tracked.unacked[position] = DEAD
         else:
             continue
         found.append(position)
     if found:
         reasons = dict.fromkeys(found, QUARANTINED)
-        singles.notes.setdefault(NOTE_DEAD, {}).update(reasons)
+        tracked.notes.setdefault(NOTE_DEAD, {}).update(reasons)
         fragment.out.dead.extend(found)
-        fragment.record_note(singles, NOTE_DEAD, reasons)
+        fragment.record_note(tracked, NOTE_DEAD, reasons)
     return found
 
 
 def note_asides(fragment: Fragment, positions: list[int]) -> None:
     """The fragment began with these set aside: journal and backups are to know it, too."""
-    singles = fragment.make_singles()
-    fragment.record_note(singles, NOTE_DEAD, dict.fromkeys(positions, QUARANTINED))
+    tracked = fragment.make_tracked()
+    fragment.record_note(tracked, NOTE_DEAD, dict.fromkeys(positions, QUARANTINED))
 
 
 def publish_aside(fragment: Fragment, origin: Origin, number: int, message: bytes) -> int | None:
@@ -65,27 +65,27 @@ def publish_aside(fragment: Fragment, origin: Origin, number: int, message: byte
 
 def publish_private_aside(fragment: Fragment, message: bytes) -> int:
     """The same into a private queue; returns its position."""
-    singles = fragment.make_singles()
+    tracked = fragment.make_tracked()
     fragment.last += 1
     position = fragment.last
     fragment.bytes_held += len(message)
-    singles.adopt(position, message, DEAD)
-    singles.notes.setdefault(NOTE_DEAD, {})[position] = QUARANTINED
+    tracked.adopt(position, message, DEAD)
+    tracked.notes.setdefault(NOTE_DEAD, {})[position] = QUARANTINED
     fragment.out.dead.append(position)
     return position
 
 
 def readmit(fragment: Fragment, positions: Iterable[int]) -> list[int]:
     """Those of these that were set aside are ready again, at their old places; returns them."""
-    singles = fragment.singles
-    if singles is None:
+    tracked = fragment.tracked
+    if tracked is None:
         return []
-    reasons = singles.notes.get(NOTE_DEAD, {})
+    reasons = tracked.notes.get(NOTE_DEAD, {})
     found = [p for p in sorted(positions) if reasons.get(p) == QUARANTINED]
     if found:
         for position in found:
             del reasons[position]
-        singles.put_back(found)
-        singles.redelivered.update(found)
-        fragment.record_note(singles, NOTE_DEAD, dict.fromkeys(found, 0))
+        tracked.put_back(found)
+        tracked.redelivered.update(found)
+        fragment.record_note(tracked, NOTE_DEAD, dict.fromkeys(found, 0))
     return found

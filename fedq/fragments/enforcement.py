@@ -22,14 +22,14 @@ _TRIM_STEP = 1_000
 
 def wake(fragment: Fragment, unix_ms: int) -> None:
     """Delayed messages that are due become ready, at their old places and as new."""
-    singles = fragment.singles
-    if singles is None:
+    tracked = fragment.tracked
+    if tracked is None:
         return
-    for when, position in singles.delayed.due(unix_ms + 1):
-        due = singles.notes[NOTE_DUE]
-        if due.get(position) == when and singles.unacked.get(position) == DELAYED:
+    for when, position in tracked.delayed.due(unix_ms + 1):
+        due = tracked.notes[NOTE_DUE]
+        if due.get(position) == when and tracked.unacked.get(position) == DELAYED:
             del due[position]
-            singles.put_back([position])
+            tracked.put_back([position])
 
 
 def expire(fragment: Fragment, before_ms: int, most: int) -> int:
@@ -39,30 +39,30 @@ def expire(fragment: Fragment, before_ms: int, most: int) -> int:
     many that are due at once only so many die; the rest are due still (`next_ms`). Returns how many
     were looked at.
     """
-    singles = fragment.singles
-    appointments = singles.expiring.due(before_ms, most) if singles is not None else []
-    if singles is None or not appointments:
+    tracked = fragment.tracked
+    appointments = tracked.expiring.due(before_ms, most) if tracked is not None else []
+    if tracked is None or not appointments:
         return 0
-    expires = singles.notes.get(NOTE_EXPIRES, {})
+    expires = tracked.notes.get(NOTE_EXPIRES, {})
     gone: dict[int, None] = {}
     for when, position in appointments:
-        if expires.get(position) == when and position not in singles.unacked:
+        if expires.get(position) == when and position not in tracked.unacked:
             gone[position] = None
-    fragment.bury_ready(gone, EXPIRED)
+    fragment.dead_letter_ready(gone, EXPIRED)
     return len(appointments)
 
 
 def expires_ms(fragment: Fragment) -> int | None:
     """When the next message may expire, in milliseconds of the wall clock; None for never."""
-    return fragment.singles.expiring.next_ms if fragment.singles is not None else None
+    return fragment.tracked.expiring.next_ms if fragment.tracked is not None else None
 
 
 def next_ms(fragment: Fragment) -> int | None:
     """When the fragment is to be looked at next, in milliseconds of the wall clock."""
-    singles = fragment.singles
-    if singles is None:
+    tracked = fragment.tracked
+    if tracked is None:
         return None
-    times = [t for t in (singles.expiring.next_ms, singles.delayed.next_ms) if t is not None]
+    times = [t for t in (tracked.expiring.next_ms, tracked.delayed.next_ms) if t is not None]
     return min(times, default=None)
 
 
@@ -77,9 +77,9 @@ def trim(fragment: Fragment, most: int) -> int:
     if fragment.refuses:
         return 0
     while died < most and (count := _excess(fragment)) > 0:
-        died += fragment.bury_first(min(count, most - died, _TRIM_STEP), TOO_LONG)
+        died += fragment.dead_letter_first(min(count, most - died, _TRIM_STEP), TOO_LONG)
     while died < most and (size := _excess_bytes(fragment)) > 0:
-        died += fragment.bury_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
+        died += fragment.dead_letter_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
     return died
 
 
@@ -108,16 +108,16 @@ def sweep(fragment: Fragment) -> None:
     Without it a queue that nobody consumes would remember all that ever expired there, and one with
     a time to live of a day whatever was acknowledged in that day.
     """
-    singles = fragment.singles
-    if singles is None:
+    tracked = fragment.tracked
+    if tracked is None:
         return
-    if len(singles.line) > 2 * singles.ready_count + SLACK:
-        singles.line.sweep(singles.messages, singles.unacked)
-    if singles.expiring.next_ms is None:
+    if len(tracked.line) > 2 * tracked.ready_count + SLACK:
+        tracked.line.sweep(tracked.messages, tracked.unacked)
+    if tracked.expiring.next_ms is None:
         return
-    expires = singles.notes.get(NOTE_EXPIRES, {})
-    if len(singles.expiring) > 2 * len(expires) + SLACK:
-        singles.expiring.renew((when, position) for position, when in expires.items())
+    expires = tracked.notes.get(NOTE_EXPIRES, {})
+    if len(tracked.expiring) > 2 * len(expires) + SLACK:
+        tracked.expiring.renew((when, position) for position, when in expires.items())
 
 
 def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
@@ -142,5 +142,5 @@ def visible_count(fragment: Fragment) -> int:
 
 
 def _ready_bytes(fragment: Fragment) -> int:
-    """Bytes of the bodies of ready messages, where they are limited: then all are singles."""
-    return fragment.singles.ready_bytes if fragment.singles is not None else 0
+    """Bytes of the bodies of ready messages, where they are limited: then all are tracked."""
+    return fragment.tracked.ready_bytes if fragment.tracked is not None else 0

@@ -12,7 +12,7 @@ from typing import Final
 
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.singles import Singles
+from fedq.fragments.tracked import TrackedMessages
 
 #: A message in a run, beside its bytes: the object's head and rounding, its place in the list.
 MESSAGE: Final = 48
@@ -36,16 +36,16 @@ def of_fragment(fragment: Fragment) -> int:
     """What the primary's copy takes, or a private queue's messages."""
     count = fragment.ready_count + fragment.unacked_count
     size = fragment.bytes_held + count * MESSAGE + fragment.messages.runs_held * _RUN
-    return size if fragment.singles is None else size + _of_singles(fragment.singles)
+    return size if fragment.tracked is None else size + _of_singles(fragment.tracked)
 
 
-def _of_singles(singles: Singles) -> int:
-    size = len(singles.messages) * _SINGLE + len(singles.unacked) * _HOLDER
-    size += len(singles.redelivered) * _RETURNED
-    for table in singles.notes.values():
+def _of_singles(tracked: TrackedMessages) -> int:
+    size = len(tracked.messages) * _SINGLE + len(tracked.unacked) * _HOLDER
+    size += len(tracked.redelivered) * _RETURNED
+    for table in tracked.notes.values():
         size += len(table) * _NOTE
-    size += (len(singles.expiring) + len(singles.delayed)) * _APPOINTMENT
-    return size + len(singles.line) * _RANKED if singles.policy.max_priority else size
+    size += (len(tracked.expiring) + len(tracked.delayed)) * _APPOINTMENT
+    return size + len(tracked.line) * _RANKED if tracked.policy.max_priority else size
 
 
 def of_replica(replica: Replica) -> int:

@@ -8,7 +8,7 @@ What the queue's policy asks (`fedq.core.policy`) is enforced by `fedq.fragments
 Messages are kept in two ways. Those without a history, nearly all, are in runs
 (`fedq.fragments.runs`): *fresh* ones, which were never handed out, and *held* ones; publishes,
 takes and settlements handle them by the run. What comes back, or has a time, a priority or a
-note, is kept singly (`fedq.fragments.singles`), and stays so.
+note, is kept singly (`fedq.fragments.tracked`), and stays so.
 
 Invariants (held by `check`):
 * every message is kept in one way, and is either ready or with exactly one taker (P2); what is dead
@@ -30,13 +30,13 @@ from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_
 from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
 from fedq.core.ranges import Range, count, from_ranges, join_ranges, ranges_of, to_ranges
 from fedq.core.weights import weigh
+from fedq.fragments.all_messages import AllMessages
 from fedq.fragments.holders import DEAD
-from fedq.fragments.holdings import Holdings
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import FragmentOut, Owed
 from fedq.fragments.recorder import Recorder
-from fedq.fragments.runs import RUN_MAX, Fresh, Held
-from fedq.fragments.singles import Notes, Singles
+from fedq.fragments.runs import RUN_MAX, Fresh, InFlight
+from fedq.fragments.tracked import Notes, TrackedMessages
 from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
 
 _TIMED: Final = FLAG_EXPIRES | FLAG_DELAYED
@@ -48,9 +48,9 @@ class Fragment:
     """The primary's copy of one fragment. See the module's docstring."""
 
     __slots__ = (
-        "_fresh", "_held", "bytes_held", "dropped", "fragment_id", "handed_out", "last", "origins",
-        "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut", "singles",
-        "singly",
+        "_fresh", "_in_flight", "bytes_held", "dropped", "fragment_id", "handed_out", "last",
+        "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut",
+        "singly", "tracked",
     )  # fmt: skip
 
     def __init__(
@@ -86,8 +86,8 @@ class Fragment:
             or policy.max_priority > 0
         )
         self._fresh = Fresh()
-        self._held: Held | None = None
-        self.singles: Singles | None = None
+        self._in_flight: InFlight | None = None
+        self.tracked: TrackedMessages | None = None
         #: Positions up to this one may have been delivered in an earlier reign.
         self.seen_through: int = 0
         #: Highest publish number taken from each origin.
@@ -101,55 +101,55 @@ class Fragment:
         self.out = FragmentOut()
         self.recorder = Recorder(fragment_id, reign, self.out, active=recording, durable=durable)
         if messages:
-            singles = self.make_singles()
-            self.out.dead.extend(singles.take_over(messages, notes or {}, unix_ms))
-            self.seen_through = max(singles.messages)
+            tracked = self.make_tracked()
+            self.out.dead.extend(tracked.take_over(messages, notes or {}, unix_ms))
+            self.seen_through = max(tracked.messages)
             assert self.seen_through <= self.last
-            self.bytes_held = sum(map(len, singles.messages.values()))
+            self.bytes_held = sum(map(len, tracked.messages.values()))
 
-    def make_singles(self) -> Singles:
+    def make_tracked(self) -> TrackedMessages:
         """Where messages with a history are, made when there is one."""
-        if self.singles is None:
-            self.singles = Singles(self.policy)
-        return self.singles
+        if self.tracked is None:
+            self.tracked = TrackedMessages(self.policy)
+        return self.tracked
 
     # --- what is here ------------------------------------------------------------------------
 
     @property
     def ready_count(self) -> int:
         """Messages that wait for a taker."""
-        singles = self.singles
-        return self._fresh.count + (singles.ready_count if singles is not None else 0)
+        tracked = self.tracked
+        return self._fresh.count + (tracked.ready_count if tracked is not None else 0)
 
     @property
     def unacked_count(self) -> int:
         """Messages that are with a taker."""
-        held = self._held.count if self._held is not None else 0
-        return held + (len(self.singles.unacked) if self.singles is not None else 0)
+        held = self._in_flight.count if self._in_flight is not None else 0
+        return held + (len(self.tracked.unacked) if self.tracked is not None else 0)
 
     @property
-    def messages(self) -> Holdings:
+    def messages(self) -> AllMessages:
         """All live messages by position, ascending."""
-        return Holdings(self._fresh, self._held, self.singles)
+        return AllMessages(self._fresh, self._in_flight, self.tracked)
 
     @property
     def unacked(self) -> dict[int, NodeId]:
         """Who has which message; a walk over all that is with takers."""
-        found = dict(self._held.holders()) if self._held is not None else {}
-        if self.singles is not None:
-            found |= self.singles.unacked
+        found = dict(self._in_flight.holders()) if self._in_flight is not None else {}
+        if self.tracked is not None:
+            found |= self.tracked.unacked
         return found
 
     @property
     def notes(self) -> Notes:
         """What is noted of messages, by kind and position; to be read only."""
-        return self.singles.notes if self.singles is not None else {}
+        return self.tracked.notes if self.tracked is not None else {}
 
     def was_handed_out(self, position: int) -> bool:
         """Whether somebody may have seen the message: it is delivered as such."""
-        singles = self.singles
+        tracked = self.tracked
         return position <= self.seen_through or (
-            singles is not None and position in singles.redelivered
+            tracked is not None and position in tracked.redelivered
         )
 
     # --- publishes ---------------------------------------------------------------------------
@@ -213,14 +213,14 @@ class Fragment:
         if not (self.singly or resent or flags & _SINGLE):
             self._fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
             return {}
-        singles = self.make_singles()
-        singles.add(first, messages)
+        tracked = self.make_tracked()
+        tracked.add(first, messages)
         if resent:
-            singles.redelivered.update(range(first, self.last + 1))
+            tracked.redelivered.update(range(first, self.last + 1))
         elif flags & FLAG_SEEN:
-            singles.redelivered.update(p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
+            tracked.redelivered.update(p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
         if self.policy.message_ttl_ms is not None or flags & _TIMED:
-            return singles.make_appointments(first, messages, unix_ms)
+            return tracked.make_appointments(first, messages, unix_ms)
         return {}
 
     # --- takers ------------------------------------------------------------------------------
@@ -234,13 +234,13 @@ class Fragment:
 
         `settled`: its consumers acknowledge by receiving (no-ack), so they are gone at once.
         """
-        fresh, singles = self._fresh, self.singles
+        fresh, tracked = self._fresh, self.tracked
         pieces: list[range] = []
         messages: list[bytes] = []
         redelivered: list[int] = []
         going = Going() if settled else None
         while (left := amount - len(messages)) > 0:
-            single = singles.next() if singles is not None and singles.ready_count else None
+            single = tracked.next() if tracked is not None and tracked.ready_count else None
             if single is not None and not (fresh.count and fresh.first < single):
                 part = self._take_singles(taker, left, pieces, redelivered, going)
             elif fresh.count:
@@ -264,9 +264,9 @@ class Fragment:
         if going is not None:
             going.add(part, [(first, last)])
         else:
-            if self._held is None:
-                self._held = Held()
-            self._held.add(taker, first, part, persistent)
+            if self._in_flight is None:
+                self._in_flight = InFlight()
+            self._in_flight.add(taker, first, part, persistent)
         return part
 
     def _take_singles(
@@ -274,17 +274,17 @@ class Fragment:
         going: Going | None,
     ) -> list[bytes]:  # fmt: skip
         """The next ones that are kept singly, as far as they come before those in runs."""
-        fresh, singles = self._fresh, self.make_singles()
-        positions, messages = singles.take(amount, fresh.first if fresh.count else None)
+        fresh, tracked = self._fresh, self.make_tracked()
+        positions, messages = tracked.take(amount, fresh.first if fresh.count else None)
         pieces += [range(first, last + 1) for first, last in to_ranges(positions)]
-        seen, seen_through = singles.redelivered, self.seen_through
+        seen, seen_through = tracked.redelivered, self.seen_through
         if seen or seen_through:
             redelivered += [p for p in positions if p <= seen_through or p in seen]
-        told = singles.told(positions, messages)
+        told = tracked.told(positions, messages)
         if going is not None:
-            going.add(*singles.forget(sorted(positions)))
+            going.add(*tracked.forget(sorted(positions)))
         else:
-            singles.unacked.update(dict.fromkeys(positions, taker))
+            tracked.unacked.update(dict.fromkeys(positions, taker))
         return told
 
     def settle(self, taker: NodeId, positions: Sequence[int]) -> None:
@@ -300,10 +300,10 @@ class Fragment:
         going = Going()
         named = join_ranges([each for piece in pieces for each in ranges_of(piece)])
         gone: list[bytes] = []
-        if self._held is not None and self._held.count:
+        if self._in_flight is not None and self._in_flight.count:
             ranges: list[Range] = []
             for first, last in named:
-                self._held.release(taker, first, last, gone, ranges)
+                self._in_flight.release(taker, first, last, gone, ranges)
             going.add(gone, ranges)
         if len(gone) < count(named):
             self._settle_others(taker, list(from_ranges(named)), going)
@@ -312,8 +312,8 @@ class Fragment:
 
     def _settle_others(self, taker: NodeId, positions: Sequence[int], going: Going) -> None:
         """Those of the positions that are not in the runs that the taker has."""
-        if self.singles is not None:
-            going.add(*self.singles.forget(self.singles.release(taker, positions)))
+        if self.tracked is not None:
+            going.add(*self.tracked.forget(self.tracked.release(taker, positions)))
         if self._fresh.count:
             for position in positions:
                 message = self._fresh.extract(position)
@@ -322,65 +322,65 @@ class Fragment:
 
     def reject(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that the taker's consumers rejected for good: dead."""
-        singles = self.single_out(positions)
-        if singles is not None:
-            self._bury(singles, singles.release(taker, positions), REJECTED)
+        tracked = self.single_out(positions)
+        if tracked is not None:
+            self._dead_letter(tracked, tracked.release(taker, positions), REJECTED)
 
     def requeue(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries that come back to their old places, marked redelivered."""
         back = self.take_back(taker, positions)
         if back and self.policy.counts_returns:
-            self._count_returns(self.make_singles(), back)
+            self._count_returns(self.make_tracked(), back)
 
     def take_back(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
         """Deliveries that come back to their old places without having reached a consumer.
 
         They count as no return; but they are marked, as they may be behind younger ones now (P4).
         """
-        singles = self.single_out(positions)
-        if singles is None:
+        tracked = self.single_out(positions)
+        if tracked is None:
             return []
-        back = singles.held_by(taker, positions)
-        singles.put_back(back)
-        singles.redelivered.update(back)
+        back = tracked.held_by(taker, positions)
+        tracked.put_back(back)
+        tracked.redelivered.update(back)
         return back
 
-    def single_out(self, positions: Iterable[int]) -> Singles | None:
+    def single_out(self, positions: Iterable[int]) -> TrackedMessages | None:
         """From now on these messages, where they live, are kept singly; None if none is."""
-        held, fresh = self._held, self._fresh
+        held, fresh = self._in_flight, self._fresh
         for position in positions:
             found = held.extract(position) if held is not None else None
             if found is not None:
-                self.make_singles().adopt(position, *found)
+                self.make_tracked().adopt(position, *found)
                 continue
             message = fresh.extract(position) if fresh.count else None
             if message is not None:
-                self.make_singles().adopt(position, message, None)
-        return self.singles
+                self.make_tracked().adopt(position, message, None)
+        return self.tracked
 
-    def _count_returns(self, singles: Singles, positions: list[int]) -> None:
-        counted = singles.count_returns(positions)
+    def _count_returns(self, tracked: TrackedMessages, positions: list[int]) -> None:
+        counted = tracked.count_returns(positions)
         limit = self.policy.delivery_limit
         # A count that only consumers see is not worth a disk full of it.
-        self.record_note(singles, NOTE_RETURNS, counted, limit is not None)
+        self.record_note(tracked, NOTE_RETURNS, counted, limit is not None)
         if limit is not None:
             often = [position for position in positions if counted[position] > limit]
-            self.bury_ready(often, RETURNED_TOO_OFTEN)
+            self.dead_letter_ready(often, RETURNED_TOO_OFTEN)
 
     def release(self, taker: NodeId) -> int:
         """Everything the taker holds comes back: it is gone. Returns how many messages."""
         self._single_out_held(taker)
-        if self.singles is None:
+        if self.tracked is None:
             return 0
-        held = [position for position, holder in self.singles.unacked.items() if holder == taker]
+        held = [position for position, holder in self.tracked.unacked.items() if holder == taker]
         self.requeue(taker, held)
         return len(held)
 
     def _single_out_held(self, taker: NodeId) -> None:
         """What the taker has is kept singly."""
-        if self._held is not None:
-            for position, message in self._held.take_from(taker):
-                self.make_singles().adopt(position, message, taker)
+        if self._in_flight is not None:
+            for position, message in self._in_flight.take_from(taker):
+                self.make_tracked().adopt(position, message, taker)
 
     def attach(self, taker: NodeId, positions: Iterable[int]) -> None:
         """Deliveries of an earlier reign, or session, that are still with the taker's consumers.
@@ -389,12 +389,12 @@ class Fragment:
         """
         held = dict.fromkeys(sorted(positions))
         self._single_out_held(taker)
-        singles = self.single_out(held)
-        if singles is None:
+        tracked = self.single_out(held)
+        if tracked is None:
             return
-        lost = [p for p, holder in singles.unacked.items() if holder == taker and p not in held]
+        lost = [p for p, holder in tracked.unacked.items() if holder == taker and p not in held]
         self.requeue(taker, lost)
-        singles.attach(taker, held)
+        tracked.attach(taker, held)
 
     def purge(self, through: int, most: int = 1 << 62) -> int:
         """Removes what is ready up to a position, so many at most; returns how many messages."""
@@ -403,9 +403,9 @@ class Fragment:
             first, part, _ = fresh.pop(min(left, RUN_MAX), through + 1)
             going.add(part, [(first, first + len(part) - 1)])
             left -= len(part)
-        if left and self.singles is not None:
-            positions, _ = self.singles.take(left, through + 1)
-            going.add(*self.singles.forget(sorted(positions)))
+        if left and self.tracked is not None:
+            positions, _ = self.tracked.take(left, through + 1)
+            going.add(*self.tracked.forget(sorted(positions)))
             left -= len(positions)
         if going.ranges:
             self._went(going)
@@ -413,8 +413,8 @@ class Fragment:
 
     # --- death -------------------------------------------------------------------------------
 
-    def _bury(self, singles: Singles, positions: list[int], reason: int) -> None:
-        """Messages that are in nobody's hands (ascending) die; see `bury_ready`.
+    def _dead_letter(self, tracked: TrackedMessages, positions: list[int], reason: int) -> None:
+        """Messages that are in nobody's hands (ascending) die; see `dead_letter_ready`.
 
         With a dead-letter exchange they stay, as `DEAD`'s, until they are safe where it leads
         (`settle` by `DEAD`): a failover in between repeats the dead-lettering, and loses nothing.
@@ -423,61 +423,61 @@ class Fragment:
             return
         if self.policy.dead_letter_exchange is None:
             for position in positions:
-                singles.unacked.pop(position, None)
+                tracked.unacked.pop(position, None)
             if reason != REJECTED:
                 self.dropped += len(positions)
             going = Going()
-            going.add(*singles.forget(positions))
+            going.add(*tracked.forget(positions))
             self._went(going)
             return
-        dead = singles.notes.setdefault(NOTE_DEAD, {})
+        dead = tracked.notes.setdefault(NOTE_DEAD, {})
         for position in positions:
-            singles.unacked[position] = DEAD
+            tracked.unacked[position] = DEAD
             dead[position] = reason
         self.out.dead.extend(positions)
-        self.record_note(singles, NOTE_DEAD, dict.fromkeys(positions, reason))
+        self.record_note(tracked, NOTE_DEAD, dict.fromkeys(positions, reason))
 
-    def bury_ready(self, positions: Iterable[int], reason: int) -> None:
+    def dead_letter_ready(self, positions: Iterable[int], reason: int) -> None:
         """Messages that are ready, or not due yet, die.
 
         What the line and the appointments still say of them is forgotten later.
         """
         positions = sorted(positions)
-        singles = self.single_out(positions)
-        if singles is None:
+        tracked = self.single_out(positions)
+        if tracked is None:
             return
         for position in positions:
-            if position not in singles.unacked:
-                singles.hold_back(position, DEAD)
-        self._bury(singles, positions, reason)
+            if position not in tracked.unacked:
+                tracked.hold_back(position, DEAD)
+        self._dead_letter(tracked, positions, reason)
 
-    def bury_first(self, amount: int, reason: int, size: int | None = None) -> int:
+    def dead_letter_first(self, amount: int, reason: int, size: int | None = None) -> int:
         """The next ones in line die: so many, or, where bytes are counted, fewer if the bodies of
         these have that size. Returns how many."""
-        singles = self.singles
-        if size is not None and singles is not None:
-            positions = sorted(singles.take_size(amount, size, DEAD))
+        tracked = self.tracked
+        if size is not None and tracked is not None:
+            positions = sorted(tracked.take_size(amount, size, DEAD))
         else:
             positions = sorted(self.take(DEAD, amount).positions)
-            singles = self.single_out(positions)
-        if singles is not None:
-            self._bury(singles, positions, reason)
+            tracked = self.single_out(positions)
+        if tracked is not None:
+            self._dead_letter(tracked, positions, reason)
         return len(positions)
 
     # --- records -----------------------------------------------------------------------------
 
     def record_note(
-        self, singles: Singles, what: int, values: Mapping[int, int], keep: bool = True
+        self, tracked: TrackedMessages, what: int, values: Mapping[int, int], keep: bool = True
     ) -> None:
         self.last += 1
-        persistent = any(singles.messages[p][0] & FLAG_PERSISTENT for p in values)
+        persistent = any(tracked.messages[p][0] & FLAG_PERSISTENT for p in values)
         self.recorder.note(self.last, what, values, keep and persistent)
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""
         if not self.recorder.durable:
             return None
-        places = [self._fresh, self._held, self.singles]
+        places = [self._fresh, self._in_flight, self.tracked]
         oldest = [place.oldest_persistent() for place in places if place is not None]
         return min((position for position in oldest if position is not None), default=None)
 

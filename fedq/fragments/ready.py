@@ -20,7 +20,7 @@ from fedq.core.message import FLAG_PRIORITY
 _NEVER: Final = 1 << 64
 
 
-class Line(Protocol):
+class ReadyOrder(Protocol):
     """See the module's docstring."""
 
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:

@@ -16,7 +16,7 @@ from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
 from fedq.fragments.positions import Positions
-from fedq.fragments.singles import oldest_persistent
+from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Unread
 from fedq.journal.decoding import Outline, outlines
 from fedq.journal.notes import Notes, forget_notes, take_notes

@@ -4,10 +4,10 @@ Inputs: batches of messages at consecutive positions, how many are wanted, which
 Outputs: the same batches, whole or in parts, with their positions as ranges. So the usual way of a
 message (in, out, settled) costs a share of an operation on its run, and no object of its own.
 
-`Fresh` holds what was never handed out, `Held` what takers have. Messages with a history (that came
-back, or of which there is something to note) are in neither: `fedq.fragments.singles`.
+`Fresh` holds what was never handed out, `InFlight` what takers have. Messages with a history (that
+came back, or of which there is something to note) are in neither: `fedq.fragments.tracked`.
 
-Invariants: runs are in ascending order of positions; a run is never empty but in `Held`, where
+Invariants: runs are in ascending order of positions; a run is never empty but in `InFlight`, where
 those left behind are swept when they are the most; a run does not keep messages that are gone.
 """
 
@@ -246,7 +246,7 @@ class Fresh(_Runs):
             assert run.holder is None
 
 
-class Held(_Runs):
+class InFlight(_Runs):
     """What takers have. Each run has one taker; what it has settled out of turn are gaps."""
 
     __slots__ = ("_empty",)

@@ -17,7 +17,7 @@ from fedq.core.message import FLAG_SEEN
 from fedq.core.ranges import Range, join_overlapping, to_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DELAYED
-from fedq.fragments.singles import Singles
+from fedq.fragments.tracked import TrackedMessages
 
 
 def record_seen(fragment: Fragment, epoch: int) -> int:
@@ -32,8 +32,8 @@ def seen_ranges(fragment: Fragment) -> list[Range]:
     ranges = fragment.messages.held_ranges()
     if fragment.seen_through:
         ranges.append((0, fragment.seen_through))
-    if fragment.singles is not None:
-        ranges += _seen_singly(fragment.singles)
+    if fragment.tracked is not None:
+        ranges += _seen_singly(fragment.tracked)
     ranges = join_overlapping(ranges)
     over = len(ranges) - seen_ranges_max
     if over > 0:
@@ -41,8 +41,8 @@ def seen_ranges(fragment: Fragment) -> list[Range]:
     return ranges
 
 
-def _seen_singly(singles: Singles) -> list[Range]:
-    unacked, redelivered = singles.unacked, singles.redelivered
+def _seen_singly(tracked: TrackedMessages) -> list[Range]:
+    unacked, redelivered = tracked.unacked, tracked.redelivered
     if len(unacked) + len(redelivered) > seen_looked_at_max:
         return [(0, max(max(unacked, default=0), max(redelivered, default=0)))]
     positions = {position for position, holder in unacked.items() if holder != DELAYED}
@@ -56,10 +56,10 @@ def mark_all(fragment: Fragment) -> None:
 
 def take_up_seen(fragment: Fragment, seen: Sequence[Range]) -> None:
     """The fragment begins its reign, and nothing but these positions of it may have been seen."""
-    singles = fragment.singles
-    if singles is None:
+    tracked = fragment.tracked
+    if tracked is None:
         return
-    messages = singles.in_order()
+    messages = tracked.in_order()
     positions = list(messages)
     through = 0
     marked = [position for position, message in messages.items() if message[0] & FLAG_SEEN]
@@ -69,4 +69,4 @@ def take_up_seen(fragment: Fragment, seen: Sequence[Range]) -> None:
         else:
             marked += positions[bisect_left(positions, first) : bisect_right(positions, last)]
     fragment.seen_through = through
-    singles.redelivered.update(marked)
+    tracked.redelivered.update(marked)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from fedq.core.limits import due_per_look_max
 
 
-class Appointments:
+class Deadlines:
     """A queue of (when, position)."""
 
     __slots__ = ("_heap",)

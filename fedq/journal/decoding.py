@@ -195,7 +195,7 @@ def _record(data: bytes, offset: int, opened: "_Opened") -> Record:
     return Group(opened.fragment, opened.reign, records)
 
 
-def singles(records: Iterable[Record]) -> Iterator[Single]:
+def tracked(records: Iterable[Record]) -> Iterator[Single]:
     """The records in order, with those of a group in its place."""
     for record in records:
         if isinstance(record, Group):

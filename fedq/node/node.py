@@ -243,7 +243,7 @@ class Node:
             if primary is not None:
                 state.at, state.at_what = primary, None
                 self.copies.dispatching.serve_takers(primary)
-                if not primary.is_plain or primary.fragment.singles is not None:
+                if not primary.is_plain or primary.fragment.tracked is not None:
                     self.consuming.timers.after(primary)
                 flow.finish(primary)
         for fragment in commits:

@@ -3,11 +3,11 @@
 Inputs: consumers that come and go, free credit, messages of the local fragments and of remote
 ones. Outputs: hands (which messages go to which consumer), and credit for remote fragments.
 
-The local fragments come first. What they leave of the consumers' appetite goes to the fragments of
-other nodes (design D7): *standing* credit while the appetite is plentiful, so that no message pays
+The local fragments come first. What they leave of the consumers' demand goes to the fragments of
+other nodes (design D7): *standing* credit while the demand is plentiful, so that no message pays
 a round trip; credit given `once`, to a fragment that has offered itself, while it is scarce.
 Scarce credit is reserved until it comes back, so a consumer is promised to one fragment at a time.
-Standing credit is not: messages beyond the appetite wait here, *parked*, for the next free
+Standing credit is not: messages beyond the demand wait here, *prefetched*, for the next free
 consumer, and go back when there is none.
 
 Credit is given up to a number: of the messages that a fragment ever sent here (or credit that it
@@ -15,7 +15,7 @@ gave back) it may go on through that one. So what is on its way when all credit 
 anew, counts against the new credit, and nothing is granted twice. Invariant: what is granted is
 what the fragment has not used yet, and what is on its way in either direction.
 
-Priorities: only the consumers of the highest priority with appetite are ready, and credit says of
+Priorities: only the consumers of the highest priority with demand are ready, and credit says of
 what priority it is for. Among consumers of several priorities all credit stands, however scarce:
 a fragment must know at once that a better consumer is idle here. So it does when the queue is in
 one place, elsewhere: there is no other fragment that could want the same consumer. A *single*
@@ -39,7 +39,7 @@ PLENTIFUL = 50
 _RECEIVED_MAX: Final = 1 << 62
 
 
-class Parked(NamedTuple):
+class Prefetched(NamedTuple):
     """A remote fragment's message that waits for a consumer."""
 
     fragment: FragmentId
@@ -102,8 +102,8 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node. See the module's docstring."""
 
     __slots__ = (
-        "_only", "_parked", "_parked_ms", "_ranked", "_turns", "alone", "asked", "changing",
-        "one_place", "single", "size", "sources",
+        "_only", "_prefetched", "_prefetched_ms", "_ranked", "_turns", "alone", "asked",
+        "changing", "one_place", "single", "size", "sources",
     )  # fmt: skip
 
     def __init__(self, single: bool = False) -> None:
@@ -124,15 +124,15 @@ class Hub(Generic[C]):
         #: Whether all of the queue is in one fragment of another node.
         self.one_place = False
         # Most hubs have one consumer and no other fragments: they need neither.
-        self._parked: deque[Parked] | None = None
-        #: Since when messages are parked and none is dealt; 0: none are.
-        self._parked_ms = 0
+        self._prefetched: deque[Prefetched] | None = None
+        #: Since when messages are prefetched and none is dealt; 0: none are.
+        self._prefetched_ms = 0
         self._turns: Turns[C] | None = None
 
     @property
-    def parked(self) -> Sequence[Parked]:
+    def prefetched(self) -> Sequence[Prefetched]:
         """Messages of fragments elsewhere that wait here for a consumer."""
-        return self._parked or ()
+        return self._prefetched or ()
 
     @property
     def consumers(self) -> list[C]:
@@ -206,7 +206,7 @@ class Hub(Generic[C]):
         return gone
 
     def wake(self, consumer: C) -> None:
-        """The consumer may have appetite again. Whoever gives it some must say so here."""
+        """The consumer may have demand again. Whoever gives it some must say so here."""
         if self._turns is not None:
             self._turns.wake(consumer)
 
@@ -237,7 +237,7 @@ class Hub(Generic[C]):
         return None if self.changing else self._only
 
     def ready(self, most: int | None = None) -> list[C]:
-        """Consumers with appetite, in turn; of several priorities only the highest.
+        """Consumers with demand, in turn; of several priorities only the highest.
 
         `most`: no more than so many are wanted.
         """
@@ -260,12 +260,12 @@ class Hub(Generic[C]):
             self._turns.deal(ready[0].priority, step, amount)
         return amount, [Hand(consumer, index, step) for index, consumer in enumerate(ready)]
 
-    def appetite(self) -> int:
-        """What the consumers would take now, less what is on its way or parked.
+    def demand(self) -> int:
+        """What the consumers would take now, less what is on its way or prefetched.
 
         It may be less than that, if it is more than all the credit there is to give.
         """
-        promised = len(self.parked) + self.reserved()
+        promised = len(self.prefetched) + self.reserved()
         enough = promised + credit_window_max * max(1, len(self.sources))
         return room(self._willing(enough), credit_window_max) - promised
 
@@ -279,22 +279,22 @@ class Hub(Generic[C]):
         """Credit to give now."""
         if not self.sources or not self.size:
             return []
-        appetite = self.appetite()
+        demand = self.demand()
         if self.ranked or self.one_place:
-            return self._exact_orders(appetite)
-        if appetite <= 0:
+            return self._exact_orders(demand)
+        if demand <= 0:
             return []
-        share = min(appetite // len(self.sources), credit_window_max)
+        share = min(demand // len(self.sources), credit_window_max)
         if share >= PLENTIFUL:
             return self._standing_orders(share)
         orders: list[CreditOrder] = []
         for fragment, source in self.sources.items():
-            if source.offered and not source.granted and appetite > 0:
+            if source.offered and not source.granted and demand > 0:
                 source.offered = False
-                source.granted = appetite
+                source.granted = demand
                 source.once = True
                 orders.append(source.order(fragment))
-                appetite = 0
+                demand = 0
         return orders
 
     def _standing_orders(self, share: int) -> list[CreditOrder]:
@@ -307,13 +307,13 @@ class Hub(Generic[C]):
             orders.append(source.order(fragment))
         return orders
 
-    def _exact_orders(self, appetite: int) -> list[CreditOrder]:
-        """All of the appetite of the best consumers, to every source, whenever it has changed."""
+    def _exact_orders(self, demand: int) -> list[CreditOrder]:
+        """All of the demand of the best consumers, to every source, whenever it has changed."""
         willing = self._willing()
         level = willing[0].priority if willing else self._lowest()
         orders: list[CreditOrder] = []
         for fragment, source in self.sources.items():
-            amount = max(0, min(appetite, credit_window_max) - source.granted)
+            amount = max(0, min(demand, credit_window_max) - source.granted)
             if 2 * amount < source.granted:
                 # Plentiful credit is topped up when half of it is used.
                 amount = 0
@@ -353,54 +353,54 @@ class Hub(Generic[C]):
         redelivered: Iterable[int],
         messages: Sequence[bytes],
     ) -> bool:
-        """Messages of a remote fragment: parked, to be dealt in this turn; false if stale."""
+        """Messages of a remote fragment: prefetched, to be dealt in this turn; false if stale."""
         source = self.sources.get(fragment)
         if source is None or source.reign != reign:
             return False
         source.use(len(positions))
         seen = dict.fromkeys(redelivered)
-        if self._parked is None:
-            self._parked = deque()
-        self._parked.extend(
-            Parked(fragment, position, message, position in seen)
+        if self._prefetched is None:
+            self._prefetched = deque()
+        self._prefetched.extend(
+            Prefetched(fragment, position, message, position in seen)
             for position, message in zip(positions, messages, strict=True)
         )
         return True
 
-    def take_parked(self, amount: int) -> list[Parked]:
-        """The longest parked messages."""
-        parked = self._parked
-        if parked is None:
+    def take_prefetched(self, amount: int) -> list[Prefetched]:
+        """The longest prefetched messages."""
+        prefetched = self._prefetched
+        if prefetched is None:
             return []
-        return [parked.popleft() for _ in range(min(amount, len(parked)))]
+        return [prefetched.popleft() for _ in range(min(amount, len(prefetched)))]
 
-    def parked_for_long(self, before: int, now_ms: int) -> bool:
-        """Whether messages are parked, and have been for `keep_up_ms_max` with none being dealt.
+    def prefetched_for_long(self, before: int, now_ms: int) -> bool:
+        """Whether messages have been prefetched for `keep_up_ms_max` with none being dealt.
 
         There were so many `before` the deal of this turn.
         """
-        left = len(self.parked)
-        if not left or left < before or not self._parked_ms:
-            self._parked_ms = now_ms if left else 0
+        left = len(self.prefetched)
+        if not left or left < before or not self._prefetched_ms:
+            self._prefetched_ms = now_ms if left else 0
             return False
-        return now_ms - self._parked_ms >= keep_up_ms_max
+        return now_ms - self._prefetched_ms >= keep_up_ms_max
 
-    def surplus(self) -> list[Parked]:
-        """Parked messages that no consumer here takes soon leave, the newest first.
+    def surplus(self) -> list[Prefetched]:
+        """Prefetched messages that no consumer here takes soon leave, the newest first.
 
         When a consumer has left, what was meant for it must not wait behind a busy one while
         another node's is idle.
         """
-        parked = self._parked
-        if not parked:
+        prefetched = self._prefetched
+        if not prefetched:
             return []
-        taken = room(self.ready(len(parked)), len(parked))
-        return [parked.pop() for _ in range(len(parked) - taken)]
+        taken = room(self.ready(len(prefetched)), len(prefetched))
+        return [prefetched.pop() for _ in range(len(prefetched) - taken)]
 
-    def drop_parked(self, fragment: FragmentId) -> list[int]:
-        """Parked messages of one fragment leave; returns their positions."""
-        parked = self.parked
-        gone = [each.position for each in parked if each.fragment == fragment]
+    def drop_prefetched(self, fragment: FragmentId) -> list[int]:
+        """Prefetched messages of one fragment leave; returns their positions."""
+        prefetched = self.prefetched
+        gone = [each.position for each in prefetched if each.fragment == fragment]
         if gone:
-            self._parked = deque(each for each in parked if each.fragment != fragment)
+            self._prefetched = deque(each for each in prefetched if each.fragment != fragment)
         return gone

@@ -1,12 +1,12 @@
 """Whose turn it is among the consumers of one queue on this node, when there are several.
 
 Inputs: consumers that come and go, and word that one may take more than before. Output: those that
-are next. Who has no appetite costs nothing: consumers stand in *rings*, one for each priority, in
-turn; one that is found without appetite leaves its ring, and is back when it is woken. So to find
+are next. Who has no demand costs nothing: consumers stand in *rings*, one for each priority, in
+turn; one that is found without demand leaves its ring, and is back when it is woken. So to find
 the next ones costs what is dealt to them, however many consumers there are. One that leaves costs
 no look at the others: it stays in its ring, asleep, until it is met there or those are the most.
 
-Invariant: a consumer that is not in its ring had no appetite when it was last looked at, and
+Invariant: a consumer that is not in its ring had no demand when it was last looked at, and
 whoever gives it some must wake it.
 """
 
@@ -22,7 +22,7 @@ _TICKETS_SLACK: Final = 32
 _SWEPT_AT_ONCE: Final = 32
 
 
-class Taker(Protocol):
+class ConsumerLike(Protocol):
     """A consumer, as far as the hub cares."""
 
     no_ack: bool
@@ -41,11 +41,11 @@ class Taker(Protocol):
         """How many more messages it takes now."""
 
 
-C = TypeVar("C", bound=Taker)
+C = TypeVar("C", bound=ConsumerLike)
 
 
 class _Ring(Generic[C]):
-    """Consumers of one priority that may have appetite, in turn."""
+    """Consumers of one priority that may have demand, in turn."""
 
     __slots__ = ("gone", "line")
 
@@ -124,7 +124,7 @@ class Turns(Generic[C]):
         del self._awake[bisect_left(self._awake, priority)]
 
     def wake(self, consumer: C) -> None:
-        """The consumer may have appetite again: it stands in its ring, as the last one in turn."""
+        """The consumer may have demand again: it stands in its ring, as the last one in turn."""
         if consumer.awake:
             return
         consumer.awake = True
@@ -144,14 +144,14 @@ class Turns(Generic[C]):
         return self._present[tickets[0][1]]
 
     def next(self, most: int | None) -> list[C]:
-        """Consumers with appetite, in turn, of the highest priority that has any.
+        """Consumers with demand, in turn, of the highest priority that has any.
 
         Of each group so many that each can have one; `most`: no more than so many are wanted.
         """
         while self._awake:
             priority = self._awake[-1]
             ring = self._rings[priority]
-            hungry = _hungry(ring, len(ring.line) if most is None else most)
+            hungry = _with_capacity(ring, len(ring.line) if most is None else most)
             if hungry or ring.line:
                 return hungry
             self._drop_ring(priority)
@@ -169,7 +169,7 @@ class Turns(Generic[C]):
 
 
 def room(consumers: Sequence[C], most: int) -> int:
-    """What consumers with appetite take together, `most` at most of each or of a group."""
+    """What consumers with demand take together, `most` at most of each or of a group."""
     total = 0
     shared: dict[object, int] = {}
     for consumer in consumers:
@@ -196,8 +196,8 @@ def even_share(consumers: Sequence[C]) -> int:
     return max(1, min(each.free() // groups.get(each.group, 1) for each in consumers))
 
 
-def _hungry(ring: _Ring[C], most: int) -> list[C]:
-    """The first ones in the ring that have appetite; those without leave it.
+def _with_capacity(ring: _Ring[C], most: int) -> list[C]:
+    """The first ones in the ring that have demand; those without leave it.
 
     Of a group only so many that what they may have together is one for each.
     """

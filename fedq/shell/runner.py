@@ -49,7 +49,7 @@ from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.raft.log import RaftLog
 from fedq.shell.renewal import Renewable, RenewableListener, RenewableNode, Renewal
 from fedq.shell.services import GrpcServers, Service
-from fedq.shell.turn import Outlets, Turn
+from fedq.shell.turn import Effects, Turn
 
 #: Opens a channel to the gRPC services of another member, given its name and "host:port".
 Connect = Callable[[NodeId, str], grpc.aio.Channel]
@@ -259,7 +259,7 @@ class NodeRunner:
         connect = partial(channel_for_questions, self._certificates, desk)
         services = {name: make(node, connect) for name, make in self._make_services.items()}
         turn.connect(
-            Outlets(
+            Effects(
                 append=journal.append,
                 drop_segments=journal.drop,
                 send=peers.send,

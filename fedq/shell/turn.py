@@ -46,7 +46,7 @@ class Driven(Protocol):
     def post_mortem(self, error: Exception) -> Stopped: ...
 
 
-class Outlets(NamedTuple):
+class Effects(NamedTuple):
     """Who carries out what. None of them may block, or call the node before it returns."""
 
     append: Callable[[list[Chunk]], None]
@@ -87,7 +87,7 @@ class Turn:
     ) -> None:
         """`on_fatal` is told once, with the reason, when the node cannot go on."""
         self._node = node
-        self._outlets: Outlets
+        self._outlets: Effects
         self._now_ms = now_ms
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ class Turn:
         self._due_ms = 0
         self._passes: Passes
 
-    def connect(self, outlets: Outlets) -> None:
+    def connect(self, outlets: Effects) -> None:
         """Says who carries out what; once, before the first input."""
         self._outlets = outlets
         self._passes = Passes(self._loop, outlets.writers, self._may_go_on)

@@ -25,7 +25,7 @@ _MADE_NAME: Final = re.compile(r"'amq\.gen-[^']*'")
 _ENDS: Final = (m.ChannelClose, m.ChannelCloseOk, m.ConnectionClose, m.ConnectionCloseOk)
 
 
-class Held(NamedTuple):
+class InFlight(NamedTuple):
     """A delivery that waits for its acknowledgement."""
 
     tag: int
@@ -38,7 +38,7 @@ class ChannelRecord:
     def __init__(self, place: str, names: Names) -> None:
         self.place = place
         self._names = names
-        self.held: list[Held] = []
+        self.held: list[InFlight] = []
         self.settled_last: int | None = None
         self.confirming = False
         self.published = 0
@@ -164,7 +164,7 @@ class ChannelRecord:
         """What came in this step is held from now on, in an order without chance."""
         for stream, tag in sorted(self._fresh):
             if stream not in self.no_ack:
-                self.held.append(Held(tag, step))
+                self.held.append(InFlight(tag, step))
         self.no_ack.pop(GOT, None)
         self._fresh.clear()
         self._returned = self._confirmed = self._publishes = 0

@@ -178,7 +178,7 @@ def journal_seeds() -> list[bytes]:
     texts = samples.bodies("a", "b", "c")
     enqueue = records.encode_enqueue(fragment, 1, 10, samples.NORTH, 5, texts, resent=True)
     note = records.encode_note(fragment, 1, 12, records.NOTE_EXPIRES, {10: 1, 11: 1 << 40})
-    singles = [
+    tracked = [
         enqueue,
         records.encode_copy(fragment, 1, [1, 4], texts[:2], {samples.SOUTH: 7}),
         records.encode_settle(fragment, 1, 13, [(10, 10), (12, 12)]),
@@ -188,7 +188,7 @@ def journal_seeds() -> list[bytes]:
         records.encode_reset(fragment, 2, 20),
         records.encode_drop(fragment, 2),
     ]
-    return [*singles, b"".join(singles)]
+    return [*tracked, b"".join(tracked)]
 
 
 # --- what a node failed at ------------------------------------------------------------------------

@@ -47,13 +47,13 @@ def records(fragments: st.SearchStrategy[int], numbers: st.SearchStrategy[int]) 
             Group,
             st.just(FragmentId(fragment)),
             st.integers(0, 9),
-            st.lists(singles(st.just(fragment), numbers), max_size=4),
+            st.lists(tracked(st.just(fragment), numbers), max_size=4),
         )
     )
-    return singles(fragments, numbers) | group
+    return tracked(fragments, numbers) | group
 
 
-def singles(
+def tracked(
     fragments: st.SearchStrategy[int], numbers: st.SearchStrategy[int]
 ) -> st.SearchStrategy[Single]:
     """Any record but a group."""

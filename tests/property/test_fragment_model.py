@@ -24,7 +24,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.outbox import RecordOut
 from fedq.fragments.replica import Replica
 from fedq.fragments.seen import record_seen, take_up_seen
-from fedq.fragments.singles import oldest_persistent
+from fedq.fragments.tracked import oldest_persistent
 from tests.unit.journal.samples import message
 
 FRAGMENT = FragmentId(7)

@@ -18,7 +18,7 @@ from fedq.core.limits import credit_window_max
 from fedq.core.peer_messages import Credit, CreditBack, Deliver, Offer, Settle, Watch
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.takers import Takers
-from fedq.proxy.hub import PLENTIFUL, Hub, Parked
+from fedq.proxy.hub import PLENTIFUL, Hub, Prefetched
 from tests.unit.journal.samples import message
 
 ME = NodeId("me")
@@ -137,7 +137,7 @@ class HubMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.hub.consumers)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        """What it holds, and what is parked for nobody, goes back."""
+        """What it holds, and what is prefetched for nobody, goes back."""
         consumer = data.draw(st.sampled_from(self.hub.consumers))
         self.hub.remove(consumer)
         for number, position in consumer.held:
@@ -146,10 +146,10 @@ class HubMachine(RuleBasedStateMachine):
             consumer.group.held -= len(consumer.held)
             self.wake(consumer)
         self.given = dict.fromkeys(FRAGMENTS, 0)
-        if self.hub.parked:
-            for parked in self.hub.surplus():
-                back = Settle(parked.fragment, 1, [], [], [], [parked.position])
-                self.remotes[parked.fragment].inbox.append(back)
+        if self.hub.prefetched:
+            for prefetched in self.hub.surplus():
+                back = Settle(prefetched.fragment, 1, [], [], [], [prefetched.position])
+                self.remotes[prefetched.fragment].inbox.append(back)
         self.tell_consumers()
         self.end_turn()
 
@@ -205,7 +205,7 @@ class HubMachine(RuleBasedStateMachine):
                     assert self.hub.on_deliver(number, 1, positions, again, messages)
                     self.given[number] = max(0, self.given[number] - len(positions))
                     if not self.hub.consumers:
-                        gone = self.hub.drop_parked(number)
+                        gone = self.hub.drop_prefetched(number)
                         self.remotes[number].inbox.append(Settle(number, 1, [], [], [], gone))
         self.end_turn()
 
@@ -213,11 +213,11 @@ class HubMachine(RuleBasedStateMachine):
 
     def end_turn(self) -> None:
         hub = self.hub
-        while hub.parked and (ready := hub.ready()):
+        while hub.prefetched and (ready := hub.ready()):
             before = {id(consumer): consumer.free() for consumer in ready}
-            amount, hands = hub.plan(ready, len(hub.parked))
-            assert 0 < amount <= len(hub.parked)
-            batch = hub.take_parked(amount)
+            amount, hands = hub.plan(ready, len(hub.prefetched))
+            assert 0 < amount <= len(hub.prefetched)
+            batch = hub.take_prefetched(amount)
             for consumer, start, step in hands:
                 part = batch[start::step]
                 assert len(part) <= before[id(consumer)], "more than its free credit"
@@ -238,25 +238,25 @@ class HubMachine(RuleBasedStateMachine):
         assert amount > 0
         if once:
             # Scarce: what is promised to one fragment is not promised to another.
-            assert amount <= left - len(self.hub.parked)
+            assert amount <= left - len(self.hub.prefetched)
         else:
             assert amount <= min(left, credit_window_max)
             assert left >= PLENTIFUL
 
-    def hand(self, consumer: Consumer, part: list[Parked]) -> None:
-        for parked in part:
+    def hand(self, consumer: Consumer, part: list[Prefetched]) -> None:
+        for prefetched in part:
             if consumer.no_ack:
-                self.done.append(Place(parked.fragment, parked.position))
-                settle = Settle(parked.fragment, 1, [parked.position], [], [], [])
-                self.remotes[parked.fragment].inbox.append(settle)
+                self.done.append(Place(prefetched.fragment, prefetched.position))
+                settle = Settle(prefetched.fragment, 1, [prefetched.position], [], [], [])
+                self.remotes[prefetched.fragment].inbox.append(settle)
             else:
-                consumer.held.append((parked.fragment, parked.position))
+                consumer.held.append((prefetched.fragment, prefetched.position))
                 if consumer.group is not None:
                     consumer.group.held += 1
 
     def free(self) -> int:
         """What all the consumers together would take."""
-        # Of those that share an allowance one is reckoned with at a time, one with appetite.
+        # Of those that share an allowance one is reckoned with at a time, one with demand.
         shared: dict[int, int] = {}
         free = 0
         for consumer in self.hub.consumers:
@@ -275,12 +275,13 @@ class HubMachine(RuleBasedStateMachine):
             assert consumer.no_ack or len(consumer.held) <= consumer.limit
             if consumer.group is not None:
                 assert consumer.group.held <= consumer.group.limit
-        assert not self.hub.parked or self.hub.consumers
-        assert not (self.hub.parked and self.hub.ready()), "a message waits beside a free consumer"
+        assert not self.hub.prefetched or self.hub.consumers
+        waits = self.hub.prefetched and self.hub.ready()
+        assert not waits, "a message waits beside a free consumer"
         if len(self.hub.consumers) > 1:
             asleep = [consumer for consumer in self.hub.consumers if not consumer.awake]
             assert not any(consumer.free() > 0 for consumer in asleep), "out of turn for ever"
-        assert len(self.hub.parked) <= len(FRAGMENTS) * 2 * credit_window_max
+        assert len(self.hub.prefetched) <= len(FRAGMENTS) * 2 * credit_window_max
 
     @invariant()
     def nothing_is_granted_twice(self) -> None:
@@ -292,14 +293,14 @@ class HubMachine(RuleBasedStateMachine):
     @invariant()
     def one_place_each(self) -> None:
         places = [Place(*held) for consumer in self.hub.consumers for held in consumer.held]
-        places += [Place(parked.fragment, parked.position) for parked in self.hub.parked]
+        places += [Place(each.fragment, each.position) for each in self.hub.prefetched]
         places += self.done
         assert len(places) == len(dict.fromkeys(places)), "a message was handed to two"
         for remote in self.remotes.values():
             remote.fragment.check()
 
     def teardown(self) -> None:
-        """In the end somebody with appetite gets everything: nothing is stuck anywhere."""
+        """In the end somebody with demand gets everything: nothing is stuck anywhere."""
         self.consume(60, False, False)
         published = sum(remote.published for remote in self.remotes.values())
         for _ in range(4 * published + 20):

@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, from_ranges
-from fedq.fragments.runs import Fresh, Held
+from fedq.fragments.runs import Fresh, InFlight
 
 #: Short, so that a few messages make many runs.
 RUN_MAX, SWEEP_FROM = 4, 3
@@ -20,7 +20,7 @@ class RunsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fresh, self.held = Fresh(RUN_MAX, SWEEP_FROM), Held(RUN_MAX, SWEEP_FROM)
+        self.fresh, self.held = Fresh(RUN_MAX, SWEEP_FROM), InFlight(RUN_MAX, SWEEP_FROM)
         self.waiting: dict[int, bytes] = {}
         self.out: dict[int, tuple[NodeId, bytes]] = {}
         self.last = 0

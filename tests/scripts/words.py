@@ -23,7 +23,7 @@ from fedq.core.peer_messages import (
     Watch,
 )
 from fedq.core.ranges import Range, to_ranges
-from fedq.journal.decoding import decode, singles
+from fedq.journal.decoding import decode, tracked
 from fedq.journal.records import Copy, Enqueue
 from fedq.journal.records import Settle as Settled
 
@@ -50,7 +50,7 @@ def list_of(positions: Sequence[int]) -> str:
 def in_records(data: bytes) -> str:
     """What journal records say."""
     said: list[str] = []
-    for record in singles(decode(data)):
+    for record in tracked(decode(data)):
         if isinstance(record, Enqueue):
             first, last = record.first_position, record.last_position
             again = " again" if record.resent else ""

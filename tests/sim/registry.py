@@ -45,7 +45,7 @@ class Registration:
     unacked: int = 0
     #: When it last received something.
     served_us: int = 0
-    #: When it last had no appetite, or nobody could know that it has.
+    #: When it last had no demand, or nobody could know that it has.
     busy_us: int = 0
     #: When it last settled something.
     settled_us: int = 0

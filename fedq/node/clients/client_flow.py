@@ -38,7 +38,7 @@ from fedq.node.clients.backlog import backlog_of, give_up_waiting, needs_no_map
 from fedq.node.clients.logins import commands_of
 from fedq.node.clients.permissions import Permissions
 from fedq.node.consuming.room import Consuming
-from fedq.node.consuming.waking import feed_sated, wake_client
+from fedq.node.consuming.waking import feed_at_turn_limit, wake_client
 from fedq.node.containment.containing import DECIDED_FIRST, failed, fault_of
 from fedq.node.endings.channel_ends import ChannelEnds
 from fedq.node.publishing.blocking import ALARM, Blocking
@@ -430,7 +430,7 @@ class ClientFlow:
         state = self.state
         for connection in self._wakes.take(state.now_ms):
             client = state.clients[connection]
-            if client.held:
+            if client.read_blocks:
                 client.machine.excuse_silence(state.now_ms)
             for command in client.machine.tick(state.now_ms):
                 self._on_command(client, command)
@@ -451,6 +451,6 @@ class ClientFlow:
     def drain(self) -> bool:
         """Every connection's bytes of this turn go into their lanes; true if more is to come."""
         drain_clients(self.state)
-        if feed_sated(self.state) or self._next_turn or self.readers.is_waited_for:
+        if feed_at_turn_limit(self.state) or self._next_turn or self.readers.is_waited_for:
             return True
         return bool(self._late) and self.state.joined

@@ -157,7 +157,7 @@ def held_bytes(state: NodeState) -> int:
     of_fragment, of_replica = footprint.of_fragment, footprint.of_replica
     messages = (
         sum([of_fragment(primary.fragment) for primary in state.primaries.values()])
-        + sum([of_fragment(private.fragment) for private in state.holding.values()])
+        + sum([of_fragment(private.fragment) for private in state.nonempty_private.values()])
         + sum([of_replica(backup.replica) for backup in state.backups.values()])
         + footprint.EMPTY * (len(state.primaries) + len(state.backups))
     )
@@ -167,8 +167,8 @@ def held_bytes(state: NodeState) -> int:
         if fragment not in state.primaries:
             messages += publisher.bytes_unconfirmed
     for hub in state.hubs.values():
-        if hub.parked:
-            messages += sum([len(parked.message) for parked in hub.parked])
+        if hub.prefetched:
+            messages += sum([len(prefetched.message) for prefetched in hub.prefetched])
     for channel in list(state.transacting):
         if channel.closed or channel.transaction is None:
             del state.transacting[channel]

@@ -33,7 +33,7 @@ from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.settle_flow import SettleFlow
 from fedq.node.records.client_state import NO_LIMIT, Consumer
 from fedq.node.records.state import NodeState, Primary, PrivateQueue
-from fedq.proxy.hub import Hub, Parked
+from fedq.proxy.hub import Hub, Prefetched
 from fedq.proxy.turns import room
 
 #: A delivery is this part of a unit of work.
@@ -77,7 +77,7 @@ class ConsumeFlow:
         private = self.state.private.get(consumer.queue)
         if private is not None:
             private.had_consumers = True
-            private.taker = None
+            private.sole_consumer = None
         self.tell_consumers(consumer.queue)
         self.state.marks.queues[consumer.queue] = None
 
@@ -107,7 +107,7 @@ class ConsumeFlow:
         private = self.state.private.get(queue)
         if private is not None:
             private.used_ms = self.state.now_ms
-            private.taker = None
+            private.sole_consumer = None
         self.tell_consumers(queue)
         self.state.marks.queues[queue] = None
 
@@ -121,8 +121,8 @@ class ConsumeFlow:
 
     def give_back_surplus(self, hub: Hub[Consumer]) -> None:
         """What no consumer here takes soon goes back to its fragments."""
-        for parked in hub.surplus():
-            self.settling.return_unseen(parked.fragment, [parked.position])
+        for prefetched in hub.surplus():
+            self.settling.return_unseen(prefetched.fragment, [prefetched.position])
 
     def tell_consumers(self, queue: QueueKey) -> None:
         state = self.state
@@ -162,7 +162,7 @@ class ConsumeFlow:
         hub = state.hubs.get(info.queue)
         if hub is not None:
             hub.forget_source(fragment)
-            hub.drop_parked(fragment)
+            hub.drop_prefetched(fragment)
             self.aim(info.queue)
         count, alone, ticket = 0, False, 0
         if hub is not None:
@@ -208,7 +208,7 @@ class ConsumeFlow:
             message.fragment, message.reign, message.positions, message.redelivered,
             message.messages,
         ) or not hub.size:  # fmt: skip
-            hub.drop_parked(message.fragment)
+            hub.drop_prefetched(message.fragment)
             self.settling.return_unseen(message.fragment, message.positions)
         self.state.marks.queues[info.queue] = None
 
@@ -239,16 +239,16 @@ class ConsumeFlow:
         hub, info = state.hubs.get(queue), state.map.queues.get(queue)
         if hub is None or info is None or not state.serving:
             return
-        if hub.parked:
-            before = len(hub.parked)
-            self._deal_parked(hub)
+        if hub.prefetched:
+            before = len(hub.prefetched)
+            self._deal_prefetched(hub)
             if hub.single or hub.ranked or hub.changing:
                 self.give_back_surplus(hub)
-            elif hub.parked_for_long(before, state.now_ms):
+            elif hub.prefetched_for_long(before, state.now_ms):
                 # Another node's consumers may be idle.
                 self.grant_anew(queue)
-            if hub.parked:
-                self.timers.look_at(hub.parked[0].fragment, keep_up_ms_max)
+            if hub.prefetched:
+                self.timers.look_at(hub.prefetched[0].fragment, keep_up_ms_max)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
             if primary is not None and not primary.holds_back:
@@ -354,21 +354,21 @@ class ConsumeFlow:
         self.state.marks.unfinished[fragment.fragment_id] = None
         return False
 
-    def _deal_parked(self, hub: Hub[Consumer]) -> None:
-        while hub.parked:
-            ready = hub.ready(len(hub.parked))
+    def _deal_prefetched(self, hub: Hub[Consumer]) -> None:
+        while hub.prefetched:
+            ready = hub.ready(len(hub.prefetched))
             if not ready:
                 return
-            amount, hands = hub.plan(ready, len(hub.parked))
-            batch = hub.take_parked(amount)
+            amount, hands = hub.plan(ready, len(hub.prefetched))
+            batch = hub.take_prefetched(amount)
             for consumer, start, step in hands:
-                runs: dict[FragmentId, list[Parked]] = {}
-                for parked in batch[start::step]:
-                    runs.setdefault(parked.fragment, []).append(parked)
+                runs: dict[FragmentId, list[Prefetched]] = {}
+                for prefetched in batch[start::step]:
+                    runs.setdefault(prefetched.fragment, []).append(prefetched)
                 for fragment, run in runs.items():
-                    positions = [parked.position for parked in run]
-                    again = [parked.position for parked in run if parked.redelivered]
-                    messages = [parked.message for parked in run]
+                    positions = [prefetched.position for prefetched in run]
+                    again = [prefetched.position for prefetched in run if prefetched.redelivered]
+                    messages = [prefetched.message for prefetched in run]
                     self._deliver_run(consumer, fragment, positions, messages, again)
                     if consumer.no_ack:
                         self.settling.acknowledge(fragment, positions)
@@ -377,7 +377,7 @@ class ConsumeFlow:
         self, consumer: Consumer, fragment: FragmentId, positions: list[int],
         messages: list[bytes], again: list[int],
     ) -> None:  # fmt: skip
-        """What was parked; long messages each alone, so that they are not copied."""
+        """What was prefetched; long messages each alone, so that they are not copied."""
         if len(messages) == 1 or max(map(len, messages)) <= LONG_BYTES:
             self._deliver(consumer, fragment, (positions,), messages, again)
             return
@@ -421,17 +421,17 @@ class ConsumeFlow:
         client.delivered_bytes += size
         self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> work_bytes_shift))
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
-            self.state.sated[client] = None
+            self.state.at_turn_limit[client] = None
         self.state.dirty_clients[client] = None
 
 
 def _look_at_private(state: NodeState, private: PrivateQueue) -> None:
     """A turn has done what it wanted with the queue: whether it holds anything is known now."""
-    private.taker = None
+    private.sole_consumer = None
     if private.fragment.bytes_held:
-        state.holding[private.key] = private
+        state.nonempty_private[private.key] = private
         return
-    state.holding.pop(private.key, None)
+    state.nonempty_private.pop(private.key, None)
     only = private.hub.only
     if only is not None and private.is_plain and only.no_ack:
-        private.taker = only
+        private.sole_consumer = only

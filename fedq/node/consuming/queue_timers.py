@@ -47,7 +47,7 @@ class QueueTimers:
         A message that came in this very turn, with no time to live, is still to be offered.
         False: so much is over that it takes several turns; nothing is to be handed out before.
         """
-        if fragment.singles is None:
+        if fragment.tracked is None:
             return True
         enforcement.wake(fragment, self.state.unix_ms)
         self._expire(fragment, self.state.unix_ms)
@@ -71,7 +71,7 @@ class QueueTimers:
         if not self.state.serving or primary.holds_back:
             return
         self._enforce(fragment)
-        if fragment.singles is not None and fragment.out.dead:
+        if fragment.tracked is not None and fragment.out.dead:
             self.letters.send(primary)
             if fragment.out.dead and primary.dying < dead_letters_max:
                 self.state.marks.unfinished[fragment.fragment_id] = None
@@ -79,14 +79,14 @@ class QueueTimers:
     def after_private(self, private: PrivateQueue) -> None:
         """The same for a queue of this node alone."""
         self._enforce(private.fragment)
-        if private.fragment.singles is not None and private.fragment.out.dead:
+        if private.fragment.tracked is not None and private.fragment.out.dead:
             self.letters.send_private(private)
             if private.fragment.out.dead:
                 self.state.marks.unfinished[private.fragment.fragment_id] = None
 
     def _enforce(self, fragment: Fragment) -> None:
         policy = fragment.policy
-        if fragment.singles is not None:
+        if fragment.tracked is not None:
             self._expire(fragment, self.state.unix_ms + 1)
         if policy.max_length is not None or policy.max_bytes is not None:
             most = self._most()
@@ -94,7 +94,7 @@ class QueueTimers:
             self.state.work.spend(DEATH_WORK * died)
             if died == most:
                 self.state.marks.unfinished[fragment.fragment_id] = None
-        if fragment.singles is None:
+        if fragment.tracked is None:
             return
         enforcement.sweep(fragment)
         next_ms = enforcement.next_ms(fragment)

@@ -156,7 +156,7 @@ class SettleFlow:
         private = state.private_by_id.get(fragment)
         primary = state.primaries.get(fragment)
         if private is not None:
-            private.taker = None
+            private.sole_consumer = None
             settle_in(private.fragment, state.me, settlements)
             state.marks.queues[private.key] = None
         elif primary is not None:

@@ -104,11 +104,11 @@ class Waking:
             work.spend(1)
 
 
-def feed_sated(state: NodeState) -> bool:
+def feed_at_turn_limit(state: NodeState) -> bool:
     """Who took as much as one turn gives takes more; false if there is nobody."""
-    if not state.sated:
+    if not state.at_turn_limit:
         return False
-    sated, state.sated = state.sated, {}
-    for client in sated:
+    at_turn_limit, state.at_turn_limit = state.at_turn_limit, {}
+    for client in at_turn_limit:
         wake_client(state, client)
     return True

@@ -181,16 +181,16 @@ def _held(state: NodeState, number: FragmentId, positions: Iterable[int]) -> Ite
 
 def _next_of(fragment: Fragment) -> Iterator[_Letter]:
     """The messages of a fragment that a turn may have been working on, the likeliest first."""
-    number, policy, singles = fragment.fragment_id, fragment.policy, fragment.singles
+    number, policy, tracked = fragment.fragment_id, fragment.policy, fragment.tracked
     ready: dict[int, None] = {}
-    if singles is not None:
+    if tracked is not None:
         for position in fragment.out.dead:
-            dead = singles.messages.get(position)
+            dead = tracked.messages.get(position)
             if dead is not None:
                 ready[position] = None
                 yield _Letter(number, position, dead, policy)
-        for position, message in singles.messages.items():
-            if position not in singles.unacked and position not in ready:
+        for position, message in tracked.messages.items():
+            if position not in tracked.unacked and position not in ready:
                 ready[position] = None
                 yield _Letter(number, position, message, policy)
     for position, message in fragment.messages.pairs():

@@ -79,7 +79,7 @@ class Dispatching:
             return
         if primary.calls:
             self.questions.work_off(primary)
-        if fragment.singles is not None and not self.timers.before(fragment):
+        if fragment.tracked is not None and not self.timers.before(fragment):
             return
         ids = (fragment.fragment_id, fragment.reign)
         while primary.gets:
@@ -131,4 +131,4 @@ def _has_say(primary: Primary) -> bool:
     """Whether somebody, or something, may take messages out of the fragment before all others."""
     if primary.takers.consumers or not primary.is_plain:
         return True
-    return primary.fragment.singles is not None
+    return primary.fragment.tracked is not None

@@ -40,7 +40,7 @@ class Purging:
     def go_on(self) -> bool:
         """See `fedq.node.records.chores.Chore`."""
         fragment, work = self._fragment, self._state.work
-        shift = _RUN_SHIFT if fragment.singles is None else 0
+        shift = _RUN_SHIFT if fragment.tracked is None else 0
         while True:
             most = max(_LEAST, work.room << shift)
             gone = fragment.purge(self._through, most)

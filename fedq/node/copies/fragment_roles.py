@@ -198,7 +198,7 @@ class FragmentRoles:
         begins = primary is None or primary.fragment.reign != info.reign
         created = info.reign == info.created
         if primary is None or begins:
-            primary = self._enthrone(info)
+            primary = self._become_primary(info)
         others = [node for node in info.in_sync if node != state.me]
         self._drain(primary)
         recorder = primary.fragment.recorder
@@ -241,7 +241,7 @@ class FragmentRoles:
             if failure_of(message, policy, state.unix_ms) is not None
         ]  # fmt: skip
 
-    def _enthrone(self, info: FragmentInfo) -> Primary:
+    def _become_primary(self, info: FragmentInfo) -> Primary:
         """A primary of the new reign, of what this node has; nobody knows of it yet."""
         state = self.state
         state.at, state.at_what = info.queue, None

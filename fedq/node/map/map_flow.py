@@ -233,7 +233,7 @@ class MapFlow:
         hub = self.state.hubs.get(before.queue)
         if hub is not None:
             hub.forget_source(fragment)
-            hub.drop_parked(fragment)
+            hub.drop_prefetched(fragment)
 
     def _tell(self, line: str) -> None:
         """A line for the log; not while this process reads what happened before it began."""

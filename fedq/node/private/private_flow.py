@@ -64,7 +64,7 @@ class PrivateFlow:
             self.unbind(private, binding)
         state.router.remove_queue(private.key)
         del state.private[private.key]
-        state.holding.pop(private.key, None)
+        state.nonempty_private.pop(private.key, None)
         state.expiring.pop(private.key, None)
         del state.private_by_id[private.fragment.fragment_id]
         state.marks.queues.pop(private.key, None)

@@ -92,7 +92,7 @@ class Admission:
         first = fragment.last + 1
         fragment.publish(origin, number, messages, False, self.state.unix_ms)
         fragment.out.owed.pop()
-        fragment.bury_ready(list(range(first, first + len(messages))), TOO_LONG)
+        fragment.dead_letter_ready(list(range(first, first + len(messages))), TOO_LONG)
 
     def publish_atomic(
         self, primary: Primary, taker: NodeId, origin: Origin, first: int,
@@ -134,7 +134,7 @@ class Admission:
     def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
         """Publishes for a private queue; returns the indexes of those that it refuses."""
         fragment, unix_ms = private.fragment, self.state.unix_ms
-        private.taker = None
+        private.sole_consumer = None
         self.state.marks.queues[private.key] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
             return self._publish_private_around(private, messages, found)
@@ -152,7 +152,7 @@ class Admission:
         if refused and fragment.policy.overflow == REJECT_PUBLISH_DLX:
             first = fragment.last + 1
             fragment.publish_private(messages[start:], unix_ms)
-            fragment.bury_ready(list(range(first, first + len(refused))), TOO_LONG)
+            fragment.dead_letter_ready(list(range(first, first + len(refused))), TOO_LONG)
         return refused
 
     def _publish_private_around(

@@ -49,7 +49,7 @@ _HEAD_SHIFT: Final = 4
 Maker: TypeAlias = Callable[[bytes, str, str, str, str | None, int], bytes]
 
 
-class Dying:
+class DeadLetterInFlight:
     """A dead message of a shared fragment on its way; hears when its successor is committed."""
 
     __slots__ = ("fragment", "letters", "position", "reign")
@@ -107,11 +107,11 @@ class DeadLetters:
             position = dead.popleft()
             if position not in fragment.notes.get(NOTE_DEAD, {}):
                 continue
-            dying = Dying(self, fragment.fragment_id, fragment.reign, position)
+            dying = DeadLetterInFlight(self, fragment.fragment_id, fragment.reign, position)
             if self._send_one(primary.queue, fragment, position, dying):
                 primary.dying += 1
 
-    def finish(self, dying: Dying) -> None:
+    def finish(self, dying: DeadLetterInFlight) -> None:
         """Its successor is safe: the message leaves its fragment."""
         primary = self.state.primaries.get(dying.fragment)
         if primary is None or primary.fragment.reign != dying.reign:
@@ -121,7 +121,7 @@ class DeadLetters:
         self.state.marks.primaries[dying.fragment] = None
 
     def _send_one(
-        self, queue: QueueKey, fragment: Fragment, position: int, dying: Dying | None
+        self, queue: QueueKey, fragment: Fragment, position: int, dying: DeadLetterInFlight | None
     ) -> bool:
         """Whether it has set out; one that cannot is set aside, and stays (ADR 0035)."""
         reason = fragment.notes[NOTE_DEAD][position]
@@ -142,7 +142,7 @@ class DeadLetters:
                 f"message {position} of {queue.name!r} in {queue.vhost!r} cannot be dead-lettered"
             )
             self.state.out.faults.append(Fault(f"{text}: it is quarantined", error))
-            fragment.bury_ready([position], QUARANTINED)
+            fragment.dead_letter_ready([position], QUARANTINED)
             self._tell(queue, fragment, position)
             return False
         self._publish(queue, ways, dying)
@@ -179,8 +179,8 @@ class DeadLetters:
         )  # fmt: skip
         if reason != "rejected":
             message = with_flag(message, FLAG_DIED)
-        singles = fragment.singles
-        died_before = singles is not None and position in singles.died_before
+        tracked = fragment.tracked
+        died_before = tracked is not None and position in tracked.died_before
         if position <= fragment.seen_through or died_before:
             # An earlier primary may have sent it on already, and somebody have consumed it.
             message = with_flag(message, FLAG_SEEN)
@@ -190,7 +190,7 @@ class DeadLetters:
         return messages, self.outlets.reach(targets, self._sticky, int(fragment.fragment_id))
 
     def _publish(
-        self, queue: QueueKey, ways: tuple[list[bytes], Reach], dying: Dying | None
+        self, queue: QueueKey, ways: tuple[list[bytes], Reach], dying: DeadLetterInFlight | None
     ) -> None:
         messages, reach = ways
         group: ConfirmGroup[Owner] | None = None

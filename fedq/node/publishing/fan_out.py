@@ -3,10 +3,10 @@
 A message for a private queue goes into its fragment, waits for the end of the turn, is dealt by the
 hub and taken out again. If its one consumer is idle and acknowledges by receiving, all of that
 leaves no trace: the consumer gets the message, and the queue is as empty as before. So such a
-consumer (`PrivateQueue.taker`) gets it here, at once; the queues of all others are returned, to go
-the long way. Who gets nothing else in the turn is not even marked: the piece is in a lane of its
-own, `NodeOut.fanned`. For ten thousand subscribers, what counts is how many objects are looked at:
-all of them are cold (ADR 0030).
+consumer (`PrivateQueue.sole_consumer`) gets it here, at once; the queues of all others are
+returned, to go the long way. Who gets nothing else in the turn is not even marked: the piece is in
+a lane of its own, `NodeOut.fanned`. For ten thousand subscribers, what counts is how many objects
+are looked at: all of them are cold (ADR 0030).
 
 What a delivery says between its tag and the next one depends only on the channel's number and the
 frame size, and tags run alike on most channels; so it is encoded once for a run of messages, and a
@@ -77,7 +77,7 @@ class FanOut:
         channel_number = frame_bytes_max = tag = -1
         tails: list[bytes] = []
         for number in numbers:
-            consumer = queues[number].taker
+            consumer = queues[number].sole_consumer
             if consumer is None:
                 left.append(number)
                 continue
@@ -123,7 +123,7 @@ class FanOut:
         client.machine.parts += parts
         client.delivered_bytes += size
         if client.delivered_bytes >= delivery_bytes_per_turn_max:
-            state.sated[client] = None
+            state.at_turn_limit[client] = None
 
 
 def _set_head(consumer: Consumer, route_size: int) -> None:

@@ -81,7 +81,7 @@ class Consumer:
             return NO_LIMIT
         free = self.limit - self.unacked if self.limit else NO_LIMIT
         if channel.prefetch_global:
-            free = min(free, channel.prefetch_global - channel.held)
+            free = min(free, channel.prefetch_global - channel.unacked_count)
         return free
 
 
@@ -130,7 +130,7 @@ class Channel:
         self.wanted: Wanted | None = None
 
     @property
-    def held(self) -> int:
+    def unacked_count(self) -> int:
         """Deliveries that count against a global prefetch: not those of basic.get, and those that
         a transaction settles until its commit."""
         held = len(self.unacked) - self.got
@@ -187,10 +187,10 @@ class Client:
 
     __slots__ = (
         "address", "bytes_held", "bytes_unfinished", "bytes_waiting", "channels",
-        "channels_charged", "connection", "consumers", "delivered_bytes", "early", "gone", "held",
+        "channels_charged", "connection", "consumers", "delivered_bytes", "early", "gone",
         "is_blocked", "is_heaping", "line", "machine", "of_user", "of_vhost", "permitted", "place",
-        "private", "publishes", "transaction_bytes", "turn", "used", "user", "vhost", "wake_ms",
-        "writable",
+        "private", "publishes", "read_blocks", "transaction_bytes", "turn", "used", "user",
+        "vhost", "wake_ms", "writable",
     )  # fmt: skip
 
     def __init__(
@@ -209,7 +209,7 @@ class Client:
         #: Bytes that came before this node had joined the cluster.
         self.early: tuple[bytes, ...] = ()
         #: Why its socket is not read at present.
-        self.held: dict[str, None] | None = None
+        self.read_blocks: dict[str, None] | None = None
         self.machine = machine
         self.vhost = ""
         self.user = ""

@@ -53,7 +53,7 @@ class PrivateQueue:
 
     __slots__ = (
         "arguments", "auto_delete", "bindings", "claimed", "durable", "ending", "fragment",
-        "had_consumers", "hub", "is_counted", "is_plain", "key", "owner", "policy", "taker",
+        "had_consumers", "hub", "is_counted", "is_plain", "key", "owner", "policy", "sole_consumer",
         "used_ms",
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ class PrivateQueue:
     ) -> None:  # fmt: skip
         #: The consumer that gets whatever comes, at once: the only one, of a queue that holds
         #: nothing (`fan_out`). Void as soon as anything of that may change.
-        self.taker: Consumer | None = None
+        self.sole_consumer: Consumer | None = None
         self.key = key
         self.policy = policy
         #: Its policy has no say in what becomes of a message.
@@ -259,7 +259,7 @@ class NodeState:
         self.private: dict[QueueKey, PrivateQueue] = {}
         self.private_by_id: dict[int, PrivateQueue] = {}
         #: Those that held messages at the end of the turn that last touched them: few, of many.
-        self.holding: dict[QueueKey, PrivateQueue] = {}
+        self.nonempty_private: dict[QueueKey, PrivateQueue] = {}
         self.private_made = 0
         #: How many of them, by virtual host, clients declared without a name of their own: the
         #: map knows of the others.
@@ -350,7 +350,7 @@ class NodeState:
         #: Channels whose request waits for the cluster, and since when.
         self.waiting: dict[Channel, int] = {}
         #: Clients whose consumers took as much as one turn gives: they go on in the next one.
-        self.sated: dict[Client, None] = {}
+        self.at_turn_limit: dict[Client, None] = {}
         #: Clients to whom a turn wrote so much that they may not have read it, and how much.
         self.written_much: dict[Client, int] = {}
         #: Fragments whose copies, or consumers, may call for a change of the map.
@@ -415,17 +415,17 @@ class NodeState:
 
     def hold_reading(self, client: Client, reason: str) -> None:
         """Back-pressure: the client's socket is not read while there is a reason."""
-        if client.held is None:
+        if client.read_blocks is None:
             self.out.reading[client.connection] = False
-            client.held = {}
-        client.held[reason] = None
+            client.read_blocks = {}
+        client.read_blocks[reason] = None
 
     def release_reading(self, client: Client, reason: str) -> None:
         """One reason less."""
-        if client.held is not None and reason in client.held:
-            del client.held[reason]
-            if not client.held:
-                client.held = None
+        if client.read_blocks is not None and reason in client.read_blocks:
+            del client.read_blocks[reason]
+            if not client.read_blocks:
+                client.read_blocks = None
                 client.machine.excuse_silence(self.now_ms)
                 self.out.reading[client.connection] = True
 

@@ -134,7 +134,7 @@ def connection_overview(client: Client) -> ConnectionOverview:
         channels=len(client.channels),
         consumers=client.consumers,
         unacknowledged=sum(len(channel.unacked) for channel in channels),
-        blocked=bool(client.held),
+        blocked=bool(client.read_blocks),
     )
 
 

@@ -39,7 +39,7 @@ def test_what_was_refused_before_it_was_due_is_counted_once() -> None:
     policy = QueuePolicy(max_bytes=8, overflow=REJECT_PUBLISH_DLX, dead_letter_exchange="")
     here = fragment(policy)
     here.publish(ORIGIN, 1, [message(FLAG_DELAYED, headers={"x-delay": 50}), message()])
-    here.bury_ready(list(here.messages), TOO_LONG)
+    here.dead_letter_ready(list(here.messages), TOO_LONG)
     here.check()
     wake(here, 100)
     here.check()

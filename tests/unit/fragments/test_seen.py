@@ -92,12 +92,12 @@ def test_what_came_as_a_repeat_stays_one() -> None:
 
 def test_the_dead_may_have_been_sent_on_and_others_were_not() -> None:
     old = fragment(3)
-    old.bury_ready(at(2), 1)
+    old.dead_letter_ready(at(2), 1)
     record_seen(old, 1)
     made, _ = successor(old)
-    made.bury_ready(at(3), 1)
-    assert made.singles is not None
-    assert made.singles.died_before == {at(2)[0]}
+    made.dead_letter_ready(at(3), 1)
+    assert made.tracked is not None
+    assert made.tracked.died_before == {at(2)[0]}
     assert made.seen_through == 0
     assert made.take(ANN, 9).redelivered == []
 

@@ -54,8 +54,8 @@ def test_a_queue_that_nobody_consumes_forgets_what_expired_there(max_priority: i
         sweep(here)
         here.check()
     assert len(here.messages) <= 10
-    assert here.singles is not None
-    assert len(here.singles.line) <= SLACK + 30
+    assert here.tracked is not None
+    assert len(here.tracked.line) <= SLACK + 30
 
 
 @pytest.mark.parametrize("max_priority", [0, 5])
@@ -68,8 +68,8 @@ def test_a_long_time_to_live_does_not_remember_what_was_acknowledged(max_priorit
         sweep(here)
         here.check()
     assert here.messages == {}
-    assert here.singles is not None
-    assert len(here.singles.expiring) <= SLACK + 20
+    assert here.tracked is not None
+    assert len(here.tracked.expiring) <= SLACK + 20
 
 
 def test_what_is_swept_loses_no_message_and_no_appointment() -> None:
@@ -112,8 +112,8 @@ def test_a_full_queue_does_not_remember_what_it_refused(cluster: Cluster, client
     primaries = cluster.node("n1").state.primaries.values()
     small = next(p.fragment for p in primaries if p.queue.name == "small")
     assert len(small.messages) == 1
-    assert small.singles is not None
-    assert len(small.singles.line) <= SLACK + 60
+    assert small.tracked is not None
+    assert len(small.tracked.line) <= SLACK + 60
 
 
 def test_a_transaction_that_grows_too_large_closes_its_channel(client: Client) -> None:

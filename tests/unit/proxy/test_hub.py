@@ -15,9 +15,9 @@ class Consumer:
     """Takes as much as the test says."""
 
     def __init__(
-        self, appetite: int, group: object | None = None, priority: int = 0, ticket: int = 0
+        self, demand: int, group: object | None = None, priority: int = 0, ticket: int = 0
     ) -> None:
-        self.appetite = appetite
+        self.demand = demand
         self.priority = priority
         self.ticket = ticket
         self.group = group
@@ -25,7 +25,7 @@ class Consumer:
         self.awake = False
 
     def free(self) -> int:
-        return self.appetite
+        return self.demand
 
 
 class Alike(Consumer):
@@ -41,10 +41,10 @@ class Alike(Consumer):
 
 
 class Counted(Consumer):
-    """Counts how often somebody asks for its appetite."""
+    """Counts how often somebody asks for its demand."""
 
-    def __init__(self, appetite: int) -> None:
-        super().__init__(appetite)
+    def __init__(self, demand: int) -> None:
+        super().__init__(demand)
         self.looks = 0
 
     def free(self) -> int:
@@ -54,8 +54,8 @@ class Counted(Consumer):
 
 def hub(*appetites: int) -> Hub[Consumer]:
     made: Hub[Consumer] = Hub()
-    for appetite in appetites:
-        made.add(Consumer(appetite))
+    for demand in appetites:
+        made.add(Consumer(demand))
     made.set_sources([(ONE, 1), (TWO, 1)])
     return made
 
@@ -69,7 +69,7 @@ def test_nobody_is_dealt_more_than_it_takes(available: int, appetites: tuple[int
     assert 0 < amount <= available
     for consumer, start, step in hands:
         dealt = len(range(amount)[start::step])
-        assert dealt <= min(consumer.appetite, delivery_batch_max)
+        assert dealt <= min(consumer.demand, delivery_batch_max)
 
 
 def test_consumers_that_share_an_allowance_are_dealt_no_more_than_that_together() -> None:
@@ -79,7 +79,7 @@ def test_consumers_that_share_an_allowance_are_dealt_no_more_than_that_together(
     made.add(Consumer(1, group))
     made.add(Consumer(1))
     assert len(made.ready()) == 2
-    assert made.appetite() == 2
+    assert made.demand() == 2
 
 
 def test_scarce_credit_is_given_to_one_offer_at_a_time() -> None:
@@ -102,10 +102,10 @@ def test_plentiful_credit_stands_without_any_offer_and_is_topped_up_by_half() ->
     orders = [CreditOrder(ONE, 1, share, False, 0), CreditOrder(TWO, 1, share, False, 0)]
     assert made.orders() == orders
     made.on_deliver(ONE, 1, [1], [], [b"a"])
-    made.take_parked(1)
+    made.take_prefetched(1)
     assert made.orders() == []
     made.on_deliver(ONE, 1, list(range(2, share + 1)), [], [b"a"] * (share - 1))
-    made.take_parked(share)
+    made.take_prefetched(share)
     assert made.orders() == [CreditOrder(ONE, 1, 2 * share, False, 0)]
 
 
@@ -118,7 +118,7 @@ def test_what_is_on_its_way_when_credit_is_voided_counts_against_the_next() -> N
     assert made.orders() == [CreditOrder(ONE, 1, 3, False, 0)], "the same three"
     made.on_deliver(ONE, 1, [7, 8, 9], [], [b"a", b"b", b"c"])
     assert made.orders() == []
-    made.take_parked(3)
+    made.take_prefetched(3)
     assert made.orders() == [CreditOrder(ONE, 1, 6, False, 0)]
 
 
@@ -135,34 +135,34 @@ def test_a_reign_that_is_over_gets_no_credit_and_delivers_nothing() -> None:
     assert not made.on_offer(ONE, 1)
     assert not made.on_deliver(ONE, 1, [7], [], [b"a"])
     made.on_credit_back(ONE, 1, 5)
-    assert not made.parked
+    assert not made.prefetched
     assert made.on_offer(ONE, 2)
 
 
-def test_parked_messages_wait_in_order_and_say_whether_they_were_seen() -> None:
+def test_prefetched_messages_wait_in_order_and_say_whether_they_were_seen() -> None:
     made = hub(1)
     made.on_deliver(ONE, 1, [7, 8, 9], [8], [b"a", b"b", b"c"])
-    assert made.appetite() == -2
-    assert [(p.position, p.redelivered) for p in made.take_parked(2)] == [(7, False), (8, True)]
-    assert made.drop_parked(ONE) == [9]
+    assert made.demand() == -2
+    assert [(p.position, p.redelivered) for p in made.take_prefetched(2)] == [(7, False), (8, True)]
+    assert made.drop_prefetched(ONE) == [9]
 
 
-def test_what_is_parked_and_dealt_to_nobody_is_parked_for_long() -> None:
+def test_what_is_prefetched_and_dealt_to_nobody_is_prefetched_for_long() -> None:
     made = hub(0)
-    assert not made.parked_for_long(0, 1_000)
+    assert not made.prefetched_for_long(0, 1_000)
     made.on_deliver(ONE, 1, [5, 6], [], [b"a", b"b"])
-    assert not made.parked_for_long(2, 1_000)
+    assert not made.prefetched_for_long(2, 1_000)
     made.on_deliver(TWO, 1, [5], [], [b"a"])
-    assert not made.parked_for_long(3, 1_000 + keep_up_ms_max - 1)
-    assert made.parked_for_long(3, 1_000 + keep_up_ms_max)
+    assert not made.prefetched_for_long(3, 1_000 + keep_up_ms_max - 1)
+    assert made.prefetched_for_long(3, 1_000 + keep_up_ms_max)
     # One of them is dealt: the rest is next.
-    made.take_parked(1)
-    assert not made.parked_for_long(3, 1_100)
-    assert not made.parked_for_long(2, 1_100 + keep_up_ms_max - 1)
+    made.take_prefetched(1)
+    assert not made.prefetched_for_long(3, 1_100)
+    assert not made.prefetched_for_long(2, 1_100 + keep_up_ms_max - 1)
     assert len(made.surplus()) == 2
-    assert not made.parked_for_long(2, 1_200)
+    assert not made.prefetched_for_long(2, 1_200)
     made.on_deliver(ONE, 1, [7], [], [b"c"])
-    assert not made.parked_for_long(1, 1_300), "that is another one"
+    assert not made.prefetched_for_long(1, 1_300), "that is another one"
 
 
 def test_without_consumers_all_credit_is_void() -> None:
@@ -199,7 +199,7 @@ def test_consumers_without_appetite_are_not_looked_at_again_until_they_are_woken
     assert made.ready(5) == []
     looks = sum(consumer.looks for consumer in consumers)
     for consumer in consumers[10:13]:
-        consumer.appetite = 1
+        consumer.demand = 1
         made.wake(consumer)
     assert made.ready(2) == consumers[10:12]
     assert made.plan(made.ready(2), 2)[0] == 2
@@ -246,7 +246,7 @@ def test_the_highest_priority_with_appetite_is_served_alone() -> None:
     for consumer in (low, high, higher):
         made.add(consumer)
     assert made.ready() == [high]
-    higher.appetite = 1
+    higher.demand = 1
     assert made.ready() == [high], "nobody has said that it takes more"
     made.wake(higher)
     assert made.ready() == [higher]

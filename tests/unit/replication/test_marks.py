@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, Replicate
 from fedq.core.ranges import to_ranges
-from fedq.journal.decoding import decode, singles
+from fedq.journal.decoding import decode, tracked
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_RETURNS, Copy, Note
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
@@ -200,7 +200,7 @@ def test_a_backup_that_has_a_message_is_told_what_may_have_changed_about_it() ->
     made.pump_copies(messages, notes, 0)
     _, chunk = made.sends[BEN]
     assert isinstance(chunk, CopyChunk)
-    records = list(singles(decode(chunk.records)))
+    records = list(tracked(decode(chunk.records)))
     assert records == [
         Copy(ONE, 2, [4], bodies("d"), {}),
         Note(ONE, 2, 0, NOTE_RETURNS, {4: 1, 1: 3}),

@@ -15,7 +15,7 @@ from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
 from fedq.shell.clients.passes import Writers
 from fedq.shell.clients.sending import Line
-from fedq.shell.turn import Outlets
+from fedq.shell.turn import Effects
 from fedq.wiring.cluster_map.map import ClusterMap, ReadMap
 from fedq.wiring.cluster_map.snapshot import Frozen
 
@@ -145,9 +145,9 @@ class Recorder:
         #: Whether writing raises.
         self.fails = False
 
-    def outlets(self) -> Outlets:
+    def outlets(self) -> Effects:
         """All of them."""
-        return Outlets(
+        return Effects(
             append=self.append,
             drop_segments=lambda segments: self.calls.append(("drop", segments)),
             send=lambda peer, frames: self.calls.append(("send", peer, frames)),

@@ -2,7 +2,7 @@
 
 They came back from a taker, were left by an earlier reign, have a time or a priority, are dead, or
 are counted by their bytes. All others are in runs (`fedq.fragments.runs`). A message that has come
-here stays here until it is gone. A fragment has no `Singles` before it has such a message.
+here stays here until it is gone. A fragment has no `TrackedMessages` before it has such a message.
 
 Invariants: `unacked`, `redelivered` and `notes` speak of messages that are here; a message without
 a holder stands in the line, and in order of position within a priority (P4).
@@ -18,14 +18,14 @@ from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, body_
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.holders import DEAD, DELAYED
-from fedq.fragments.ready import ByPriority, Fifo, Line
-from fedq.fragments.times import Appointments
+from fedq.fragments.ready import ByPriority, Fifo, ReadyOrder
+from fedq.fragments.times import Deadlines
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
 
 Notes = dict[int, dict[int, int]]
 
 
-class Singles:
+class TrackedMessages:
     """See the module's docstring."""
 
     __slots__ = (
@@ -44,9 +44,9 @@ class Singles:
         self.notes: Notes = {}
         #: Dead when the reign began: an earlier primary may have sent them on.
         self.died_before: frozenset[int] = frozenset()
-        self.expiring = Appointments()
-        self.delayed = Appointments()
-        self.line: Line = ByPriority(policy.max_priority) if policy.max_priority else Fifo()
+        self.expiring = Deadlines()
+        self.delayed = Deadlines()
+        self.line: ReadyOrder = ByPriority(policy.max_priority) if policy.max_priority else Fifo()
         #: Bytes of the bodies of ready messages; counted only for `max_bytes`.
         self.ready_bytes = 0
         #: Whether `messages` is known to be in ascending order, and its highest position.

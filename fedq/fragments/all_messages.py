@@ -8,41 +8,43 @@ from collections.abc import Iterator, Mapping
 
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, join_ranges, to_ranges
-from fedq.fragments.runs import Fresh, Held
-from fedq.fragments.singles import Singles
+from fedq.fragments.runs import Fresh, InFlight
+from fedq.fragments.tracked import TrackedMessages
 
 
-class Holdings(Mapping[int, bytes]):
+class AllMessages(Mapping[int, bytes]):
     """See the module's docstring."""
 
-    __slots__ = ("_fresh", "_held", "_singles")
+    __slots__ = ("_fresh", "_in_flight", "_tracked")
 
-    def __init__(self, fresh: Fresh, held: Held | None, singles: Singles | None) -> None:
+    def __init__(
+        self, fresh: Fresh, in_flight: InFlight | None, tracked: TrackedMessages | None
+    ) -> None:
         self._fresh = fresh
-        self._held = held
-        self._singles = singles
+        self._in_flight = in_flight
+        self._tracked = tracked
 
     def __len__(self) -> int:
         return (
             self._fresh.count
-            + (self._held.count if self._held is not None else 0)
-            + (len(self._singles.messages) if self._singles is not None else 0)
+            + (self._in_flight.count if self._in_flight is not None else 0)
+            + (len(self._tracked.messages) if self._tracked is not None else 0)
         )
 
     @property
     def runs_held(self) -> int:
         """In how many runs takers have messages."""
-        return self._held.run_count if self._held is not None else 0
+        return self._in_flight.run_count if self._in_flight is not None else 0
 
     def __iter__(self) -> Iterator[int]:
         return (position for position, _ in self.pairs())
 
     def __getitem__(self, position: int) -> bytes:
         found = None
-        if self._singles is not None:
-            found = self._singles.messages.get(position)
-        if found is None and self._held is not None:
-            found = self._held.get(position)
+        if self._tracked is not None:
+            found = self._tracked.messages.get(position)
+        if found is None and self._in_flight is not None:
+            found = self._in_flight.get(position)
         if found is None:
             found = self._fresh.get(position)
         if found is None:
@@ -52,21 +54,21 @@ class Holdings(Mapping[int, bytes]):
     def ranges(self) -> list[Range]:
         """The positions, without a look at each message that is in a run."""
         found = self._fresh.ranges()
-        if self._held is not None:
-            found += self._held.ranges()
-        if self._singles is not None:
-            found += to_ranges(self._singles.in_order())
+        if self._in_flight is not None:
+            found += self._in_flight.ranges()
+        if self._tracked is not None:
+            found += to_ranges(self._tracked.in_order())
         return join_ranges(found)
 
     def held_ranges(self) -> list[Range]:
         """The positions of those in runs that takers have."""
-        return self._held.ranges() if self._held is not None else []
+        return self._in_flight.ranges() if self._in_flight is not None else []
 
     def held_by(self) -> dict[NodeId, int]:
         """How many each taker has; a walk over the runs, and over those that are kept singly."""
-        found = self._held.counts() if self._held is not None else {}
-        if self._singles is not None:
-            for holder in self._singles.unacked.values():
+        found = self._in_flight.counts() if self._in_flight is not None else {}
+        if self._tracked is not None:
+            for holder in self._tracked.unacked.values():
                 found[holder] = found.get(holder, 0) + 1
         return found
 
@@ -75,9 +77,9 @@ class Holdings(Mapping[int, bytes]):
 
         Fewer where messages of very different sizes are kept singly: the longest counts.
         """
-        singles, fresh = self._singles, self._fresh
-        if singles is not None and singles.ready_count:
-            amount = min(amount, max(1, size // singles.longest))
+        tracked, fresh = self._tracked, self._fresh
+        if tracked is not None and tracked.ready_count:
+            amount = min(amount, max(1, size // tracked.longest))
         return fresh.within(amount, size) if fresh.count else amount
 
     def check(self) -> None:
@@ -86,12 +88,12 @@ class Holdings(Mapping[int, bytes]):
         assert positions == sorted(set(positions)), "a message is kept twice, or out of order"
         assert len(positions) == len(self)
         assert self.ranges() == to_ranges(positions)
-        for place in (self._fresh, self._held, self._singles):
+        for place in (self._fresh, self._in_flight, self._tracked):
             if place is not None:
                 place.check()
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
         """Positions and messages, ascending; much cheaper than `items`."""
-        held = self._held.pairs() if self._held is not None else ()
-        singles = self._singles.in_order().items() if self._singles is not None else ()
-        return heapq.merge(singles, held, self._fresh.pairs())
+        held = self._in_flight.pairs() if self._in_flight is not None else ()
+        tracked = self._tracked.in_order().items() if self._tracked is not None else ()
+        return heapq.merge(tracked, held, self._fresh.pairs())
