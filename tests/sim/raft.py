@@ -14,7 +14,7 @@ It promises what Raft promises and nothing more:
 * a node that cannot reach the leader learns nothing until it can again;
 * a restarted node starts from its own stored snapshot and hears every command after it once.
 
-pysyncobj itself is tested by contract (`tests/contract/test_raft_log.py`).
+pysyncobj itself is tested by contract (`tests/contract/raft/test_log.py`).
 """
 
 from collections.abc import Callable, Sequence

@@ -4,10 +4,10 @@ Both settings hold for the whole process, which runs one node. Invariant: neithe
 privilege; a system that refuses leaves things as they were.
 
 The collector looks for garbage that refers to itself. A node makes next to none: what clients leave
-goes by reference counts (`tests/unit/node/test_garbage.py`). But looking through all that 10,000
-subscribers have takes 0.2 to 0.6 s, in which the node does nothing else. So what has survived two
-looks counts as living as long as the process: it is still freed when nobody refers to it any more,
-but never looked through again. Then no look concerns more than 60,000 objects.
+goes by reference counts (`tests/unit/node/clients/test_garbage.py`). But looking through all that
+10,000 subscribers have takes 0.2 to 0.6 s, in which the node does nothing else. So what has
+survived two looks counts as living as long as the process: it is still freed when nobody refers to
+it any more, but never looked through again. Then no look concerns more than 60,000 objects.
 """
 
 import asyncio

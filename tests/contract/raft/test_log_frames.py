@@ -22,7 +22,7 @@ from fedq.shell.raft.wire import (
     decode,
     encode,
 )
-from tests.contract.raft_cluster import Machine, make_voter
+from tests.contract.raft.cluster import Machine, make_voter
 
 OWN, SECOND, THIRD = NodeId("own"), NodeId("second"), NodeId("third")
 #: Longer than any of these tests: nothing happens by itself.

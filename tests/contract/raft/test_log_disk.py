@@ -15,7 +15,7 @@ from fedq.core.ids import NodeId
 from fedq.shell.raft.journal import RaftJournal, RaftStorageError
 from fedq.shell.raft.storage import RaftStorage
 from fedq.shell.raft.wire import Ack, Append, Vote, VoteRequest, decode
-from tests.contract.raft_cluster import Cluster, compacting, numbered, run
+from tests.contract.raft.cluster import Cluster, compacting, numbered, run
 from tests.unit.shell.fakes import until
 
 
@@ -163,7 +163,7 @@ def test_kill_9_during_compactions_loses_nothing_that_was_reported(tmp_path: Pat
     directory = tmp_path / "victim"
     reported = 0
     for _ in range(5):
-        command = [sys.executable, "-m", "tests.contract.raft_victim", str(directory)]
+        command = [sys.executable, "-m", "tests.contract.raft.victim", str(directory)]
         victim = subprocess.Popen([*command, str(reported)], stdout=subprocess.PIPE)
         assert victim.stdout is not None
         for _ in range(dice.randrange(30, 100)):

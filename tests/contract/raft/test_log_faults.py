@@ -8,7 +8,7 @@ import pytest
 
 from fedq.core.ids import NodeId
 from fedq.shell.raft.wire import Vote, decode
-from tests.contract.raft_cluster import Cluster, compacting, make_voter, numbered, run
+from tests.contract.raft.cluster import Cluster, compacting, make_voter, numbered, run
 
 #: Faults at random are so many ticks apart, of whichever members there are.
 TICKS_BETWEEN = 25

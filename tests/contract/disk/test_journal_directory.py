@@ -17,7 +17,7 @@ from fedq.journal.segments import Chunk, SegmentPlan
 from fedq.shell.disk import journal_files
 from fedq.shell.disk.durable_files import segment_name
 from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles, count_start
-from tests.contract import journal_child
+from tests.contract.disk import journal_child
 from tests.unit.journal.samples import NORTH, ONE, bodies, encode_all, message
 
 WHOLE = encode_all([Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a"))])
@@ -198,7 +198,7 @@ def test_a_killed_process_loses_nothing_it_reported(
     tmp_path: Path, reports_before_kill: int
 ) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.contract.journal_child", str(tmp_path)],
+        [sys.executable, "-m", "tests.contract.disk.journal_child", str(tmp_path)],
         stdout=subprocess.PIPE,
         text=True,
     )

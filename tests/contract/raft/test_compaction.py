@@ -14,7 +14,7 @@ from fedq.shell.raft import snapshot as raft_snapshot
 from fedq.shell.raft.electorate import Memory
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.raft.storage import RaftStorage
-from tests.contract.raft_cluster import FAST, Cluster, compacting, numbered, run
+from tests.contract.raft.cluster import FAST, Cluster, compacting, numbered, run
 
 #: A compaction that failed is tried again at once.
 IMPATIENT = replace(FAST, compact_entries=20, compact_retry_ms=1, compact_retry_max_ms=1)

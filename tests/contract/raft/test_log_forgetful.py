@@ -13,7 +13,7 @@ import pytest
 from fedq.core.ids import NodeId
 from fedq.shell.raft.electorate import Memory
 from fedq.shell.raft.storage import RaftStorage
-from tests.contract.raft_cluster import Cluster, Member, make_voter, numbered, run
+from tests.contract.raft.cluster import Cluster, Member, make_voter, numbered, run
 
 
 def wipe(directory: Path, name: NodeId) -> None:

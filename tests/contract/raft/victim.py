@@ -1,6 +1,6 @@
 """A process to be killed: one voter that commits and compacts as fast as it can.
 
-`python -m tests.contract.raft_victim DIRECTORY FIRST` writes each number to its standard output
+`python -m tests.contract.raft.victim DIRECTORY FIRST` writes each number to its standard output
 once the machine has its command, which is what a client would have been told.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedq.core.ids import NodeId
 from fedq.shell.raft.log import RaftLog, RaftTiming
-from tests.contract.raft_cluster import FAST, Machine
+from tests.contract.raft.cluster import FAST, Machine
 
 
 class Reporter(Machine):

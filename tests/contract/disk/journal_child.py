@@ -1,4 +1,4 @@
-"""A process that journals until it is killed: `python -m tests.contract.journal_child DIRECTORY`.
+"""A process that journals until it is killed; see `test_journal_directory.py`.
 
 Every batch of messages asks for a sync; each report is a line with the highest position on disk.
 Messages more than `LIVE` positions old are settled, so segments roll and die all the while.

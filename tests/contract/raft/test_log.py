@@ -12,7 +12,7 @@ import pytest
 from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.shell.raft.log import RaftLog, RaftTiming
-from tests.contract.raft_cluster import FAST, Cluster, Machine, compacting, numbered, run
+from tests.contract.raft.cluster import FAST, Cluster, Machine, compacting, numbered, run
 
 
 def test_a_leader_is_elected_and_commits_on_every_member(tmp_path: Path) -> None:
