@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 import fedq
 from fedq.compiled import compiled_from_python
 
+pytest_plugins = ("tests.plugins.order", "tests.plugins.leaks", "tests.plugins.lane")
+
 # The CI machine is slow and shared: a test that takes long there is not wrong.
 settings.register_profile(
     "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

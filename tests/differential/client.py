@@ -58,6 +58,11 @@ class Client:
         self._socket.sendall(HEADER)
         self._shake_hands()
 
+    @property
+    def descriptor(self) -> int:
+        """The socket's."""
+        return self._socket.fileno()
+
     def _shake_hands(self) -> None:
         self.wait(lambda: self._last(m.ConnectionStart), "connection.start")
         proof = b"\0guest\0guest"

@@ -23,9 +23,11 @@ PATIENCE_S: Final = 0.7
 #: when anything else does.
 ROUNDS_AFTER_ANSWER: Final = 3
 ROUNDS_MIN: Final = 10
-#: Beyond every short timer.
-TIMERS_S: Final = 0.09
-_PAUSE_S: Final = 0.01
+#: For so long, beyond every short timer, nobody asks anything: that they agree while timers
+#: run says nothing, and asking would use the queues whose disuse some timers measure.
+SILENCE_S: Final = 0.09
+#: Between two questions while what both show may still become the same.
+_POLL_S: Final = 0.01
 #: Values and names in lines that say nothing about the kind of a difference.
 _PARTICULARS: Final = re.compile(
     r"'[^']*'|\"[^\"]*\"|\b(True|False|None)\b|\b[a-z]\d+(-\d+)?\b|\d{1,2}\b|amq\.[\w.-]+"
@@ -147,12 +149,12 @@ def play(
     """
     for side, letter in zip(sides, "rf", strict=True):
         side.begin_script(f"{prefix}{letter}-")
-    timers_s = TIMERS_S if has_timers(script) else 0.0
+    silence_s = SILENCE_S if has_timers(script) else 0.0
     differences: list[Difference] = []
     done = 0
     for step in steps(script):
         done += len(step)
-        found = _step(step, sides, timers_s, patience_s)
+        found = _step(step, sides, silence_s, patience_s)
         if on_step is not None:
             on_step(step, sides[0].streams, sides[1].streams)
         if found:
@@ -167,13 +169,13 @@ def play(
 
 
 def _step(
-    step: Script, sides: tuple[Side, Side], timers_s: float, patience_s: float
+    step: Script, sides: tuple[Side, Side], silence_s: float, patience_s: float
 ) -> dict[str, tuple[list[str], list[str]]]:
     for side in sides:
         _patiently(side, partial(side.begin, step))
     for side in sides:
         _patiently(side, partial(side.complete, step))
-    time.sleep(timers_s)
+    time.sleep(silence_s)
     until = time.monotonic() + patience_s
     rounds = 0
     while True:
@@ -187,7 +189,7 @@ def _step(
             return found
         if _is_answered(step[-1]) and step[-1].place in found and rounds >= ROUNDS_AFTER_ANSWER:
             return found
-        time.sleep(_PAUSE_S)
+        time.sleep(_POLL_S)
 
 
 def _is_answered(operation: Operation) -> bool:

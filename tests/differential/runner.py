@@ -57,7 +57,7 @@ class Runner:
     def __init__(self, sides: Sides, on_finding: Callable[[Finding], None]) -> None:
         """`on_finding` hears of each new kind of difference at once."""
         self.report = Report()
-        self._sides = sides
+        self.sides = sides
         self._on_finding = on_finding
         self._played = 0
         self._started = time.monotonic()
@@ -68,7 +68,7 @@ class Runner:
     ) -> Played:
         """One script on both brokers."""
         self._played += 1
-        return play(script, self._sides, f"s{self._salt}-{self._played}", patience_s, on_step)
+        return play(script, self.sides, f"s{self._salt}-{self._played}", patience_s, on_step)
 
     def undecided(self, played: Played) -> list[Difference]:
         """Differences that are bugs until somebody decides otherwise."""

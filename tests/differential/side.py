@@ -53,6 +53,11 @@ class Side:
         for letter in self.places:
             self._client(letter)
 
+    @property
+    def descriptors(self) -> list[int]:
+        """Those of the connections that there are now."""
+        return [client.descriptor for client in self._clients.values() if client.descriptor >= 0]
+
     def _client(self, letter: str) -> Client:
         client = self._clients.get(letter)
         if client is None or client.closed:

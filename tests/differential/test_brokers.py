@@ -15,6 +15,7 @@ from tests.differential.compare import Difference
 from tests.differential.runner import Runner, finding_text, report_text
 from tests.differential.script import CASES, OPEN, parse
 from tests.differential.themes import THEMES
+from tests.plugins.leaks import keep
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,6 +33,14 @@ def runner(
     directory = tmp_path_factory.mktemp("differential")
     with brokers.rabbit(directory) as reference, brokers.fedq(directory, request.param) as subject:
         yield Runner((reference, subject), lambda finding: None)
+
+
+@pytest.fixture(autouse=True)
+def _connections_are_kept(runner: Runner) -> Iterator[None]:
+    """A side connects when a script needs it to, and again after a script that ends connections."""
+    yield
+    for side in runner.sides:
+        keep(side.descriptors)
 
 
 def found_by(runner: Runner, case: Path) -> list[Difference]:

@@ -9,7 +9,7 @@ LOOPBACK = "127.0.0.1"
 PORTS = range(20_000, 32_000)
 #: Ports this process keeps to itself, those it picked last: more than any one test needs.
 KEPT = 256
-_kept: deque[socket.socket] = deque()
+kept: deque[socket.socket] = deque()
 
 
 def free_ports(count: int) -> list[int]:
@@ -29,14 +29,14 @@ def free_ports(count: int) -> list[int]:
             continue
         # Not before it is bound: the probe itself must not share a port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _kept.append(probe)
+        kept.append(probe)
         found.append(port)
         if len(found) == count:
             break
     else:
         raise OSError(f"fewer than {count} free ports in {PORTS}")
-    while len(_kept) > KEPT:
-        _kept.popleft().close()
+    while len(kept) > KEPT:
+        kept.popleft().close()
     return found
 
 

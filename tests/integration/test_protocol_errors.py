@@ -42,6 +42,8 @@ MARKED = f"{MARK} channel.open-ok"
 READ_BYTES = 65_536
 #: RabbitMQ takes three seconds before it hangs up on who has not logged in.
 PATIENCE_S = 10.0
+#: So long without a byte is silence. Only RabbitMQ is silent in some cases: fedq answers every one,
+#: and no test of it waits for this.
 SILENCE_S = 2.0
 
 

@@ -22,6 +22,7 @@ from fedq.shell.config import admin_token
 from fedq.shell.config.certificates import make_authority, make_node_certificate
 from fedq.shell.config.file import load
 from fedq.shell.config.values import CertificateFiles, ConfigError
+from fedq.shell.disk.descriptors import SPARES
 from fedq.shell.peers import channel as peer_channel
 from fedq.shell.peers.codec import Hello, Process
 from fedq.shell.peers.desk import PeerDesk
@@ -32,7 +33,7 @@ from tests.integration.harness import environment
 from tests.integration.ports import free_ports
 from tests.integration.stock import pika
 from tests.integration.waiting import deadline, until
-from tests.unit.shell.fakes import run
+from tests.unit.shell.fakes import give_up_all, run
 
 HOST = "127.0.0.1"
 
@@ -430,7 +431,10 @@ def test_services_are_reached_on_both_ports_and_closed(tmp_path: Path) -> None:
         assert not admin_token.find(ports.admin)
         await runner.stop()
 
-    run(scenario())
+    try:
+        run(scenario())
+    finally:
+        give_up_all(SPARES)
 
 
 def test_a_client_that_does_not_listen_cannot_hold_up_the_stop(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE_FOLDERS = ("fedq", "tests", "demo", "loadtests", "scripts")
+CODE_FOLDERS = ("fedq", "tests", "demo", "loadtests", "scripts", "conformance", "setup.py")
 GENERATED = "fedq/shell/pb/"
 
 #: Floors that decide and never touch the world.

@@ -34,7 +34,7 @@ class Compactor:
     """When a voter's log is compacted, and how far that is."""
 
     __slots__ = (
-        "_bug", "_due", "_loop", "_retry_at", "_retry_ms", "_staged", "_timing", "_under_way",
+        "_bug", "_due", "_loop", "_retry_at", "_retry_ms", "_staged", "_timing", "under_way",
     )  # fmt: skip
 
     def __init__(
@@ -44,7 +44,8 @@ class Compactor:
         self._loop = loop
         self._timing = timing
         self._due = due
-        self._under_way: asyncio.Future[None] | None = None
+        #: The thread that writes a snapshot into the voter's directory, if one is at work.
+        self.under_way: asyncio.Future[None] | None = None
         #: Index and term of the snapshot that is under way or staged.
         self._staged: tuple[int, int] | None = None
         #: What a thread met that is neither a disk's nor a map's doing.
@@ -67,12 +68,12 @@ class Compactor:
         index, term = voter.applied, journal.term_at(voter.applied)
         self._staged = index, term
         pieces = freeze()
-        self._under_way = self._loop.run_in_executor(None, storage.stage, index, term, pieces)
-        self._under_way.add_done_callback(self._on_staged)
+        self.under_way = self._loop.run_in_executor(None, storage.stage, index, term, pieces)
+        self.under_way.add_done_callback(self._on_staged)
 
     def take_staged(self, storage: RaftStorage) -> int | None:
         """The index to compact to within the sync of this turn; None if there is none."""
-        if self._staged is None or self._under_way is not None:
+        if self._staged is None or self.under_way is not None:
             return None
         (index, term), self._staged = self._staged, None
         journal = storage.journal
@@ -97,13 +98,8 @@ class Compactor:
         """The new files are in place."""
         self._retry_ms = self._timing.compact_retry_ms
 
-    async def finish(self) -> None:
-        """Waits for the thread, if one is at work: it writes into the voter's directory."""
-        if self._under_way is not None:
-            await asyncio.wait((self._under_way,))
-
     def _on_staged(self, under_way: asyncio.Future[None]) -> None:
-        self._under_way = None
+        self.under_way = None
         error = under_way.exception()
         if isinstance(error, RaftStorageError | OSError):
             self.on_kept(error)

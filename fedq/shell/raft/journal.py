@@ -290,6 +290,9 @@ class RaftJournal:
     def abandon(self) -> None:
         """Closes the file and drops what is not synced, as a crash would."""
         self._pending.clear()
+        if self._compacted is not None:
+            os.close(self._compacted[0])
+            self._compacted = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -309,11 +309,10 @@ class RaftTurns:
         """
         if self._voter is not None and self._peers:
             await self._hand_over(self._voter)
-        while self._sync is not None:
-            await asyncio.wait((self._sync,))
-        if self._compactor is not None:
-            await self._compactor.finish()
         await self._reader.finish()
+        # Again: what one thread has staged, the next turn's sync puts in place.
+        while work := self._sync or (self._compactor and self._compactor.under_way):
+            await asyncio.wait((work,))
         if self._storage is not None and self._voter is not None:
             self._end()
             self._storage.journal.close()
@@ -322,7 +321,8 @@ class RaftTurns:
         """Stops at once and drops what is not synced, as a crash would."""
         if self._storage is not None and self._voter is not None:
             self._end()
-            self._storage.journal.abandon()
+            if self._sync is None:  # Else a thread has the file, and `_on_synced` closes it.
+                self._storage.journal.abandon()
 
     async def _hand_over(self, voter: Voter) -> None:
         deadline = self._now() + self._timing.hand_over_ms / 1_000
@@ -421,7 +421,10 @@ class RaftTurns:
         self._sync = None
         error = sync.exception()
         voter, storage, compactor = self._voter, self._storage, self._compactor
-        if voter is None or storage is None or compactor is None:
+        if storage is None or compactor is None:
+            return
+        if voter is None:
+            storage.journal.abandon()
             return
         try:
             if error is not None:

@@ -288,16 +288,30 @@ class SharedMap:
 
 
 class LoopThread:
-    """One event loop in one thread, for the life of the process."""
+    """One event loop in one thread, while a test needs it."""
 
     _loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
+    @contextmanager
+    def running(cls) -> Iterator[None]:
+        """Starts it, and ends it with all that it has."""
+        assert cls._loop is None, "one after another"
+        with asyncio.Runner() as runner:
+            cls._loop = loop = runner.get_loop()
+            thread = threading.Thread(target=loop.run_forever)
+            thread.start()
+            try:
+                yield
+            finally:
+                cls._loop = None
+                loop.call_soon_threadsafe(loop.stop)
+                thread.join()
+
+    @classmethod
     def run(cls, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Runs a coroutine there and waits for its result."""
-        if cls._loop is None:
-            cls._loop = asyncio.new_event_loop()
-            threading.Thread(target=cls._loop.run_forever, daemon=True).start()
+        assert cls._loop is not None, "it runs only within `running`"
         return asyncio.run_coroutine_threadsafe(coroutine, cls._loop).result(20)
 
 
@@ -351,11 +365,12 @@ def _channel(address: str) -> grpc.aio.Channel:
 def served(cluster: dict[str, HandFilled]) -> Iterator[Served]:
     """Serves a cluster while the block runs."""
     servers = Served(cluster)
-    LoopThread.run(servers.start())
-    try:
-        yield servers
-    finally:
-        LoopThread.run(servers.stop())
+    with LoopThread.running():
+        LoopThread.run(servers.start())
+        try:
+            yield servers
+        finally:
+            LoopThread.run(servers.stop())
 
 
 @contextmanager

@@ -228,5 +228,6 @@ def test_after_a_channel_broke_the_next_question_opens_another() -> None:
             )
         await others.close()
 
-    LoopThread.run(scenario())
+    with LoopThread.running():
+        LoopThread.run(scenario())
     assert opened == ["n2", "n2"]

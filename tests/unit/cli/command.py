@@ -1,6 +1,8 @@
-"""Runs `fedq` commands in this process and shows what a user would see."""
+"""Runs `fedq` commands, most in this process, and shows what a user would see."""
 
 import json
+import subprocess
+import sys
 from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
@@ -33,6 +35,15 @@ class Outcome(NamedTuple):
         lines = self.out.splitlines()
         start = next(n for n, line in enumerate(lines) if line.startswith(heading))
         return [line.split() for line in lines[start + 1 :]]
+
+
+def fedq_alone(*arguments: str) -> Outcome:
+    """Runs a command as a process, with which all ends that gRPC would still try for a while."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fedq", *arguments],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def fedq(*arguments: str, **environment: str) -> Outcome:

@@ -93,23 +93,31 @@ def test_asking_a_node_that_demands_certificates(files: CertificateFiles, tmp_pa
         await server.start()
         return server, port, service
 
-    server, port, service = LoopThread.run(start())
-    try:
-        at = f"127.0.0.1:{port}"
-        tls = ["--ca", str(files.authority), "--cert", str(files.certificate)]
-        tls += ["--key", str(files.key)]
-        shown = fedq("cluster", "status", "--json", "--node", at, *tls)
-        plain = fedq("cluster", "status", "--node", at, "--timeout", "2")
-        nameless = fedq("cluster", "status", "--node", at, "--timeout", "2", *tls[:2])
-        missing = fedq("cluster", "status", "--node", at, "--ca", str(tmp_path / "nothing"))
-        stranger_place = str(tmp_path / "other")
-        fedq("certs", "init", "--dir", stranger_place)
-        stranger = fedq(
-            "cluster", "status", "--node", at, "--timeout", "2", "--ca", f"{stranger_place}/ca.pem"
-        )
-    finally:
-        LoopThread.run(service.close())
-        LoopThread.run(server.stop(None))
+    with LoopThread.running():
+        server, port, service = LoopThread.run(start())
+        try:
+            at = f"127.0.0.1:{port}"
+            tls = ["--ca", str(files.authority), "--cert", str(files.certificate)]
+            tls += ["--key", str(files.key)]
+            shown = fedq("cluster", "status", "--json", "--node", at, *tls)
+            plain = fedq("cluster", "status", "--node", at, "--timeout", "2")
+            nameless = fedq("cluster", "status", "--node", at, "--timeout", "2", *tls[:2])
+            missing = fedq("cluster", "status", "--node", at, "--ca", str(tmp_path / "nothing"))
+            stranger_place = str(tmp_path / "other")
+            fedq("certs", "init", "--dir", stranger_place)
+            stranger = fedq(
+                "cluster",
+                "status",
+                "--node",
+                at,
+                "--timeout",
+                "2",
+                "--ca",
+                f"{stranger_place}/ca.pem",
+            )
+        finally:
+            LoopThread.run(service.close())
+            LoopThread.run(server.stop(None))
     assert shown.value["node"] == "n1"
     assert plain.exit_code == 3
     assert "it may want TLS: give --ca, --cert and --key" in plain.sentence

@@ -11,7 +11,7 @@ from tests.unit.admin.served import (
     set_member,
     silent_address,
 )
-from tests.unit.cli.command import fedq
+from tests.unit.cli.command import fedq, fedq_alone
 
 
 def test_status_shows_the_members_and_that_all_is_well() -> None:
@@ -186,7 +186,7 @@ def test_a_name_that_is_none_is_unreachable() -> None:
 
 def test_no_answer_in_time_is_unreachable() -> None:
     with silent_address() as silent:
-        done = fedq("cluster", "status", "--node", silent, "--timeout", "0.3")
+        done = fedq_alone("cluster", "status", "--node", silent, "--timeout", "0.3")
     assert done.exit_code == 3
     assert f"{silent} did not answer within 0.3 s" in done.sentence
 

@@ -15,6 +15,7 @@ from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
 from fedq.shell.clients.passes import Writers
 from fedq.shell.clients.sending import Line
+from fedq.shell.disk.descriptors import Spares
 from fedq.shell.turn import Effects
 from fedq.wiring.cluster_map.map import ClusterMap, ReadMap
 from fedq.wiring.cluster_map.snapshot import Frozen
@@ -32,6 +33,12 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(bounded())
+
+
+def give_up_all(spares: Spares) -> None:
+    """A process keeps its spares until it ends; a test must not."""
+    while spares._give_up_one():
+        pass
 
 
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:

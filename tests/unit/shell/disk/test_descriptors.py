@@ -14,7 +14,7 @@ from fedq.shell.disk.descriptors import SPARES, Spares
 from fedq.shell.disk.journal_files import JournalFiles
 from fedq.shell.raft.snapshot import Snapshot, encode_snapshot
 from fedq.shell.raft.storage import RaftStorage
-from tests.unit.shell.fakes import until
+from tests.unit.shell.fakes import give_up_all, until
 
 
 class Strangers:
@@ -45,6 +45,7 @@ def strangers() -> Iterator[Strangers]:
         yield found
     finally:
         found.leave()
+        give_up_all(SPARES)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
@@ -65,6 +66,7 @@ def test_a_spare_makes_room_once_and_is_taken_back(
         os.close(descriptor)
     assert spares.refill()
     strangers.leave()
+    give_up_all(spares)
 
 
 def test_other_errors_are_told_at_once(tmp_path: Path) -> None:

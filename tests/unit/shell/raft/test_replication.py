@@ -1,6 +1,7 @@
 """How a follower takes entries: against a naive model, for arbitrary pairs of logs."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,20 @@ from fedq.shell.raft.timing import RaftTiming
 from fedq.shell.raft.wire import Append, LogEntry, payload_bytes_max
 
 
+@contextmanager
+def journal_in(folder: Path) -> Iterator[RaftJournal]:
+    """An empty journal; its file is closed whatever happens, since Hypothesis drops examples."""
+    journal = RaftJournal.open(folder / "raft.journal")
+    try:
+        yield journal
+    finally:
+        journal.abandon()
+
+
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[RaftJournal]:
-    journal = RaftJournal.open(tmp_path / "raft.journal")
-    yield journal
-    journal.abandon()
+    with journal_in(tmp_path) as journal:
+        yield journal
 
 
 def command(index: int, term: int) -> bytes:
@@ -54,29 +64,28 @@ def test_a_follower_ends_with_the_leader_s_log_and_loses_nothing_common(
     data: st.DataObject,
 ) -> None:
     common, own, terms = logs
-    journal = RaftJournal.open(tmp_path_factory.mktemp("raft") / "raft.journal")
-    for term in own[1:]:
-        journal.append(command(journal.last_index + 1, term), term)
     committed = data.draw(st.integers(1, common))
-    # Like the leader: optimistic first, then wherever the follower says.
-    following, shortest = len(terms) + 1, journal.last_index
-    for _ in range(40):
-        entries = [
-            LogEntry(terms[index - 1], command(index, terms[index - 1]))
-            for index in range(following, min(following + 1 + chunk, len(terms) + 1))
-        ]
-        append = Append(9, 0, 0, following - 1, terms[following - 2], entries)
-        taken = take_entries(journal, committed, append)
-        shortest = min(shortest, journal.last_index)
-        assert taken.next_index > committed
-        following = taken.next_index
-        if taken.success and following == len(terms) + 1:
-            break
-    assert taken.success
-    assert [entry.term for entry in journal[: len(terms)]] == terms
-    assert shortest >= common, "an entry was removed without a conflict"
-    assert journal.truncations <= 1
-    journal.abandon()
+    with journal_in(tmp_path_factory.mktemp("raft")) as journal:
+        for term in own[1:]:
+            journal.append(command(journal.last_index + 1, term), term)
+        # Like the leader: optimistic first, then wherever the follower says.
+        following, shortest = len(terms) + 1, journal.last_index
+        for _ in range(40):
+            entries = [
+                LogEntry(terms[index - 1], command(index, terms[index - 1]))
+                for index in range(following, min(following + 1 + chunk, len(terms) + 1))
+            ]
+            append = Append(9, 0, 0, following - 1, terms[following - 2], entries)
+            taken = take_entries(journal, committed, append)
+            shortest = min(shortest, journal.last_index)
+            assert taken.next_index > committed
+            following = taken.next_index
+            if taken.success and following == len(terms) + 1:
+                break
+        assert taken.success
+        assert [entry.term for entry in journal[: len(terms)]] == terms
+        assert shortest >= common, "an entry was removed without a conflict"
+        assert journal.truncations <= 1
 
 
 def test_late_and_repeated_entries_remove_nothing(journal: RaftJournal) -> None:
