@@ -13,6 +13,10 @@ SEEDS ?= 1000
 MINUTES ?= 10
 #: How many random scripts `make differential` plays.
 SCRIPTS ?= 1000
+#: What `make repeat` runs, how often at most, and how many processes keep the machine busy meanwhile.
+TEST ?= tests/integration/test_celery_failover.py::test_every_node_is_killed_in_turn
+TIMES ?= 20
+LOAD ?= 2
 #: Extra arguments for `make demo`, `make bench` and `make test` (pytest), e.g. ARGS="--kill-each".
 ARGS ?=
 
@@ -20,7 +24,12 @@ CODE := fedq tests demo loadtests scripts conformance setup.py
 #: Sources of what is compiled.
 COMPILED_SOURCES := fedq/compiled_modules.txt $(shell find fedq -name '*.py' -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks faults fuzz bench micro cost demo demo-celery protos format clean
+#: The lanes of `make test`. Each leaves a line for its end.
+LANES := integration unit celery pure installed sim
+PYTEST = $(BIN)/python -m pytest -q --lane $@
+NOTE := $(BIN)/python -m tests.lanes note
+
+.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks faults fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -51,32 +60,37 @@ check: setup ## Style, types, floors, generated files, tidiness.
 
 test: check ## Everything the CI runs.
 	@# Integration mostly waits, and takes as long as all the others together.
-	$(MAKE) --no-print-directory --output-sync --jobs 2 integration unit celery pure installed sim
+	@$(BIN)/python -m tests.lanes forget
+	@$(MAKE) --no-print-directory --output-sync --jobs 2 $(LANES); status=$$?; \
+	    $(BIN)/python -m tests.lanes tell $(LANES); exit $$status
 
 unit: setup ## Tests that start no processes.
-	$(BIN)/python -m pytest -q tests --ignore=tests/tidy --ignore=tests/integration \
+	$(PYTEST) tests --ignore=tests/tidy --ignore=tests/integration \
 	    --ignore=tests/differential --ignore=tests/attacks $(ARGS)
 
 pure: setup ## What is compiled is tried again from its Python sources.
 	@if find fedq -name '*.so' | grep -q .; then \
-	    FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/twins tests/unit/amqp tests/unit/core tests/unit/fragments \
-	        tests/unit/node tests/unit/proxy tests/scripts tests/property $(ARGS); fi
+	    FEDQ_PURE=1 $(PYTEST) tests/twins tests/unit/amqp tests/unit/core tests/unit/fragments \
+	        tests/unit/node tests/unit/proxy tests/scripts tests/property $(ARGS); \
+	else $(NOTE) $@ "nothing: no module is compiled here, so all lanes ran from the Python sources"; fi
 
 integration: setup ## Real nodes as processes, stock clients; RabbitMQ beside it where it is.
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration tests/differential tests/attacks \
+	$(PYTEST) -p no:cacheprovider tests/integration tests/differential tests/attacks \
 	    --ignore-glob='*test_celery*' $(ARGS)
 
 celery: setup ## Celery's workers and clients on one node and on three.
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/integration/test_celery*.py $(ARGS)
+	$(PYTEST) -p no:cacheprovider tests/integration/test_celery*.py $(ARGS)
 
 installed: setup ## sdist and wheel built in isolation, installed into an empty environment, tried.
 	$(BIN)/python scripts/try_installed.py $(ARGS)
+	@$(NOTE) $@ "the wheel of the sdist, with the tests of the twins"
 
 differential: setup ## Random scripts against fedq and a RabbitMQ, frame by frame.
 	$(BIN)/python -m tests.differential --scripts $(SCRIPTS) $(ARGS)
 
 sim: setup ## SEEDS histories of a whole simulated cluster.
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+	@$(NOTE) $@ "$(SEEDS) seeds passed"
 
 conformance: setup ## Client libraries' own tests; writes docs/CONFORMANCE.md.
 	$(BIN)/python -m conformance --write $(ARGS)
@@ -100,6 +114,15 @@ micro: setup ## The costs of single steps in microseconds.
 cost: setup ## Instructions and memory per message, beside their budget; ARGS="--write" renews it.
 	$(BIN)/python -m tests.cost $(ARGS)
 	FEDQ_PURE=1 $(BIN)/python -m pytest -q tests/cost/test_hostile.py
+
+coverage: setup ## Branches below the line, from Python sources, beside their floor; data for the table of tests.
+	@mkdir -p build
+	CI=1 FEDQ_PURE=1 $(BIN)/python -m coverage run -m pytest -q -m 'not slow' tests/unit tests/property \
+	    tests/contract tests/twins tests/scripts $(ARGS)
+	$(BIN)/python -m coverage report
+
+repeat: setup ## TEST again and again: TIMES runs at most, with LOAD busy processes beside it.
+	$(BIN)/python scripts/repeat.py $(TEST) --times $(TIMES) --load $(LOAD) $(ARGS)
 
 demo: setup ## Three nodes, one is killed, nothing is lost: watch it.
 	$(BIN)/python -m demo $(ARGS)

@@ -33,7 +33,7 @@ from setuptools.command.build_ext import build_ext
 ROOT: Final = Path(__file__).resolve().parent
 PACKAGE: Final = ROOT / "fedq"
 sys.path.insert(0, str(ROOT))
-from fedq.compiled import compiled_from_python, cython_sources  # noqa: E402 (found only from here on)
+from fedq.compiled import compiled_from_python, cython_sources  # noqa: E402 (found from here on)
 
 #: Where the generated C goes: not between the sources.
 C_FOLDER: Final = Path("build/c")

@@ -1,0 +1,82 @@
+"""What became of the lanes of `make test`: each leaves a file, and the last step tells them all.
+
+    python -m tests.lanes tell unit integration     # these, in this order
+    python -m tests.lanes note sim "1000 histories" # of a lane that is no pytest
+    python -m tests.lanes forget                    # what earlier runs left
+
+A lane that is pytest's is noted by `tests/plugins/lane.py`.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+FOLDER: Final = Path(__file__).resolve().parent.parent / "build" / "lanes"
+#: Reasons for skips that are told of each lane; of the rest only how many tests they concern.
+REASONS_TOLD: Final = 8
+
+
+class Lane(NamedTuple):
+    """What a lane left."""
+
+    #: What ran, in words.
+    ran: str
+    is_green: bool
+    seconds: float | None = None
+    #: Skipped tests by the reason.
+    skipped: Mapping[str, int] = {}
+
+
+def note(name: str, lane: Lane) -> None:
+    """Keeps it for the end."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(lane._asdict()), encoding="utf-8")
+
+
+def noted(name: str) -> Lane | None:
+    """What the lane left, if it came to its end."""
+    path = FOLDER / f"{name}.json"
+    if not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return Lane(**found)
+
+
+def told(names: Sequence[str]) -> list[str]:
+    """A line for each lane, and one for each reason of skips below it."""
+    lines: list[str] = []
+    for name in names:
+        lane = noted(name)
+        if lane is None:
+            lines.append(f"{name:12} did not come to its end: see above")
+            continue
+        took = "" if lane.seconds is None else f" in {lane.seconds:.0f} s"
+        lines.append(f"{name:12} {'' if lane.is_green else 'RED: '}{lane.ran}{took}")
+        reasons = sorted(lane.skipped.items(), key=lambda item: (-item[1], item[0]))
+        lines += [f"{'':12}   {count:4} skipped: {why}" for why, count in reasons[:REASONS_TOLD]]
+        if more := reasons[REASONS_TOLD:]:
+            count = sum(each for _, each in more)
+            lines.append(f"{'':12}   {count:4} skipped for {len(more)} other reasons")
+    return lines
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; see the module."""
+    match arguments:
+        case ["forget"]:
+            for path in FOLDER.glob("*.json"):
+                path.unlink()
+        case ["note", name, ran]:
+            note(name, Lane(ran, is_green=True))
+        case ["tell", *names]:
+            sys.stdout.write("\n".join(["What ran:", *told(names), ""]))
+        case _:
+            sys.stderr.write(__doc__ or "")
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
