@@ -23,17 +23,17 @@ from tests.cost.figures import (
 
 
 class Counts:
-    """Both modes, counted side by side when the first test wants them."""
+    """All modes that have a budget, counted side by side from the first test on."""
 
     def __init__(self) -> None:
         self._begun: dict[Mode, Counting | CannotCount] = {}
         self._counted: dict[Mode, tuple[Figures, Shares]] = {}
+        for mode in MODES:
+            if budget.budget(mode) is not None:
+                self._begin(mode)
 
     def of(self, mode: Mode) -> tuple[Figures, Shares]:
         """The figures; raises `CannotCount`."""
-        if not self._begun:
-            for each in MODES:
-                self._begin(each)
         begun = self._begun[mode]
         if isinstance(begun, CannotCount):
             raise begun

@@ -48,6 +48,9 @@ IMPERSONATOR: Final = "impersonator"
 #: A message for a queue, or a queue for a run, is this part of a unit of work: to hand both to the
 #: consumers is charged where it is done.
 _PILED_SHIFT: Final = 3
+#: What the end of a turn does for a queue that got anything, in units of work (as a shift); it is
+#: charged with the first run of a batch, whose queues most others share.
+_QUEUE_SHIFT: Final = 1
 #: Exchanges for which a client's permission is remembered, as long as the map stays as it is.
 PERMITTED_MAX: Final = 1_000
 
@@ -111,11 +114,12 @@ class PublishFlow:
                 targets = self._route(channel, messages[0], route, ahead)
                 if _may_pile(channel, targets, bits, len(messages)):
                     count, queues = len(messages), len(targets.queues)
-                    cost = 1 + ((1 + count) * queues >> _PILED_SHIFT)
+                    first = 0 if place else queues << _QUEUE_SHIFT
+                    cost = 1 + first + ((1 + count) * queues >> _PILED_SHIFT)
                     if cost > room and count > 1:
-                        most = max(1, (room << _PILED_SHIFT) // queues)
+                        most = max(1, (room - first << _PILED_SHIFT) // queues)
                         if most < count:
-                            work.spend(1 + ((1 + most) * queues >> _PILED_SHIFT))
+                            work.spend(1 + first + ((1 + most) * queues >> _PILED_SHIFT))
                             piles.add(messages[:most], targets.queues)
                             return [(route, bits, messages[most:]), *batch[place + 1 :]]
                     work.spend(cost)
