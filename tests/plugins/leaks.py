@@ -18,6 +18,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import uvloop
 
+from fedq.shell.disk.descriptors import SPARES
 from tests.integration.ports import kept
 
 #: Threads and processes that were told to end need a moment on a busy machine.
@@ -50,9 +51,9 @@ def _descriptors() -> set[str]:
     found: set[str] = set()
     if not DESCRIPTORS.exists():
         return found
-    # They outlive their tests on purpose.
-    ports = {str(probe.fileno()) for probe in kept}
-    for name in set(os.listdir(DESCRIPTORS)) - ports:
+    # They outlive their tests on purpose: the ports', and those that a process keeps for files.
+    wanted = {*map(str, SPARES.kept), *(str(probe.fileno()) for probe in kept)}
+    for name in set(os.listdir(DESCRIPTORS)) - wanted:
         with suppress(FileNotFoundError):  # The one by which the folder was listed.
             found.add(_named(name))
     return found

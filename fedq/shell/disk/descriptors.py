@@ -47,6 +47,12 @@ class Spares:
                     return False
         return True
 
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The descriptors that are kept at present."""
+        with self._guard:
+            return tuple(self._spares)
+
     def open_file(self, path: str | Path, flags: int, mode: int = 0o600) -> int:
         """`os.open` of a file that has to be opened; raises `OSError`."""
         deadline, warned = time.monotonic() + patience_s, False
