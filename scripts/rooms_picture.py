@@ -36,7 +36,7 @@ WAY: Final = (
     ("publishing/draining.py", "drain_clients", "all bytes of a client in one write"),
 )
 
-BOX: Final = 290
+BOX: Final = 310
 ROW: Final = 30
 CELL: Final = 26
 LEFT, TOP = 20, 118

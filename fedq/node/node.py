@@ -127,7 +127,7 @@ class Node:
         state.at = state.at_what = None
         served = state.serving
         if self.cluster.decide_serving():
-            self.clients.fencing.on_serving(True)
+            self.clients.fencing.on_serving()
         elif state.serving and not served:
             # What it heard in this turn renewed the lease after which the turn began.
             self.clients.flow.on_serving()

@@ -40,10 +40,8 @@ class Fencing:
         self._told = False
         self._warned_ms: int | None = None
 
-    def on_serving(self, changed: bool) -> None:
-        """This turn's word on whether the node serves."""
-        if not changed:
-            return
+    def on_serving(self) -> None:
+        """Whether the node serves has changed: this turn's word on it."""
         state = self.state
         self._serves = state.serving
         if state.serving:
