@@ -71,6 +71,8 @@ class Watch(NamedTuple):
     exclusive: bool
     #: The lowest ticket of its consumers; 0: none.
     ticket: int
+    #: How many of them have nothing: they are not to wait for their neighbours (ADR 0039).
+    idle: int = 0
 
 
 class Offer(NamedTuple):
@@ -146,6 +148,8 @@ class Settle(NamedTuple):
     rejected: list[int]
     #: Back without any consumer having seen them.
     unseen: list[int]
+    #: How many of the sender's consumers have nothing now.
+    idle: int = 0
 
 
 class Attach(NamedTuple):
@@ -157,6 +161,8 @@ class Attach(NamedTuple):
     exclusive: bool
     ticket: int
     held: list[Range]
+    #: How many of the consumers have nothing.
+    idle: int = 0
 
 
 # --- replication ----------------------------------------------------------------------------

@@ -121,11 +121,13 @@ class Window:
 class Windows:
     """Of all nodes that have consumers of one fragment."""
 
-    __slots__ = ("_grown", "_handed", "_held", "_of", "_round_ms", "_since_ms", "_step")
+    __slots__ = ("_grown", "_handed", "_held", "_idle", "_of", "_round_ms", "_since_ms", "_step")
 
     def __init__(self, held: dict[NodeId, int]) -> None:
         """`held`: how many messages each node holds already."""
         self._held = held
+        #: How many consumers of a node have nothing, as it said, and were handed nothing since.
+        self._idle: dict[NodeId, int] = {}
         self._of: dict[NodeId, Window] = {}
         #: How many were handed out when messages were seen to wait, and since when; -1: none do.
         self._handed = -1
@@ -145,12 +147,16 @@ class Windows:
         if held > unacked:
             held = self._held[node] = unacked
         window = self._of.get(node)
-        return (consumers if window is None else window.size(consumers)) - held
+        free = (consumers if window is None else window.size(consumers)) - held
+        return max(free, min(self._idle.get(node, 0), consumers))
 
     def took(self, node: NodeId, count: int, consumers: int, now_ms: int) -> None:
         """The node, which has so many consumers, was handed `count` messages to be settled."""
         held = self._held.get(node, 0)
         self._held[node] = held + count
+        idle = self._idle.get(node, 0)
+        if idle:
+            self._idle[node] = max(0, idle - count)
         elapsed = self._window(node).give(held, count, consumers, now_ms)
         if elapsed >= 0:
             self._round_ms = elapsed
@@ -163,9 +169,17 @@ class Windows:
             left = self._held[node] = max(0, held - count)
             self._window(node).on_back(left, min(count, held, keep_up_window_max), now_ms)
 
+    def note_idle(self, node: NodeId, idle: int) -> None:
+        """So many consumers of the node have nothing: one each they may have, whatever its window.
+
+        What their neighbours hold may stay there for hours.
+        """
+        self._idle[node] = idle
+
     def attach(self, node: NodeId, held: int) -> None:
         """The node begins anew, with so many messages; or is gone, with none."""
         self._of.pop(node, None)
+        self._idle.pop(node, None)
         self._held[node] = held
 
     def nothing_waits(self) -> None:

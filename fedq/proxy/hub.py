@@ -243,6 +243,42 @@ class Hub(Generic[C]):
         """
         return [] if self.changing else self._willing(most)
 
+    def note_idle(self, consumer: C) -> None:
+        """The consumer has settled all it had."""
+        if self._turns is not None:
+            self._turns.note_idle(consumer)
+
+    def note_busy(self, consumer: C) -> None:
+        """The consumer, which had nothing, is given something to settle."""
+        if self._turns is not None:
+            self._turns.note_busy(consumer)
+
+    @property
+    def idle_count(self) -> int:
+        """How many consumers have nothing to settle; those that settle by being sent to aside."""
+        if self._turns is not None:
+            return self._turns.idle_count
+        only = self._only
+        return 0 if only is None or only.unacked or only.no_ack else 1
+
+    def next_for(self, count: int) -> list[C]:
+        """To whom so many messages are dealt: those that have nothing, if each of these is for one.
+
+        A fragment elsewhere may have sent them although others here are behind (ADR 0039).
+        """
+        if count <= self.idle_count < self.size and (idle := self.idle(count)):
+            return idle
+        return self.ready(count)
+
+    def idle(self, most: int) -> list[C]:
+        """Some that have nothing to settle and take something now, at most so many.
+
+        Only of several consumers, and where they come in turn.
+        """
+        if self._turns is None or self.single or self.changing or self.ranked:
+            return []
+        return self._turns.idle(most)
+
     def _willing(self, most: int | None = None) -> list[C]:
         """Those that are ready, or will be once the fragments elsewhere have heard."""
         turns = self._turns

@@ -14,6 +14,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 #: Tickets that are kept in vain, besides as many as there are consumers.
@@ -32,6 +33,10 @@ class ConsumerLike(Protocol):
     ticket: int
     #: Whether it stands in a ring; kept here.
     awake: bool
+
+    @property
+    def unacked(self) -> int:
+        """How many messages it has not settled yet."""
 
     @property
     def group(self) -> object | None:
@@ -58,7 +63,7 @@ class _Ring(Generic[C]):
 class Turns(Generic[C]):
     """See the module's docstring."""
 
-    __slots__ = ("_awake", "_came", "_numbers", "_present", "_ranks", "_rings", "_tickets")
+    __slots__ = ("_awake", "_came", "_idle", "_numbers", "_present", "_ranks", "_rings", "_tickets")
 
     def __init__(self) -> None:
         #: How many have come, and the numbers of those that are here, both ways.
@@ -72,6 +77,8 @@ class Turns(Generic[C]):
         self._ranks: list[int] = []
         #: A heap of tickets with consumers' numbers, those that left among them.
         self._tickets: list[tuple[int, int]] = []
+        #: Those that have nothing to settle, and would have, in no order.
+        self._idle: dict[C, None] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -99,11 +106,14 @@ class Turns(Generic[C]):
         heapq.heappush(self._tickets, (consumer.ticket, self._came))
         insort(self._ranks, consumer.priority)
         consumer.awake = False
+        if not consumer.unacked:
+            self.note_idle(consumer)
         self.wake(consumer)
 
     def remove(self, consumer: C) -> None:
         """A consumer leaves, for good."""
         del self._present[self._numbers.pop(consumer)]
+        self._idle.pop(consumer, None)
         del self._ranks[bisect_left(self._ranks, consumer.priority)]
         ring = self._rings.get(consumer.priority)
         if consumer.awake and ring is not None:
@@ -142,6 +152,32 @@ class Turns(Generic[C]):
         while tickets[0][1] not in self._present:
             heapq.heappop(tickets)
         return self._present[tickets[0][1]]
+
+    def note_idle(self, consumer: C) -> None:
+        """The consumer has nothing to settle."""
+        if not consumer.no_ack:
+            self._idle[consumer] = None
+
+    def note_busy(self, consumer: C) -> None:
+        """It has something."""
+        self._idle.pop(consumer, None)
+
+    @property
+    def idle_count(self) -> int:
+        """How many have nothing to settle."""
+        return len(self._idle)
+
+    def idle(self, most: int) -> list[C]:
+        """Of those that have nothing to settle some that take something, at most so many."""
+        found: list[C] = []
+        for consumer in list(islice(self._idle, most)):
+            if consumer.group is None and consumer.free() > 0:
+                found.append(consumer)
+            else:
+                # Others are looked at first the next time.
+                del self._idle[consumer]
+                self._idle[consumer] = None
+        return found
 
     def next(self, most: int | None) -> list[C]:
         """Consumers with demand, in turn, of the highest priority that has any.

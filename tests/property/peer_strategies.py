@@ -72,7 +72,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "fragment": FRAGMENTS, "reign": COUNTED, "version": COUNTED, "epoch": COUNTED, "live": COUNTED,
     "base": EVENTS, "previous": EVENTS, "last": EVENTS, "through": EVENTS,
     "first": _numbers(1, NUMBER_MAX), "number": COUNTED, "copied": COUNTED, "copy": COUNTED,
-    "request": COUNTED, "ticket": EVENTS, "verb": COUNTS, "consumers": COUNTS,
+    "request": COUNTED, "ticket": EVENTS, "verb": COUNTS, "consumers": COUNTS, "idle": COUNTS,
     "connections": COUNTS, "channels": COUNTS, "user": NAMES,
     "amount": COUNTED, "ready": COUNTS, "level": _numbers(-(2**31) + 1, 2**31 - 1),
     "origin": st.builds(

@@ -51,6 +51,10 @@ class Consumer:
         self.awake = False
         self.held: list[tuple[FragmentId, int]] = []
 
+    @property
+    def unacked(self) -> int:
+        return len(self.held)
+
     def free(self) -> int:
         if self.no_ack:
             return 1 << 40
@@ -161,6 +165,8 @@ class HubMachine(RuleBasedStateMachine):
         settled, consumer.held = consumer.held[:amount], consumer.held[amount:]
         if consumer.group is not None:
             consumer.group.held -= len(settled)
+        if not consumer.held:
+            self.hub.note_idle(consumer)
         self.wake(consumer)
         for number, position in settled:
             self.done.append(Place(number, position))
@@ -213,7 +219,7 @@ class HubMachine(RuleBasedStateMachine):
 
     def end_turn(self) -> None:
         hub = self.hub
-        while hub.prefetched and (ready := hub.ready()):
+        while hub.prefetched and (ready := hub.next_for(len(hub.prefetched))):
             before = {id(consumer): consumer.free() for consumer in ready}
             amount, hands = hub.plan(ready, len(hub.prefetched))
             assert 0 < amount <= len(hub.prefetched)
@@ -250,6 +256,8 @@ class HubMachine(RuleBasedStateMachine):
                 settle = Settle(prefetched.fragment, 1, [prefetched.position], [], [], [])
                 self.remotes[prefetched.fragment].inbox.append(settle)
             else:
+                if not consumer.held:
+                    self.hub.note_busy(consumer)
                 consumer.held.append((prefetched.fragment, prefetched.position))
                 if consumer.group is not None:
                     consumer.group.held += 1
@@ -278,6 +286,8 @@ class HubMachine(RuleBasedStateMachine):
         assert not self.hub.prefetched or self.hub.consumers
         waits = self.hub.prefetched and self.hub.ready()
         assert not waits, "a message waits beside a free consumer"
+        nothing = [c for c in self.hub.consumers if not c.no_ack and not c.held]
+        assert self.hub.idle_count == len(nothing)
         if len(self.hub.consumers) > 1:
             asleep = [consumer for consumer in self.hub.consumers if not consumer.awake]
             assert not any(consumer.free() > 0 for consumer in asleep), "out of turn for ever"
@@ -312,6 +322,7 @@ class HubMachine(RuleBasedStateMachine):
                     self.done.append(Place(number, position))
                     self.remotes[number].inbox.append(Settle(number, 1, [position], [], [], []))
                 consumer.held = []
+                self.hub.note_idle(consumer)
                 if consumer.group is not None:
                     consumer.group.held = 0
                 self.wake(consumer)

@@ -222,11 +222,7 @@ class Registry:
         since_us = self.world.now_us - IDLE_US
         idle = other.since_us is not None and not other.unacked
         last_us = max(other.since_us or 0, other.settled_us, other.served_us)
-        if not idle or last_us >= since_us or mine.unacked < BEHIND:
-            return False
-        # What a node keeps up with is its consumers' together: one that is behind holds up others.
-        there = [each for each in self.by_queue[mine.queue] if each.node == other.node]
-        return sum(each.unacked for each in there) < len(there)
+        return idle and last_us < since_us and mine.unacked >= BEHIND
 
     def _is_before(self, other: Registration, mine: Registration, queue: PolicyQueue) -> bool:
         if not other.living or other.since_us is None:

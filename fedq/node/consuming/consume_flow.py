@@ -142,7 +142,7 @@ class ConsumeFlow:
             elif placed.primary != state.me:
                 state.send(
                     placed.primary,
-                    Watch(fragment, placed.reign, hub.count, hub.alone, hub.ticket),
+                    Watch(fragment, placed.reign, hub.count, hub.alone, hub.ticket, hub.idle_count),
                 )
 
     def aim(self, queue: QueueKey) -> None:
@@ -164,9 +164,9 @@ class ConsumeFlow:
             hub.forget_source(fragment)
             hub.drop_prefetched(fragment)
             self.aim(info.queue)
-        count, alone, ticket = 0, False, 0
+        count, alone, ticket, idle = 0, False, 0, 0
         if hub is not None:
-            count, alone, ticket = hub.count, hub.alone, hub.ticket
+            count, alone, ticket, idle = hub.count, hub.alone, hub.ticket, hub.idle_count
         held = self._held().get(fragment, [])
         primary = state.primaries.get(fragment)
         if primary is not None:
@@ -178,7 +178,7 @@ class ConsumeFlow:
             meet(primary)
             state.marks.primaries[fragment] = None
         elif info.primary != state.me:
-            state.send(info.primary, Attach(fragment, info.reign, count, alone, ticket, held))
+            state.send(info.primary, Attach(fragment, info.reign, count, alone, ticket, held, idle))
         self.getting.on_fragment_moved(fragment)
 
     def begin_map_change(self) -> None:
@@ -287,21 +287,26 @@ class ConsumeFlow:
     ) -> None:  # fmt: skip
         """To consumers here; `level`: only to those of this priority.
 
-        `most`: no more than so many that have to be settled.
+        `most`: no more than so many that have to be settled; but one to each that has nothing.
         """
         only = hub.only
         if only is not None and not reserved:
-            self._deal_to(only, fragment, NO_LIMIT if only.no_ack else most)
+            least = 0 if only.unacked else 1
+            self._deal_to(only, fragment, NO_LIMIT if only.no_ack else max(most, least))
             return
         while (available := fragment.ready_count) and self._may_deal(fragment):
-            ready = hub.ready(available if not reserved else None)
+            if reserved or level is not None or most == NO_LIMIT:
+                ready = hub.ready(available if not reserved else None)
+            else:
+                ready = hub.next_for(min(available, max(1, most)))
             if reserved:
                 available = min(available, room(ready, available + reserved) - reserved)
             if most <= 0:
-                ready = [consumer for consumer in ready if consumer.no_ack]
+                # What others of this node hold may stay for hours: who has nothing is no slower.
+                ready = [each for each in ready if each.no_ack] or hub.idle(available)
             settled = all(consumer.no_ack for consumer in ready)
             if not settled:
-                available = min(available, most)
+                available = min(available, most if most > 0 else len(ready))
             if not ready or available <= 0 or (level is not None and ready[0].priority != level):
                 return
             available = fragment.within(available, delivery_bytes_per_turn_max)
@@ -356,10 +361,11 @@ class ConsumeFlow:
 
     def _deal_prefetched(self, hub: Hub[Consumer]) -> None:
         while hub.prefetched:
-            ready = hub.ready(len(hub.prefetched))
+            count = len(hub.prefetched)
+            ready = hub.next_for(count)
             if not ready:
                 return
-            amount, hands = hub.plan(ready, len(hub.prefetched))
+            amount, hands = hub.plan(ready, count)
             batch = hub.take_prefetched(amount)
             for consumer, start, step in hands:
                 runs: dict[FragmentId, list[Prefetched]] = {}
@@ -398,6 +404,8 @@ class ConsumeFlow:
         else:
             for piece in pieces:
                 unacked.add(consumer, fragment, piece)
+            if not consumer.unacked and consumer.hub is not None:
+                consumer.hub.note_busy(consumer)
             consumer.unacked += len(messages)
         seen = None
         if redelivered:

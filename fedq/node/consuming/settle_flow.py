@@ -133,6 +133,8 @@ class SettleFlow:
         settlements.add(outcome, positions)
         if holder is not None:
             holder.unacked -= len(positions)
+            if not holder.unacked and holder.hub is not None:
+                holder.hub.note_idle(holder)
             if not channel.prefetch_global:
                 self.state.wake(holder)
         else:
@@ -178,8 +180,12 @@ class SettleFlow:
         for fragment, lanes in settlements.items():
             info = state.map.fragments.get(fragment)
             if info is not None and info.primary != state.me:
+                hub = state.hubs.get(info.queue)
+                idle = 0 if hub is None else hub.idle_count
+                gone, requeued, rejected, unseen = map(positions_of, lanes.lanes())
                 state.send(
-                    info.primary, Settle(fragment, info.reign, *map(positions_of, lanes.lanes()))
+                    info.primary,
+                    Settle(fragment, info.reign, gone, requeued, rejected, unseen, idle),
                 )
 
     # --- all that a channel has --------------------------------------------------------------

@@ -119,6 +119,7 @@ class FragmentFlow:
             primary.takers.attach(sender, message.consumers, message.exclusive, message.ticket)
             if primary.windows is not None:
                 primary.windows.attach(sender, len(held))
+                primary.windows.note_idle(sender, message.idle)
             meet(primary)
             self._touch(primary)
 
@@ -129,6 +130,8 @@ class FragmentFlow:
             note_use(self.state, primary)
             primary.takers.watch(sender, message.consumers, message.exclusive, message.ticket)
             meet(primary)
+            if primary.windows is not None:
+                primary.windows.note_idle(sender, message.idle)
             self._touch(primary)
 
     def on_credit(self, sender: NodeId, message: Credit) -> None:
@@ -157,6 +160,7 @@ class FragmentFlow:
             settle_in(primary.fragment, sender, lanes)
             if primary.windows is not None:
                 note_back(primary.windows, sender, lanes, self.state.now_ms)
+                primary.windows.note_idle(sender, message.idle)
             self._touch(primary)
 
     def on_call(self, sender: NodeId, message: Call) -> None:

@@ -264,18 +264,20 @@ class PublishAtomic(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., first: _Optional[int] = ..., resent: _Optional[bool] = ..., messages: _Optional[_Iterable[bytes]] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ..., rejected: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Watch(_message.Message):
-    __slots__ = ("fragment", "reign", "consumers", "exclusive", "ticket")
+    __slots__ = ("fragment", "reign", "consumers", "exclusive", "ticket", "idle")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     consumers: int
     exclusive: bool
     ticket: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., exclusive: _Optional[bool] = ..., ticket: _Optional[int] = ...) -> None: ...
+    idle: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., exclusive: _Optional[bool] = ..., ticket: _Optional[int] = ..., idle: _Optional[int] = ...) -> None: ...
 
 class Offer(_message.Message):
     __slots__ = ("fragment", "reign")
@@ -334,36 +336,40 @@ class Deliver(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., redelivered: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Settle(_message.Message):
-    __slots__ = ("fragment", "reign", "acknowledged", "requeued", "rejected", "unseen")
+    __slots__ = ("fragment", "reign", "acknowledged", "requeued", "rejected", "unseen", "idle")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     REQUEUED_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     acknowledged: _containers.RepeatedScalarFieldContainer[int]
     requeued: _containers.RepeatedScalarFieldContainer[int]
     rejected: _containers.RepeatedScalarFieldContainer[int]
     unseen: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ..., rejected: _Optional[_Iterable[int]] = ..., unseen: _Optional[_Iterable[int]] = ...) -> None: ...
+    idle: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., acknowledged: _Optional[_Iterable[int]] = ..., requeued: _Optional[_Iterable[int]] = ..., rejected: _Optional[_Iterable[int]] = ..., unseen: _Optional[_Iterable[int]] = ..., idle: _Optional[int] = ...) -> None: ...
 
 class Attach(_message.Message):
-    __slots__ = ("fragment", "reign", "consumers", "held", "exclusive", "ticket")
+    __slots__ = ("fragment", "reign", "consumers", "held", "exclusive", "ticket", "idle")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     consumers: int
     held: Ranges
     exclusive: bool
     ticket: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ..., exclusive: _Optional[bool] = ..., ticket: _Optional[int] = ...) -> None: ...
+    idle: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., consumers: _Optional[int] = ..., held: _Optional[_Union[Ranges, _Mapping]] = ..., exclusive: _Optional[bool] = ..., ticket: _Optional[int] = ..., idle: _Optional[int] = ...) -> None: ...
 
 class ReplicaOffer(_message.Message):
     __slots__ = ("fragment", "reign", "held", "copy")

@@ -247,7 +247,7 @@ _FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
     "base": _event, "previous": _event, "last": _event,
     "first": _ordinal, "through": _event, "number": _counted, "copied": _counted,
     "copy": _counted, "request": _counted, "ticket": _event, "verb": _count,
-    "consumers": _count, "amount": _counted, "ready": _count, "level": _level,
+    "consumers": _count, "idle": _count, "amount": _counted, "ready": _count, "level": _level,
     "live": _counted, "connections": _count, "channels": _count,
     "user": _name, "vhost": _name, "origin": _origin, "messages": _contents,
     "held": _ranges, "dropped": _ranges,

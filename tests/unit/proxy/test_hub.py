@@ -23,6 +23,7 @@ class Consumer:
         self.group = group
         self.no_ack = False
         self.awake = False
+        self.unacked = 0
 
     def free(self) -> int:
         return self.demand

@@ -2,7 +2,15 @@
 
 import pytest
 
-from fedq.amqp.methods import BasicAck, BasicConsume, BasicConsumeOk, QueueDeclare, QueueDeclareOk
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    QueueDeclare,
+    QueueDeclareOk,
+)
 from fedq.core.peer_messages import Deliver, Offer
 from fedq.fragments.pace import WINDOW_MS
 from tests.unit.node.harness import TICK_MS, Client, Cluster
@@ -87,3 +95,32 @@ def test_slow_work_is_shared_at_once(cluster: Cluster) -> None:
     stop_reading(here)
     here.publish("work", "urgent")
     assert there.deliveries() == ["urgent"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("goes", [False, True])
+def test_who_has_nothing_does_not_wait_for_a_neighbour_that_is_behind(
+    cluster: Cluster, goes: bool, elsewhere: bool
+) -> None:
+    behind, there = consuming(cluster, no_ack=False)
+    if elsewhere:
+        behind, there = there, behind
+    behind.publish("work", *map(str, range(40)), persistent=False)
+    cluster.pass_ms(2_000)
+    assert len(behind.deliveries()) > 4
+    # Both show signs of life: their nodes may have what they keep up with, and no more.
+    behind.send(BasicAck(1))
+    there.send(BasicAck(1))
+    if goes:
+        behind.ask(BasicCancel("c"), BasicCancelOk)
+    idle = cluster.client(behind.host.name)
+    idle.ask(BasicConsume("work", "c"), BasicConsumeOk)
+    got = 0
+    for number in range(20):
+        there.publish("work", f"urgent {number}", persistent=False)
+        cluster.pass_ms(TICK_MS)
+        if new := len(idle.deliveries()):
+            got += new
+            idle.send(BasicAck(got))
+    assert got > 5
+    assert not behind.deliveries()
