@@ -66,7 +66,7 @@ class AccessAnswers:
         self._overview = overview
         self._ask = ask
         self._hashing = asyncio.Semaphore(_HASHES_MAX)
-        self._wrong = Budget(limits.admin_failed_logins_s, limits.admin_failed_logins_burst)
+        self._wrong = Budget(limits.ADMIN_FAILED_LOGINS_S, limits.ADMIN_FAILED_LOGINS_BURST)
 
     # --- virtual hosts ----------------------------------------------------------------------------
 
@@ -284,8 +284,8 @@ def _refusal(refused: Refused) -> AdminError:
 def _name(what: str, value: str) -> str:
     if not value:
         raise invalid(f"{what} is empty; give a name")
-    if len(value.encode()) > limits.name_bytes_max:
-        raise invalid(f"{what} is longer than {limits.name_bytes_max} bytes")
+    if len(value.encode()) > limits.NAME_BYTES_MAX:
+        raise invalid(f"{what} is longer than {limits.NAME_BYTES_MAX} bytes")
     return value
 
 
@@ -300,8 +300,8 @@ def _limits(wanted: pb.Limits, names: Sequence[str]) -> tuple[tuple[str, int], .
 
 
 def _tags(tags: Sequence[str]) -> tuple[str, ...]:
-    if len(tags) > limits.tags_per_user_max:
-        raise invalid(f"a user has at most {limits.tags_per_user_max} tags")
+    if len(tags) > limits.TAGS_PER_USER_MAX:
+        raise invalid(f"a user has at most {limits.TAGS_PER_USER_MAX} tags")
     return tuple(dict.fromkeys(_name("tags", tag) for tag in tags))
 
 

@@ -7,7 +7,7 @@ import grpc
 import grpc.aio
 
 from fedq.admin.access_answers import AccessAnswers
-from fedq.admin.bounds import change_ms
+from fedq.admin.bounds import CHANGE_MS
 from fedq.admin.calls import reply, timeout_s
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
@@ -28,7 +28,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.AddVhostRequest, pb.AddVhostReply],
     ) -> pb.AddVhostReply:
         """A virtual host comes."""
-        return await reply(context, self._access.add_vhost(request, timeout_s(context, change_ms)))
+        return await reply(context, self._access.add_vhost(request, timeout_s(context, CHANGE_MS)))
 
     async def DeleteVhost(
         self,
@@ -37,7 +37,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
     ) -> pb.DeleteVhostReply:
         """A virtual host goes, with all that is in it."""
         return await reply(
-            context, self._access.delete_vhost(request, timeout_s(context, change_ms))
+            context, self._access.delete_vhost(request, timeout_s(context, CHANGE_MS))
         )
 
     async def ListVhosts(
@@ -70,7 +70,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.SetLimitsRequest, pb.SetLimitsReply],
     ) -> pb.SetLimitsReply:
         """What a virtual host, or a user, may have at most."""
-        return await reply(context, self._access.set_limits(request, timeout_s(context, change_ms)))
+        return await reply(context, self._access.set_limits(request, timeout_s(context, CHANGE_MS)))
 
     async def ListLimits(
         self,
@@ -86,7 +86,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.PutUserRequest, pb.PutUserReply],
     ) -> pb.PutUserReply:
         """A user comes, or changes."""
-        return await reply(context, self._access.put_user(request, timeout_s(context, change_ms)))
+        return await reply(context, self._access.put_user(request, timeout_s(context, CHANGE_MS)))
 
     async def DeleteUser(
         self,
@@ -95,7 +95,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
     ) -> pb.DeleteUserReply:
         """A user goes."""
         return await reply(
-            context, self._access.delete_user(request, timeout_s(context, change_ms))
+            context, self._access.delete_user(request, timeout_s(context, CHANGE_MS))
         )
 
     async def ListUsers(
@@ -113,7 +113,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
     ) -> pb.ChangePasswordReply:
         """Another password for a user."""
         return await reply(
-            context, self._access.change_password(request, timeout_s(context, change_ms))
+            context, self._access.change_password(request, timeout_s(context, CHANGE_MS))
         )
 
     async def SetUserTags(
@@ -122,7 +122,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[pb.SetUserTagsRequest, pb.SetUserTagsReply],
     ) -> pb.SetUserTagsReply:
         """Other tags for a user."""
-        return await reply(context, self._access.set_tags(request, timeout_s(context, change_ms)))
+        return await reply(context, self._access.set_tags(request, timeout_s(context, CHANGE_MS)))
 
     async def AuthenticateUser(
         self,
@@ -139,7 +139,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
     ) -> pb.SetPermissionsReply:
         """What a user may do in a virtual host."""
         return await reply(
-            context, self._access.set_permissions(request, timeout_s(context, change_ms))
+            context, self._access.set_permissions(request, timeout_s(context, CHANGE_MS))
         )
 
     async def ClearPermissions(
@@ -149,7 +149,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
     ) -> pb.ClearPermissionsReply:
         """Takes a user's permissions in a virtual host."""
         return await reply(
-            context, self._access.clear_permissions(request, timeout_s(context, change_ms))
+            context, self._access.clear_permissions(request, timeout_s(context, CHANGE_MS))
         )
 
     async def ListPermissions(

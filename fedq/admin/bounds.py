@@ -3,24 +3,24 @@
 from typing import Final
 
 #: How long another member may take to answer before its figures count as unknown.
-member_answer_ms: Final = 1_000
+MEMBER_ANSWER_MS: Final = 1_000
 #: How long the cluster may take to make a change that was asked for.
-change_ms: Final = 15_000
+CHANGE_MS: Final = 15_000
 #: Left of the caller's own deadline to put the answers together and send them.
-merge_ms: Final = 100
-queues_per_page_default: Final = 100
-queues_per_page_max: Final = 500
-connections_default: Final = 100
-connections_max: Final = 1_000
+MERGE_MS: Final = 100
+QUEUES_PER_PAGE_DEFAULT: Final = 100
+QUEUES_PER_PAGE_MAX: Final = 500
+CONNECTIONS_DEFAULT: Final = 100
+CONNECTIONS_MAX: Final = 1_000
 #: What an operator may have clients hear, beside the reply code's name.
-close_reason_bytes_max: Final = 200
-name_pattern_characters_max: Final = 255
-page_token_characters_max: Final = 2_048
+CLOSE_REASON_BYTES_MAX: Final = 200
+NAME_PATTERN_CHARACTERS_MAX: Final = 255
+PAGE_TOKEN_CHARACTERS_MAX: Final = 2_048
 #: Names of silent members, members and the like that one sentence spells out.
-names_in_sentence_max: Final = 5
+NAMES_IN_SENTENCE_MAX: Final = 5
 #: What an answer of a whole page may take on the wire.
-admin_message_bytes_max: Final = 16 * 1024 * 1024
+ADMIN_MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
-assert merge_ms < member_answer_ms
-assert queues_per_page_default <= queues_per_page_max
-assert connections_default <= connections_max
+assert MERGE_MS < MEMBER_ANSWER_MS
+assert QUEUES_PER_PAGE_DEFAULT <= QUEUES_PER_PAGE_MAX
+assert CONNECTIONS_DEFAULT <= CONNECTIONS_MAX

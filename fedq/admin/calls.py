@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 import grpc
 import grpc.aio
 
-from fedq.admin.bounds import member_answer_ms, merge_ms
+from fedq.admin.bounds import MEMBER_ANSWER_MS, MERGE_MS
 from fedq.admin.refusal import AdminError, unavailable
 
 #: Goes with every refusal, so that a caller can tell it from a broken connection's UNAVAILABLE.
@@ -46,7 +46,7 @@ async def heard(ask: Callable[[Callable[[Answer], None]], None], timeout_s: floa
 
 
 def timeout_s(
-    context: grpc.aio.ServicerContext[Request, Reply], bound_ms: int = member_answer_ms
+    context: grpc.aio.ServicerContext[Request, Reply], bound_ms: int = MEMBER_ANSWER_MS
 ) -> float:
     """How long others may take: the bound, or what the caller's own deadline leaves."""
     bound_s = bound_ms / 1_000
@@ -54,4 +54,4 @@ def timeout_s(
     remaining_s = cast("float | None", context.time_remaining())
     if remaining_s is None:
         return bound_s
-    return max(0.0, min(bound_s, remaining_s - merge_ms / 1_000))
+    return max(0.0, min(bound_s, remaining_s - MERGE_MS / 1_000))

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from fedq.admin import messages
-from fedq.admin.bounds import close_reason_bytes_max
+from fedq.admin.bounds import CLOSE_REASON_BYTES_MAX
 from fedq.admin.calls import heard
 from fedq.admin.local_answers import local_fragments
 from fedq.admin.members import MemberStub, OtherMembers
@@ -205,8 +205,8 @@ class ClientAnswers:
         self, request: pb.CloseConnectionsRequest, timeout_s: float
     ) -> pb.CloseConnectionsReply:
         """Ends connections, wherever they are."""
-        if len(request.reason.encode()) > close_reason_bytes_max:
-            raise invalid(f"reason is longer than {close_reason_bytes_max} bytes; say it shorter")
+        if len(request.reason.encode()) > CLOSE_REASON_BYTES_MAX:
+            raise invalid(f"reason is longer than {CLOSE_REASON_BYTES_MAX} bytes; say it shorter")
         whom = request.WhichOneof("whom")
         if whom is None or not getattr(request, whom):
             raise invalid("say whose connections to close: a connection's name, a user or a vhost")

@@ -4,7 +4,7 @@ Pure functions from an overview and a request to a reply; AdminError when the re
 """
 
 from fedq.admin import messages
-from fedq.admin.bounds import connections_default, connections_max, queues_per_page_max
+from fedq.admin.bounds import CONNECTIONS_DEFAULT, CONNECTIONS_MAX, QUEUES_PER_PAGE_MAX
 from fedq.admin.refusal import invalid
 from fedq.core.ids import QueueKey
 from fedq.node.views.overview_types import Overview
@@ -20,9 +20,9 @@ def local_fragments(
     overview: Overview, request: pb.LocalFragmentsRequest
 ) -> pb.LocalFragmentsReply:
     """The fragments this node serves of the queues asked for, and its clients' consumers."""
-    if len(request.queues) > queues_per_page_max:
+    if len(request.queues) > QUEUES_PER_PAGE_MAX:
         raise invalid(
-            f"{len(request.queues)} queues asked for at once; ask for at most {queues_per_page_max}"
+            f"{len(request.queues)} queues asked for at once; ask for at most {QUEUES_PER_PAGE_MAX}"
         )
     reply = pb.LocalFragmentsReply()
     for name in request.queues:
@@ -48,6 +48,6 @@ def local_connections(
 
 def connection_limit(limit: int) -> int:
     """How many connections to list; 0 asks for the default."""
-    if limit > connections_max:
-        raise invalid(f"limit is {limit}; ask for at most {connections_max} connections")
-    return limit or connections_default
+    if limit > CONNECTIONS_MAX:
+        raise invalid(f"limit is {limit}; ask for at most {CONNECTIONS_MAX} connections")
+    return limit or CONNECTIONS_DEFAULT

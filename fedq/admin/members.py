@@ -13,7 +13,7 @@ from typing import TypeVar
 import grpc
 import grpc.aio
 
-from fedq.admin.bounds import member_answer_ms
+from fedq.admin.bounds import MEMBER_ANSWER_MS
 from fedq.core.ids import NodeId
 from fedq.node.views.overview_types import MemberOverview, MemberState
 from fedq.shell.pb import admin_pb2_grpc
@@ -91,7 +91,7 @@ class OtherMembers:
         if known is not None and known[1] is channel:
             del self._channels[node]
             # Other questions that are on it have their own ends.
-            closing = asyncio.create_task(channel.close(member_answer_ms / 1_000))
+            closing = asyncio.create_task(channel.close(MEMBER_ANSWER_MS / 1_000))
             self._closing[closing] = None
             closing.add_done_callback(self._closing.pop)
 

@@ -15,10 +15,10 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 import orjson
 
 from fedq.admin.bounds import (
-    name_pattern_characters_max,
-    page_token_characters_max,
-    queues_per_page_default,
-    queues_per_page_max,
+    NAME_PATTERN_CHARACTERS_MAX,
+    PAGE_TOKEN_CHARACTERS_MAX,
+    QUEUES_PER_PAGE_DEFAULT,
+    QUEUES_PER_PAGE_MAX,
 )
 from fedq.admin.refusal import AdminError, invalid
 from fedq.core.ids import QueueKey
@@ -81,19 +81,19 @@ def vhost_of(request: OfVhost) -> str | None:
 
 def page_size(size: int) -> int:
     """The number of entries on a page; 0 asks for the default."""
-    if size > queues_per_page_max:
+    if size > QUEUES_PER_PAGE_MAX:
         raise invalid(
-            f"page_size is {size}; ask for at most {queues_per_page_max} and use next_page_token "
+            f"page_size is {size}; ask for at most {QUEUES_PER_PAGE_MAX} and use next_page_token "
             "for the rest"
         )
-    return size or queues_per_page_default
+    return size or QUEUES_PER_PAGE_DEFAULT
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
-    if len(pattern) > name_pattern_characters_max:
+    if len(pattern) > NAME_PATTERN_CHARACTERS_MAX:
         raise invalid(
             f"name_pattern has {len(pattern)} characters; queue names have at most "
-            f"{name_pattern_characters_max}"
+            f"{NAME_PATTERN_CHARACTERS_MAX}"
         )
     return re.compile(fnmatch.translate(pattern or "*")).match
 
@@ -106,7 +106,7 @@ def encode_token(key: QueueKey) -> str:
 def decode_token(token: str) -> QueueKey:
     """The key a page follows; raises AdminError on anything `encode_token` did not make."""
     try:
-        if len(token) > page_token_characters_max:
+        if len(token) > PAGE_TOKEN_CHARACTERS_MAX:
             raise ValueError("too long")
         vhost, name = orjson.loads(base64.b64decode(token, altchars=b"-_", validate=True))
         if not isinstance(vhost, str) or not isinstance(name, str):

@@ -5,7 +5,7 @@ Each sentence names who, says what it means for clients, and what to do where so
 
 from collections.abc import Iterable, Sequence
 
-from fedq.admin.bounds import names_in_sentence_max
+from fedq.admin.bounds import NAMES_IN_SENTENCE_MAX
 from fedq.node.views.overview_types import ClusterOverview, NodeOverview
 from fedq.shell.pb import admin_pb2 as pb
 
@@ -89,9 +89,9 @@ def _of_fragments(cluster: ClusterOverview) -> Iterable[str]:
 
 def names(nodes: Sequence[str]) -> str:
     """`n1, n2 and n3`; beyond a bound, how many more there are."""
-    if len(nodes) > names_in_sentence_max:
-        shown = ", ".join(nodes[:names_in_sentence_max])
-        return f"{shown} and {len(nodes) - names_in_sentence_max} more"
+    if len(nodes) > NAMES_IN_SENTENCE_MAX:
+        shown = ", ".join(nodes[:NAMES_IN_SENTENCE_MAX])
+        return f"{shown} and {len(nodes) - NAMES_IN_SENTENCE_MAX} more"
     if len(nodes) < 2:
         return "".join(nodes)
     return f"{', '.join(nodes[:-1])} and {nodes[-1]}"

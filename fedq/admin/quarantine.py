@@ -12,7 +12,7 @@ from fedq.admin.calls import heard
 from fedq.admin.members import OtherMembers
 from fedq.admin.refusal import invalid, not_found
 from fedq.core.ids import QueueKey
-from fedq.core.limits import asides_per_answer_max
+from fedq.core.limits import ASIDES_PER_ANSWER_MAX
 from fedq.node.containment.setting_aside import DISCARD, LIST, REQUEUE, Aside
 from fedq.node.views.overview_types import MemberState, Overview
 from fedq.shell.pb import admin_pb2 as pb
@@ -43,8 +43,8 @@ class QuarantineAnswers:
         act = _ACTS.get(request.act)
         if act is None:
             raise invalid("say what to do: list, requeue or discard")
-        if len(request.positions) > asides_per_answer_max:
-            raise invalid(f"name at most {asides_per_answer_max} positions")
+        if len(request.positions) > ASIDES_PER_ANSWER_MAX:
+            raise invalid(f"name at most {ASIDES_PER_ANSWER_MAX} positions")
         key = QueueKey(request.queue.vhost, request.queue.name)
         positions = dict.fromkeys(request.positions)
         found = await heard(partial(self._ask, key, act, positions), timeout_s)

@@ -15,7 +15,7 @@ specification, in `_on_frame` and `receive` and nowhere else; then what the clie
 until it agrees, and not for longer than CLOSE_MS.
 
 Invariants: nothing follows connection.close in what this machine writes; a `Closed` comes at most
-once and last; input is held only up to one frame, and to `limits.handshake_frame_bytes_max`
+once and last; input is held only up to one frame, and to `limits.HANDSHAKE_FRAME_BYTES_MAX`
 before a user is known.
 """
 
@@ -136,7 +136,7 @@ class Connection:
         #: The stream is out of step: nothing in it can be understood any more.
         self._deaf = False
         self._now_ms = now_ms
-        self._deadline_ms = now_ms + limits.handshake_ms
+        self._deadline_ms = now_ms + limits.HANDSHAKE_MS
         self._pulse = Pulse(now_ms)
         self._unfinished = Unfinished(settings.body_bytes_max)
 
@@ -229,7 +229,7 @@ class Connection:
             return []
         if self._state != _OPEN and now_ms >= self._deadline_ms:
             self._end()
-            return [Closed(f"no connection.open within {limits.handshake_ms} ms")]
+            return [Closed(f"no connection.open within {limits.HANDSHAKE_MS} ms")]
         silence_ms = self._pulse.silence_ms(now_ms)
         if silence_ms:
             # No connection.close: nobody is there to agree (AMQP 0-9-1 clause 4.2.7).

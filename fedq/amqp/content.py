@@ -29,7 +29,7 @@ from fedq.amqp.values import (
     encode_table,
 )
 from fedq.core.errors import FRAME_ERROR, SYNTAX_ERROR, UNEXPECTED_FRAME, ConnectionViolation
-from fedq.core.limits import KIB, properties_bytes_max
+from fedq.core.limits import KIB, PROPERTIES_BYTES_MAX
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
     FLAG_COPIES,
@@ -116,10 +116,10 @@ def checked_flags(properties: bytes, checked: dict[bytes, int]) -> int:
     """
     flags = checked.get(properties)
     if flags is None:
-        if len(properties) > properties_bytes_max:
+        if len(properties) > PROPERTIES_BYTES_MAX:
             text = (
                 f"basic.publish: a property list of {len(properties)} bytes: at most "
-                f"{properties_bytes_max}; send what is large in the body"
+                f"{PROPERTIES_BYTES_MAX}; send what is large in the body"
             )
             raise ConnectionViolation(FRAME_ERROR, text, BASIC, BASIC_PUBLISH)
         flags = message_flags(properties)
@@ -300,7 +300,7 @@ def _content_head(channel: int, properties_size: int, body_size: int) -> bytes:
 
 
 def body_frames(channel: int, body: Body, frame_bytes_max: int) -> list[Body]:
-    """The pieces of the body frames, each frame at most `frame_bytes_max` with its overhead.
+    """The pieces of the body frames, each frame at most `FRAME_BYTES_MAX` with its overhead.
 
     A long body is looked at, not copied.
     """

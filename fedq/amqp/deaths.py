@@ -19,7 +19,7 @@ from fedq.amqp.values import (
     encode_value,
     encoded_items,
 )
-from fedq.core.limits import deaths_max
+from fedq.core.limits import DEATHS_MAX
 
 #: A count goes no further.
 _COUNT_MAX: Final = (1 << 63) - 1
@@ -39,7 +39,7 @@ def deaths_of(headers: Mapping[str, TableValue]) -> list[Death]:
     if not isinstance(header, Encoded):
         return []
     deaths: list[Death] = []
-    for item in encoded_items(header, deaths_max):
+    for item in encoded_items(header, DEATHS_MAX):
         entry = decode_encoded(item)
         if isinstance(entry, dict):
             deaths.append(Death(entry.get("queue"), entry.get("reason"), item))
@@ -64,7 +64,7 @@ def with_death(deaths: list[Death], death: FieldTable, room: int) -> Encoded | N
     for other in deaths:
         if other is not before:
             size += len(other.encoded)
-            if size > room or len(items) == deaths_max:
+            if size > room or len(items) == DEATHS_MAX:
                 break
             items.append(other.encoded)
     return encode_value(list(items))

@@ -91,9 +91,9 @@ class KnownProperties:
 
     def keep(self, data: bytes, table: FieldTable) -> None:
         """A client that was let in has said so; nobody changes the table from now on."""
-        if len(data) > limits.client_properties_known_bytes_max:
+        if len(data) > limits.CLIENT_PROPERTIES_KNOWN_BYTES_MAX:
             return
-        if len(self._by_bytes) >= limits.client_properties_known_max:
+        if len(self._by_bytes) >= limits.CLIENT_PROPERTIES_KNOWN_MAX:
             self._by_bytes.clear()
         self._by_bytes[data] = table
 
@@ -115,12 +115,12 @@ class ConnectionSettings:
     #: What it really is.
     information: str = f"fedq {VERSION}, an AMQP 0-9-1 broker federation"
     cluster_name: str = "fedq"
-    frame_bytes_max: int = limits.frame_bytes_max
-    channels_max: int = limits.channels_max
+    frame_bytes_max: int = limits.FRAME_BYTES_MAX
+    channels_max: int = limits.CHANNELS_MAX
     #: Of one message, and of all unfinished ones of a connection.
-    body_bytes_max: int = limits.body_bytes_max
+    body_bytes_max: int = limits.BODY_BYTES_MAX
     #: Proposed to clients; 0 proposes none.
-    heartbeat_s: int = limits.heartbeat_s
+    heartbeat_s: int = limits.HEARTBEAT_S
     #: Added to what the server says of itself.
     server_properties: Mapping[str, TableValue] = field(default_factory=dict)
     #: What is alike for many connections, made or decoded when the first of them needs it.
@@ -129,7 +129,7 @@ class ConnectionSettings:
 
     def __post_init__(self) -> None:
         # internal: the configuration was checked.
-        assert FRAME_BYTES_MIN <= self.frame_bytes_max <= limits.body_bytes_max
+        assert FRAME_BYTES_MIN <= self.frame_bytes_max <= limits.BODY_BYTES_MAX
         # internal: the configuration was checked.
         assert 1 <= self.channels_max <= 0xFFFF
         # internal: the configuration was checked.

@@ -90,7 +90,7 @@ class Opening:
         #: What the client said of itself in connection.start-ok.
         self.client_properties: FieldTable = NO_TABLE
         #: What both sides keep to; before a user is known, only small frames are read.
-        self.frame_bytes_max = limits.handshake_frame_bytes_max
+        self.frame_bytes_max = limits.HANDSHAKE_FRAME_BYTES_MAX
         self.channels_max = settings.channels_max
         self.heartbeat_s = 0
         self.vhost = ""

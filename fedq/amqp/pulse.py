@@ -7,7 +7,7 @@ A client that is not read cannot be heard. So its silence is excused, but not fo
 while it is not read would keep its connection.
 """
 
-from fedq.core.limits import unheard_ms_max
+from fedq.core.limits import UNHEARD_MS_MAX
 
 
 class Pulse:
@@ -39,7 +39,7 @@ class Pulse:
 
     def excuse(self, now_ms: int) -> None:
         """The client is not read: that nothing was heard proves nothing, up to a bound."""
-        if now_ms - self._heard_ms < unheard_ms_max:
+        if now_ms - self._heard_ms < UNHEARD_MS_MAX:
             self._waited_ms = now_ms
 
     def silence_ms(self, now_ms: int) -> int:

@@ -18,7 +18,7 @@ from fedq.amqp.values import (
     Timestamp,
     decode_encoded,
 )
-from fedq.core.limits import frame_bytes_max, header_overhead_bytes
+from fedq.core.limits import FRAME_BYTES_MAX, HEADER_OVERHEAD_BYTES
 from fedq.core.message import (
     FLAG_COPIES,
     FLAG_DELAYED,
@@ -66,7 +66,7 @@ def delay_of(message: bytes) -> int:
 
 
 #: The longest property list that the broker writes: its header fits into the frames it offers.
-_PROPERTIES_BYTES_MAX: Final = frame_bytes_max - header_overhead_bytes
+_PROPERTIES_BYTES_MAX: Final = FRAME_BYTES_MAX - HEADER_OVERHEAD_BYTES
 #: The name of the header, and the letter and length of its value.
 _DEATH_OVERHEAD: Final = 13
 

@@ -55,7 +55,7 @@ def _front_of(message: bytes) -> bytes:
     body_at = properties_at + int.from_bytes(message[3:7], "big")
     if len(message) < body_at:
         raise ValueError("it is shorter than its route and properties")
-    if len(message) - body_at > limits.body_bytes_max:
+    if len(message) - body_at > limits.BODY_BYTES_MAX:
         raise ValueError("its body is too long")
     key_at = HEAD_SIZE + 1 + (message[HEAD_SIZE] if properties_at > HEAD_SIZE else 0)
     if key_at >= properties_at or key_at + 1 + message[key_at] != properties_at:

@@ -22,8 +22,8 @@ def malformed(what: str) -> ConnectionViolation:
 def encode_short_string(text: str) -> bytes:
     """Length octet and UTF-8; `ValueError` beyond 255 bytes. Surrogates stand for odd bytes."""
     data = text.encode("utf-8", "surrogateescape")
-    if len(data) > limits.name_bytes_max:
-        raise ValueError(f"a short string of {len(data)} bytes: at most {limits.name_bytes_max}")
+    if len(data) > limits.NAME_BYTES_MAX:
+        raise ValueError(f"a short string of {len(data)} bytes: at most {limits.NAME_BYTES_MAX}")
     return b"%c%b" % (len(data), data)
 
 
@@ -42,7 +42,7 @@ def decode_short_string(data: bytes, at: int) -> tuple[str, int]:
 
 def cut_short_string(text: str) -> str:
     """The text, shortened to what a short string can hold; for sentences, not for names."""
-    return text.encode("utf-8", "replace")[: limits.name_bytes_max].decode("utf-8", "ignore")
+    return text.encode("utf-8", "replace")[: limits.NAME_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def reason_of(violation: ChannelViolation | ConnectionViolation) -> tuple[int, str, int, int]:

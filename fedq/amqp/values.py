@@ -9,7 +9,7 @@ The types of field values are RabbitMQ's. What a decoded value is in Python:
 as l), a float as d, bytes as x. `L` is read as signed, which is what clients that send it mean.
 
 Decoders take bytes and an offset, return (value, offset behind it), and raise
-`ConnectionViolation` 502 for everything malformed; they recurse at most `limits.table_depth_max`
+`ConnectionViolation` 502 for everything malformed; they recurse at most `limits.TABLE_DEPTH_MAX`
 deep. Encoders raise `ValueError` for what has no form on the wire.
 """
 
@@ -128,8 +128,8 @@ def _span(data: bytes, at: int, limit: int) -> tuple[int, int]:
 
 
 def _deeper(depth: int) -> None:
-    if depth > limits.table_depth_max:
-        raise malformed(f"a field table is nested deeper than {limits.table_depth_max} levels")
+    if depth > limits.TABLE_DEPTH_MAX:
+        raise malformed(f"a field table is nested deeper than {limits.TABLE_DEPTH_MAX} levels")
 
 
 def _decode_table(data: bytes, at: int, limit: int, depth: int) -> tuple[FieldTable, int]:
@@ -207,8 +207,8 @@ def encode_value(value: TableValue) -> Encoded:
 
 
 def _encode_table(table: Mapping[str, TableValue], depth: int) -> bytes:
-    if depth > limits.table_depth_max:
-        raise ValueError(f"a table nested deeper than {limits.table_depth_max} levels")
+    if depth > limits.TABLE_DEPTH_MAX:
+        raise ValueError(f"a table nested deeper than {limits.TABLE_DEPTH_MAX} levels")
     pieces: list[bytes] = []
     for name, value in table.items():
         pieces += (encode_short_string(name), _encode_value(value, depth))
@@ -216,8 +216,8 @@ def _encode_table(table: Mapping[str, TableValue], depth: int) -> bytes:
 
 
 def _encode_array(values: Sequence[TableValue], depth: int) -> bytes:
-    if depth > limits.table_depth_max:
-        raise ValueError(f"an array nested deeper than {limits.table_depth_max} levels")
+    if depth > limits.TABLE_DEPTH_MAX:
+        raise ValueError(f"an array nested deeper than {limits.TABLE_DEPTH_MAX} levels")
     return encode_long_string(b"".join([_encode_value(value, depth) for value in values]))
 
 

@@ -23,8 +23,8 @@ PRODUCER_SHIFT: Final = 48
 SEQUENCE_MASK: Final = (1 << PRODUCER_SHIFT) - 1
 ACK_BYTES: Final = 21
 
-_number: Final = struct.Struct("<Q")
-_header: Final = struct.Struct(">IQ")
+_NUMBER: Final = struct.Struct("<Q")
+_HEADER: Final = struct.Struct(">IQ")
 _ACK_RUN: Final = 256
 #: Where the delivery tag is in a basic.ack frame.
 _TAG_AT: Final = 11
@@ -55,7 +55,7 @@ class Block:
         ends: list[bytes] = []
         for index, shape in enumerate(shapes):
             publish = BasicPublish(exchange=shape.exchange, routing_key=shape.key)
-            header = _header.pack(HEADER_IDS, shape.size) + properties
+            header = _HEADER.pack(HEADER_IDS, shape.size) + properties
             body = frame(FRAME_BODY, CHANNEL, bytes(16) + _padding(index, shape.size - 16))
             fronts.append(
                 encode_method(CHANNEL, publish)
@@ -76,8 +76,8 @@ class Block:
         """
         first = sequence % self.size
         last = first + self.room(sequence, count)
-        number = _number.pack(self._producer << PRODUCER_SHIFT | sequence)
-        stamp = number[self._index_bytes :] + _number.pack(time_ns)
+        number = _NUMBER.pack(self._producer << PRODUCER_SHIFT | sequence)
+        stamp = number[self._index_bytes :] + _NUMBER.pack(time_ns)
         data = stamp.join(self._between[first : last + 1])
         # The first piece ends the message before, and the last begins the one behind.
         start = len(self.ends[first - 1]) if first else 0

@@ -26,10 +26,10 @@ TAG_BYTES: Final = 8
 #: Where in a delivery's bytes it says whether it is redelivered.
 REDELIVERED_AT: Final = 20 + TAG_BYTES
 
-_deliver: Final = struct.Struct(">BHIIB")
-_header: Final = struct.Struct(">BHIIQ")
-_body: Final = struct.Struct(">BHI")
-_stamp: Final = struct.Struct("<QQ")
+_DELIVER: Final = struct.Struct(">BHIIB")
+_HEADER: Final = struct.Struct(">BHIIQ")
+_BODY: Final = struct.Struct(">BHI")
+_STAMP: Final = struct.Struct("<QQ")
 _STAMP_BYTES: Final = 16
 #: A method frame of 32 bytes, a header frame of 22, a body frame of 24.
 _DELIVERY_BYTES_MIN: Final = 78
@@ -48,7 +48,7 @@ def cut(
     Consumer tags, and where each delivery ends in the data, only for lists that are given.
     """
     size, alike, before = len(data), 0, 0
-    unpack_deliver, unpack_header = _deliver.unpack_from, _header.unpack_from
+    unpack_deliver, unpack_header = _DELIVER.unpack_from, _HEADER.unpack_from
     while size - at >= _DELIVERY_BYTES_MIN:
         kind, _, length, ids, tag_size = unpack_deliver(data, at)
         header_at = at + 8 + length
@@ -66,7 +66,7 @@ def cut(
             or data[body_at - 1] != FRAME_END or data[end - 1] != FRAME_END
         ):  # fmt: skip
             break
-        kind, _, length = _body.unpack_from(data, body_at)
+        kind, _, length = _BODY.unpack_from(data, body_at)
         if kind != FRAME_BODY or length != body_size:
             break
         whole = end - at
@@ -87,7 +87,7 @@ def cut(
                 at, alike = end, 0
                 continue
             alike = -count
-        number, time_ns = _stamp.unpack_from(data, body_at + 7)
+        number, time_ns = _STAMP.unpack_from(data, body_at + 7)
         numbers.append(number)
         times.append(time_ns)
         if tags is not None:
@@ -115,14 +115,14 @@ def _alike(data: bytes, at: int, size: int, frames: tuple[int, int]) -> int:
     return count
 
 
-_structs: Final[dict[tuple[int, int, bool], struct.Struct]] = {}
+_STRUCTS: Final[dict[tuple[int, int, bool], struct.Struct]] = {}
 
 
 def _rows(size: int, stamp_at: int, has_tags: bool) -> struct.Struct:
     """How a delivery of this size unpacks into tag (if wanted), number and time."""
     key = size, stamp_at, has_tags
-    found = _structs.get(key)
+    found = _STRUCTS.get(key)
     if found is None:
         front = f"12x{TAG_BYTES}s{stamp_at - 12 - TAG_BYTES}x" if has_tags else f"{stamp_at}x"
-        found = _structs[key] = struct.Struct(f"<{front}QQ{size - stamp_at - 16}x")
+        found = _STRUCTS[key] = struct.Struct(f"<{front}QQ{size - stamp_at - 16}x")
     return found

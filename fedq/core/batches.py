@@ -1,9 +1,9 @@
 """Cutting long lists of messages into pieces that travel as one thing each."""
 
-from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.limits import PEER_FRAME_BYTES_MAX
 
 
-def cut(messages: list[bytes], bytes_max: int = peer_frame_bytes_max) -> list[tuple[int, int]]:
+def cut(messages: list[bytes], bytes_max: int = PEER_FRAME_BYTES_MAX) -> list[tuple[int, int]]:
     """Where pieces begin and stop: they cover all messages in order, each of at most `bytes_max`.
 
     A single message that is larger is a piece of its own.

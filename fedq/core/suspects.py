@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import record_bytes_max
+from fedq.core.limits import RECORD_BYTES_MAX
 
 DIGEST_BYTES: Final = 16
 
@@ -65,7 +65,7 @@ def checked(fragment: int, position: int, size: int, digest: bytes, proven: bool
     if not 0 <= position <= _POSITION_MAX or (position and not fragment):
         raise ValueError(f"{position} is no position in fragment {fragment}")
     if digest:
-        if len(digest) != DIGEST_BYTES or not 0 < size <= record_bytes_max:
+        if len(digest) != DIGEST_BYTES or not 0 < size <= RECORD_BYTES_MAX:
             raise ValueError(f"a digest of {len(digest)} bytes, for a message of {size} bytes")
     elif size or position or not fragment:
         raise ValueError("a message without its digest")

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from fedq.core.ids import first_position
-from fedq.core.limits import seen_looked_at_max, seen_ranges_max
+from fedq.core.limits import SEEN_LOOKED_AT_MAX, SEEN_RANGES_MAX
 from fedq.core.message import FLAG_SEEN
 from fedq.core.ranges import Range, join_overlapping, to_ranges
 from fedq.fragments.fragment import Fragment
@@ -28,14 +28,14 @@ def record_seen(fragment: Fragment, epoch: int) -> int:
 
 
 def seen_ranges(fragment: Fragment) -> list[Range]:
-    """What may have been seen, ascending; at most `seen_ranges_max`."""
+    """What may have been seen, ascending; at most `SEEN_RANGES_MAX`."""
     ranges = fragment.messages.held_ranges()
     if fragment.seen_through:
         ranges.append((0, fragment.seen_through))
     if fragment.tracked is not None:
         ranges += _seen_singly(fragment.tracked)
     ranges = join_overlapping(ranges)
-    over = len(ranges) - seen_ranges_max
+    over = len(ranges) - SEEN_RANGES_MAX
     if over > 0:
         ranges = [(0, ranges[over][1]), *ranges[over + 1 :]]
     return ranges
@@ -43,7 +43,7 @@ def seen_ranges(fragment: Fragment) -> list[Range]:
 
 def _seen_singly(tracked: TrackedMessages) -> list[Range]:
     unacked, redelivered = tracked.unacked, tracked.redelivered
-    if len(unacked) + len(redelivered) > seen_looked_at_max:
+    if len(unacked) + len(redelivered) > SEEN_LOOKED_AT_MAX:
         return [(0, max(max(unacked, default=0), max(redelivered, default=0)))]
     positions = {position for position, holder in unacked.items() if holder != DELAYED}
     return to_ranges(sorted(positions | redelivered))

@@ -22,7 +22,7 @@ ticket, so each fragment knows it without asking anybody.
 from collections.abc import Mapping
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import tickets_given_max
+from fedq.core.limits import TICKETS_GIVEN_MAX
 
 
 class Takers:
@@ -74,7 +74,7 @@ class Takers:
         self.tickets.setdefault(node, self._last_ticket)
         if self.single:
             given = self._given.setdefault(node, [])
-            if len(given) < tickets_given_max:
+            if len(given) < TICKETS_GIVEN_MAX:
                 given.append(self._last_ticket)
         return self._last_ticket
 

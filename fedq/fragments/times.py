@@ -8,7 +8,7 @@ clock (they outlive a process).
 import heapq
 from collections.abc import Iterable
 
-from fedq.core.limits import due_per_look_max
+from fedq.core.limits import DUE_PER_LOOK_MAX
 
 
 class Deadlines:
@@ -35,7 +35,7 @@ class Deadlines:
         """The earliest time; None if nothing will be due."""
         return self._heap[0][0] if self._heap else None
 
-    def due(self, before_ms: int, most: int = due_per_look_max) -> list[tuple[int, int]]:
+    def due(self, before_ms: int, most: int = DUE_PER_LOOK_MAX) -> list[tuple[int, int]]:
         """What is due before that time, up to so many in order of time; it leaves."""
         heap = self._heap
         found: list[tuple[int, int]] = []

@@ -8,17 +8,17 @@ consumer of the node at first. Time is looked at in *rounds*: one begins with a 
 window, and is over when all that was out then has come back. A node that took at most a quarter
 longer for a full window than for the least one gets twice as much; of one that took longer the
 window shrinks to what it does in that time, so that nothing waits there. What is fast
-(`FAST_PER_MS`) may have `keep_up_ms_max` of work: it should not have to wait either.
+(`FAST_PER_MS`) may have `KEEP_UP_MS_MAX` of work: it should not have to wait either.
 
 Who acknowledges nothing gets everything all the same, as with any broker, but not at once: where
-messages wait and nobody is handed any for `keep_up_ms_max` (or twice as long as rounds take), all
+messages wait and nobody is handed any for `KEEP_UP_MS_MAX` (or twice as long as rounds take), all
 windows grow, by more each time; that of a node ends when it acknowledges something.
 """
 
 from typing import Final
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import keep_up_ms_max, keep_up_window_max
+from fedq.core.limits import KEEP_UP_MS_MAX, KEEP_UP_WINDOW_MAX
 
 #: From this pace on (2,000 messages a second) consumers are fast.
 FAST_PER_MS: Final = 2
@@ -90,7 +90,7 @@ class Window:
             self._base_ms = elapsed
         patience = self._base_ms + max(1, self._base_ms // 4)
         if size >= FAST_PER_MS * max(1, elapsed):
-            patience = max(patience, keep_up_ms_max)
+            patience = max(patience, KEEP_UP_MS_MAX)
         if elapsed > patience:
             self._size = size * patience // elapsed
             self._rests = min(2 * self._rests + 1, _REST_MAX)
@@ -98,7 +98,7 @@ class Window:
         elif self._rest:
             self._rest -= 1
         else:
-            self._size = max(self._size, min(2 * size, keep_up_window_max))
+            self._size = max(self._size, min(2 * size, KEEP_UP_WINDOW_MAX))
             self._rests //= 2
 
     def widen(self, size: int) -> None:
@@ -167,7 +167,7 @@ class Windows:
         held = self._held.get(node, 0)
         if held:
             left = self._held[node] = max(0, held - count)
-            self._window(node).on_back(left, min(count, held, keep_up_window_max), now_ms)
+            self._window(node).on_back(left, min(count, held, KEEP_UP_WINDOW_MAX), now_ms)
 
     def note_idle(self, node: NodeId, idle: int) -> None:
         """So many consumers of the node have nothing: one each they may have, whatever its window.
@@ -196,12 +196,12 @@ class Windows:
             self._since_ms = now_ms
             self._grown = False
             return 0
-        patience = min(max(keep_up_ms_max, 2 * self._round_ms), _PATIENCE_MS_MAX)
+        patience = min(max(KEEP_UP_MS_MAX, 2 * self._round_ms), _PATIENCE_MS_MAX)
         if self._grown or now_ms - self._since_ms < patience:
             return 0
         self._grown = True
         step = self._step
-        self._step = min(STEP_FACTOR * step, keep_up_window_max)
+        self._step = min(STEP_FACTOR * step, KEEP_UP_WINDOW_MAX)
         return step
 
     def widen(self, node: NodeId, more: int) -> None:

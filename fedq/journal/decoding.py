@@ -169,7 +169,7 @@ def end_of(data: bytes, offset: int) -> int | None:
     if start + HEAD.size > len(data):
         return None
     length, checksum = FRAME.unpack_from(data, offset)
-    if not HEAD.size <= length <= limits.record_bytes_max or start + length > len(data):
+    if not HEAD.size <= length <= limits.RECORD_BYTES_MAX or start + length > len(data):
         return None
     return start + length if crc32(memoryview(data)[start : start + length]) == checksum else None
 
@@ -221,7 +221,7 @@ def _open(data: bytes, offset: int, stop: int) -> _Opened:
         raise CorruptRecord(offset, "cut off within its first eight bytes")
     length, checksum = FRAME.unpack_from(data, offset)
     # Zeros, as some file systems leave them behind a torn write, fail here: their CRC is zero too.
-    if not HEAD.size <= length <= limits.record_bytes_max:
+    if not HEAD.size <= length <= limits.RECORD_BYTES_MAX:
         raise CorruptRecord(offset, f"a length of {length} bytes is impossible")
     end = body_at + length
     if end > stop:

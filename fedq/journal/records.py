@@ -29,7 +29,7 @@ of an ENQUEUE or COPY stand right behind it, in one GROUP with it: a torn write 
 message and lose when it expires.
 
 Invariants: what was encoded decodes to equal values (`fedq.journal.decoding`); no record is longer
-than `limits.record_bytes_max` (a longer batch becomes several records; a group is refused).
+than `limits.RECORD_BYTES_MAX` (a longer batch becomes several records; a group is refused).
 """
 
 import struct
@@ -223,7 +223,7 @@ def encode_enqueue(
     first_number: int,
     messages: Sequence[bytes],
     resent: bool = False,
-    bytes_max: int = limits.record_bytes_max,
+    bytes_max: int = limits.RECORD_BYTES_MAX,
 ) -> bytes:
     """Messages at `first_position`, `first_position + 1`, … as one record (see `Enqueue`)."""
     count = len(messages)
@@ -266,7 +266,7 @@ def encode_copy(
     positions: Sequence[int],
     messages: Sequence[bytes],
     origins: Mapping[Origin, int],
-    bytes_max: int = limits.record_bytes_max,
+    bytes_max: int = limits.RECORD_BYTES_MAX,
 ) -> bytes:
     """Messages at explicit ascending positions and an origins table (see `Copy`).
 
@@ -301,7 +301,7 @@ def encode_whole(fragment: FragmentId, reign: int) -> bytes:
 
 def encode_settle(
     fragment: FragmentId, reign: int, event: int, ranges: Sequence[Range],
-    bytes_max: int = limits.record_bytes_max,
+    bytes_max: int = limits.RECORD_BYTES_MAX,
 ) -> bytes:  # fmt: skip
     """The messages in these inclusive ranges are gone, by event number `event`."""
     return _encode_ranges(KIND_SETTLE, fragment, reign, event, ranges, bytes_max)
@@ -309,7 +309,7 @@ def encode_settle(
 
 def encode_keep(fragment: FragmentId, reign: int, base: int, dropped: Sequence[Range]) -> bytes:
     """The start of an incremental copy: forget `dropped`; events after `base` follow."""
-    return _encode_ranges(KIND_KEEP, fragment, reign, base, dropped, limits.record_bytes_max)
+    return _encode_ranges(KIND_KEEP, fragment, reign, base, dropped, limits.RECORD_BYTES_MAX)
 
 
 def encode_reset(fragment: FragmentId, reign: int, base: int) -> bytes:
@@ -324,7 +324,7 @@ def encode_drop(fragment: FragmentId, reign: int = 0) -> bytes:
 
 def encode_note(
     fragment: FragmentId, reign: int, event: int, what: int, values: Mapping[int, int],
-    bytes_max: int = limits.record_bytes_max,
+    bytes_max: int = limits.RECORD_BYTES_MAX,
 ) -> bytes:  # fmt: skip
     """What is known of the messages at these positions, by event number `event` (see `Note`)."""
     assert what in NOTES, f"there is no note {what}"
@@ -348,8 +348,8 @@ def encode_note(
 def encode_seen(
     fragment: FragmentId, reign: int, event: int, epoch: int, ranges: Sequence[Range]
 ) -> bytes:
-    """What was seen, by event number `event`; at most `limits.seen_ranges_max` (see `Seen`)."""
-    assert len(ranges) <= limits.seen_ranges_max
+    """What was seen, by event number `event`; at most `limits.SEEN_RANGES_MAX` (see `Seen`)."""
+    assert len(ranges) <= limits.SEEN_RANGES_MAX
     flat = [position for both_ends in ranges for position in both_ends]
     return _framed(
         HEAD.pack(VERSION, KIND_SEEN, fragment, reign)
@@ -359,7 +359,7 @@ def encode_seen(
 
 
 def encode_group(
-    fragment: FragmentId, reign: int, records: bytes, bytes_max: int = limits.record_bytes_max
+    fragment: FragmentId, reign: int, records: bytes, bytes_max: int = limits.RECORD_BYTES_MAX
 ) -> bytes:
     """Encoded records of this fragment as one (see `Group`); groups among them are dissolved in it.
 
@@ -440,7 +440,7 @@ def _framed(body: bytes) -> bytes:
 def _framed_parts(parts: list[bytes], bytes_max: int) -> bytes | None:
     """The same of a body in parts; None: it is longer than `bytes_max`. A long one is copied once,
     others twice, which costs less than a look at each part."""
-    if len(parts[-1]) < limits.long_record_bytes_min:
+    if len(parts[-1]) < limits.LONG_RECORD_BYTES_MIN:
         body = b"".join(parts)
         return _framed(body) if len(body) <= bytes_max else None
     size = sum(map(len, parts))

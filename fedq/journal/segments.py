@@ -57,7 +57,7 @@ class SegmentPlan:
     )  # fmt: skip
 
     def __init__(
-        self, recovered: Iterable[Segment] = (), bytes_max: int = limits.segment_bytes_max,
+        self, recovered: Iterable[Segment] = (), bytes_max: int = limits.SEGMENT_BYTES_MAX,
         nonce: int | None = None,
     ) -> None:  # fmt: skip
         """`recovered`: the segments found on disk, ascending (`Recovered.segments`).
@@ -103,7 +103,7 @@ class SegmentPlan:
         """
         assert data, "an append holds at least one record"
         active, size = self._active, len(data)
-        is_long = size >= limits.long_record_bytes_min
+        is_long = size >= limits.LONG_RECORD_BYTES_MIN
         if is_long:
             size += MARK_BYTES
         if active.size > 0 and active.size + size > self._bytes_max:

@@ -56,18 +56,18 @@ class NodeSettings:
     #: Publishes of this node to a remote fragment before it asks for a fragment of its own.
     fragment_threshold: int = 1_000
     #: What the node may hold in memory for messages, clients and other nodes.
-    memory_bytes_max: int = limits.node_memory_bytes_max
+    memory_bytes_max: int = limits.NODE_MEMORY_BYTES_MAX
     #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
-    work_per_turn: int = limits.work_per_turn
+    work_per_turn: int = limits.WORK_PER_TURN
     #: Offered to clients in connection.tune.
-    channels_max: int = limits.channels_max
+    channels_max: int = limits.CHANNELS_MAX
     #: Consumers of one channel, and of all channels of a connection.
-    consumers_per_channel_max: int = limits.consumers_per_channel_max
-    consumers_per_connection_max: int = limits.consumers_per_connection_max
+    consumers_per_channel_max: int = limits.CONSUMERS_PER_CHANNEL_MAX
+    consumers_per_connection_max: int = limits.CONSUMERS_PER_CONNECTION_MAX
     #: With less free on the disk of its data, publishers wait; 0: nobody looks.
     disk_free_bytes_min: int = 0
     #: A segment of the journal ends when it is longer than this.
-    segment_bytes_max: int = limits.segment_bytes_max
+    segment_bytes_max: int = limits.SEGMENT_BYTES_MAX
     #: Asked for again while not committed.
     proposal_retry_ms: int = 500
     #: A client's request that the cluster has not answered by then is refused.
@@ -87,7 +87,7 @@ class NodeSettings:
     @property
     def body_bytes_max(self) -> int:
         """The longest message."""
-        return min(limits.body_bytes_max, self.share_bytes_max)
+        return min(limits.BODY_BYTES_MAX, self.share_bytes_max)
 
     def __post_init__(self) -> None:
         assert self.node in self.peers, "a node is one of its cluster's peers"

@@ -3,7 +3,7 @@
 `Relays` is the publishing side of one link: it numbers relayed publishes and remembers who hears
 when they have arrived. `InterestBook` is the subscribing side: it counts what the private queues
 of this node want, per exchange and key, and says to the peers only what is new or over; beyond
-`interest_keys_per_exchange_max` keys it says "everything" for that exchange.
+`INTEREST_KEYS_PER_EXCHANGE_MAX` keys it says "everything" for that exchange.
 """
 
 from collections import deque
@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar
 from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, QueueKey
 from fedq.core.limits import (
-    interest_keys_per_exchange_max,
-    interest_piece_bytes_max,
-    peer_window_bytes_max,
+    INTEREST_KEYS_PER_EXCHANGE_MAX,
+    INTEREST_PIECE_BYTES_MAX,
+    PEER_WINDOW_BYTES_MAX,
 )
 from fedq.core.peer_messages import Interest, InterestItem
 
@@ -42,12 +42,12 @@ class Relays(Generic[Waiter]):
     @property
     def full(self) -> bool:
         """So much waits for the peer that publishers should pause."""
-        return self.bytes_sent >= peer_window_bytes_max
+        return self.bytes_sent >= PEER_WINDOW_BYTES_MAX
 
     @property
     def relaxed(self) -> bool:
         """There is room again for those that paused."""
-        return self.bytes_sent <= peer_window_bytes_max // 2
+        return self.bytes_sent <= PEER_WINDOW_BYTES_MAX // 2
 
     def add(self, vhost: str, messages: list[bytes], waiter: Waiter | None) -> bool:
         """Numbers messages; the waiter hears when they arrived. False: flush first.
@@ -103,7 +103,7 @@ def interest_bytes(message: Interest) -> int:
     return sum([_entry_bytes(entry) for entries in _entries(message) for entry in entries])
 
 
-def in_pieces(message: Interest, bytes_max: int = interest_piece_bytes_max) -> list[Interest]:
+def in_pieces(message: Interest, bytes_max: int = INTEREST_PIECE_BYTES_MAX) -> list[Interest]:
     """The same in messages that take about so much each, to be sent in this order."""
     lists: list[list[Any]] = [[], [], [], []]
     cuts = [lists]
@@ -143,7 +143,7 @@ class InterestBook:
     __slots__ = ("_added", "_counts", "_everything", "_keys_max", "_now_everything",
                  "_now_selective", "_removed", "number")  # fmt: skip
 
-    def __init__(self, keys_max: int = interest_keys_per_exchange_max) -> None:
+    def __init__(self, keys_max: int = INTEREST_KEYS_PER_EXCHANGE_MAX) -> None:
         """`keys_max`: beyond so many items of an exchange it wants everything."""
         self._keys_max = keys_max
         #: The number of the last announcement.

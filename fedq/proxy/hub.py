@@ -30,7 +30,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Generic, NamedTuple
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import credit_window_max, delivery_batch_max, keep_up_ms_max
+from fedq.core.limits import CREDIT_WINDOW_MAX, DELIVERY_BATCH_MAX, KEEP_UP_MS_MAX
 from fedq.proxy.turns import C, Turns, even_share, room
 
 #: Appetite per remote fragment from which on credit stands.
@@ -290,7 +290,7 @@ class Hub(Generic[C]):
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""
         step = len(ready)
-        each = min(even_share(ready), -(-available // step), delivery_batch_max)
+        each = min(even_share(ready), -(-available // step), DELIVERY_BATCH_MAX)
         amount = min(available, each * step)
         if self._turns is not None:
             self._turns.deal(ready[0].priority, step, amount)
@@ -302,8 +302,8 @@ class Hub(Generic[C]):
         It may be less than that, if it is more than all the credit there is to give.
         """
         promised = len(self.prefetched) + self.reserved()
-        enough = promised + credit_window_max * max(1, len(self.sources))
-        return room(self._willing(enough), credit_window_max) - promised
+        enough = promised + CREDIT_WINDOW_MAX * max(1, len(self.sources))
+        return room(self._willing(enough), CREDIT_WINDOW_MAX) - promised
 
     def reserved(self) -> int:
         """Appetite promised to remote fragments that have messages."""
@@ -320,7 +320,7 @@ class Hub(Generic[C]):
             return self._exact_orders(demand)
         if demand <= 0:
             return []
-        share = min(demand // len(self.sources), credit_window_max)
+        share = min(demand // len(self.sources), CREDIT_WINDOW_MAX)
         if share >= PLENTIFUL:
             return self._standing_orders(share)
         orders: list[CreditOrder] = []
@@ -349,7 +349,7 @@ class Hub(Generic[C]):
         level = willing[0].priority if willing else self._lowest()
         orders: list[CreditOrder] = []
         for fragment, source in self.sources.items():
-            amount = max(0, min(demand, credit_window_max) - source.granted)
+            amount = max(0, min(demand, CREDIT_WINDOW_MAX) - source.granted)
             if 2 * amount < source.granted:
                 # Plentiful credit is topped up when half of it is used.
                 amount = 0
@@ -411,7 +411,7 @@ class Hub(Generic[C]):
         return [prefetched.popleft() for _ in range(min(amount, len(prefetched)))]
 
     def prefetched_for_long(self, before: int, now_ms: int) -> bool:
-        """Whether messages have been prefetched for `keep_up_ms_max` with none being dealt.
+        """Whether messages have been prefetched for `KEEP_UP_MS_MAX` with none being dealt.
 
         There were so many `before` the deal of this turn.
         """
@@ -419,7 +419,7 @@ class Hub(Generic[C]):
         if not left or left < before or not self._prefetched_ms:
             self._prefetched_ms = now_ms if left else 0
             return False
-        return now_ms - self._prefetched_ms >= keep_up_ms_max
+        return now_ms - self._prefetched_ms >= KEEP_UP_MS_MAX
 
     def surplus(self) -> list[Prefetched]:
         """Prefetched messages that no consumer here takes soon leave, the newest first.

@@ -34,11 +34,11 @@ from fedq.core.ids import Incarnation, MapVersion, NodeId
 from fedq.core.limits import (
     KIB,
     MIB,
-    peer_frame_bytes_max,
-    peer_window_bytes_max,
-    unacked_bytes_max,
-    unacked_messages_max,
-    unacked_stall_ms,
+    PEER_FRAME_BYTES_MAX,
+    PEER_WINDOW_BYTES_MAX,
+    UNACKED_BYTES_MAX,
+    UNACKED_MESSAGES_MAX,
+    UNACKED_STALL_MS,
 )
 from fedq.core.peer_messages import (
     CARRY_MESSAGES,
@@ -66,7 +66,7 @@ JOINED_BYTES_MAX = 64 * KIB
 ASK_BYTES = MIB
 #: Frames that wait for the map: so many, and not more bytes but for one that waits alone.
 HELD_FRAMES_MAX = 1_000
-HELD_BYTES_MAX = peer_window_bytes_max
+HELD_BYTES_MAX = PEER_WINDOW_BYTES_MAX
 FIXED_BYTES = 64
 #: What one frame brings at most, so that neither end takes long with it.
 FRAME_MESSAGES_MAX = 4_096
@@ -112,9 +112,9 @@ class Link:
 
     def __init__(
         self, me: NodeId, incarnation: Incarnation, peer: NodeId,
-        frame_bytes_max: int = peer_frame_bytes_max,
+        frame_bytes_max: int = PEER_FRAME_BYTES_MAX,
     ) -> None:  # fmt: skip
-        """`frame_bytes_max`: a frame takes in no further message when it is so long."""
+        """`FRAME_BYTES_MAX`: a frame takes in no further message when it is so long."""
         self._frame_bytes_max = frame_bytes_max
         self.me = me
         self.incarnation = incarnation
@@ -290,7 +290,7 @@ class Link:
         if not self._mark or self._unacked[0][0] > self._mark:
             # All that there was at the last look has been acknowledged.
             self._mark, self._mark_ms, self.deaf_ms = self._next - 1, now_ms, 0
-        if now_ms - self._mark_ms < unacked_stall_ms:
+        if now_ms - self._mark_ms < UNACKED_STALL_MS:
             return False
         is_next = frame.first <= self._received + 1 < frame.first + len(frame.messages)
         if self.deaf_ms and is_next and now_ms >= self.hear_ms:
@@ -298,7 +298,7 @@ class Link:
             self.hear_ms = now_ms + self.deaf_ms
             return False
         if not self.deaf_ms:
-            self.deaf_ms = unacked_stall_ms
+            self.deaf_ms = UNACKED_STALL_MS
             self.hear_ms = now_ms + self.deaf_ms
             self.held.clear()
             self.bytes_held = 0
@@ -306,7 +306,7 @@ class Link:
 
     @property
     def _keeps_much(self) -> bool:
-        return len(self._unacked) > unacked_messages_max or self.bytes_unacked > unacked_bytes_max
+        return len(self._unacked) > UNACKED_MESSAGES_MAX or self.bytes_unacked > UNACKED_BYTES_MAX
 
     def may_release(self, version: MapVersion) -> bool:
         """Whether the map is where the first frame that waits wants it."""

@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
-from fedq.core.limits import peer_frame_bytes_max, publish_window_bytes_max
+from fedq.core.limits import PEER_FRAME_BYTES_MAX, PUBLISH_WINDOW_BYTES_MAX
 
 Owner = TypeVar("Owner")
 
@@ -75,12 +75,12 @@ class FragmentPublisher(Generic[Owner]):
     @property
     def full(self) -> bool:
         """The window is full: whoever publishes should pause."""
-        return self.bytes_unconfirmed >= publish_window_bytes_max
+        return self.bytes_unconfirmed >= PUBLISH_WINDOW_BYTES_MAX
 
     @property
     def relaxed(self) -> bool:
         """There is room again for those that paused."""
-        return self.bytes_unconfirmed <= publish_window_bytes_max // 2
+        return self.bytes_unconfirmed <= PUBLISH_WINDOW_BYTES_MAX // 2
 
     def add(self, messages: list[bytes], group: ConfirmGroup[Owner] | None) -> None:
         """Numbers messages; `group` hears when all of them are committed."""
@@ -98,7 +98,7 @@ class FragmentPublisher(Generic[Owner]):
         first = self.last - len(messages) + 1
         size = sum(map(len, messages))
         self.bytes_unconfirmed += size
-        if size <= peer_frame_bytes_max:
+        if size <= PEER_FRAME_BYTES_MAX:
             batches = [Numbered(first, messages, size, None)]
         else:
             parts = [(at, messages[at:stop]) for at, stop in cut(messages)]

@@ -31,9 +31,9 @@ from typing import Protocol
 from fedq.core.batches import cut
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.limits import (
-    copy_behind_ms_max,
-    copy_chunk_bytes_max,
-    copy_chunks_in_flight_max,
+    COPY_BEHIND_MS_MAX,
+    COPY_CHUNK_BYTES_MAX,
+    COPY_CHUNKS_IN_FLIGHT_MAX,
 )
 from fedq.core.peer_messages import CopyChunk, CopyStart, Replicate
 from fedq.core.ranges import Range, is_in, minus, to_ranges
@@ -97,7 +97,7 @@ class PrimaryReplication:
 
     def __init__(
         self, fragment_id: FragmentId, reign: int, base: int,
-        chunk_bytes_max: int = copy_chunk_bytes_max,
+        chunk_bytes_max: int = COPY_CHUNK_BYTES_MAX,
     ) -> None:  # fmt: skip
         """`chunk_bytes_max`: how much of a copy travels in one piece."""
         self._chunk_bytes_max = chunk_bytes_max
@@ -214,7 +214,7 @@ class PrimaryReplication:
             while (
                 progress.state == COPYING
                 and not progress.done_sent
-                and progress.chunk_sent - progress.chunk_acked < copy_chunks_in_flight_max
+                and progress.chunk_sent - progress.chunk_acked < COPY_CHUNKS_IN_FLIGHT_MAX
             ):
                 self._send(node, self._next_chunk(progress, messages, notes))
                 progress.moved_ms = now_ms
@@ -244,7 +244,7 @@ class PrimaryReplication:
 
     def _look_how_far_behind(self, node: NodeId, progress: Progress, now_ms: int) -> None:
         """It has what was committed at its mark."""
-        if now_ms - progress.mark_ms <= copy_behind_ms_max:
+        if now_ms - progress.mark_ms <= COPY_BEHIND_MS_MAX:
             self.awaited[node] = None
         progress.mark, progress.mark_ms = self.commit, now_ms
 

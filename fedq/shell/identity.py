@@ -24,7 +24,7 @@ import orjson
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation, NodeId
-from fedq.core.limits import starts_remembered_max
+from fedq.core.limits import STARTS_REMEMBERED_MAX
 from fedq.shell.disk.durable_files import replace_durably
 from fedq.shell.disk.journal_files import count_start
 from fedq.shell.disk.vouching import COUNTER_NAME
@@ -106,7 +106,7 @@ class IdentityFile:
             incarnation=number,
             start=os.urandom(8).hex(),
             started_ms=int(time.time() * 1_000),
-            past=tuple(past[-starts_remembered_max:]),
+            past=tuple(past[-STARTS_REMEMBERED_MAX:]),
             raft=RaftMark(*form.get("raft", ())),
         )
         self._write()
@@ -131,7 +131,7 @@ class IdentityFile:
             "format": _FORMAT,
             "node": self._node,
             "directory": identity.directory,
-            "starts": starts[-starts_remembered_max:],
+            "starts": starts[-STARTS_REMEMBERED_MAX:],
             "raft": list(identity.raft),
         }
         replace_durably(self._data / IDENTITY_NAME, orjson.dumps(form) + b"\n")

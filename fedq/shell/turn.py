@@ -28,7 +28,7 @@ from fedq.shell.clients.passes import Passes, Writers
 from fedq.shell.clients.sending import Line
 from fedq.shell.log_lines.faults import FaultLog
 
-tick_ms: Final = 50
+TICK_MS: Final = 50
 
 logger = logging.getLogger("fedq.node")
 
@@ -304,7 +304,7 @@ class Turn:
             self._due.cancel()
             self._due = None
         delay_ms = due_ms - self._now_ms()
-        if delay_ms < tick_ms:
+        if delay_ms < TICK_MS:
             self._due_ms = due_ms
             self._due = self._loop.call_later(max(0, delay_ms) / 1_000, self._on_due)
 
@@ -314,7 +314,7 @@ class Turn:
             self._begin()
 
     def _on_tick_due(self) -> None:
-        self._tick = self._loop.call_later(tick_ms / 1_000, self._on_tick_due)
+        self._tick = self._loop.call_later(TICK_MS / 1_000, self._on_tick_due)
         self.input(self._node.on_tick)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fedq.amqp import method_types as m
 from fedq.amqp.methods import encode_method
-from fedq.core.limits import logins_verified_s
+from fedq.core.limits import LOGINS_VERIFIED_S
 from tests.attacks.attacker import PATIENCE_S
 from tests.attacks.crowds import crowd, hang_up, login
 from tests.attacks.stage import AMPLE, AMPLE_GROWTH, Stage, attack
@@ -78,7 +78,7 @@ def _log_in(stage: Stage, number: int) -> float:
 
 def _be_wrong_everywhere(address: Address) -> None:
     """Returns when a password of each address has been looked at, and was wrong."""
-    at_once = 2 * logins_verified_s  # Two seconds, of the ten within which to log in.
+    at_once = 2 * LOGINS_VERIFIED_S  # Two seconds, of the ten within which to log in.
     for first in range(0, ADDRESSES, at_once):
         guessers = [_guess(address, first + number) for number in range(at_once)]
         for guesser in guessers:

@@ -126,7 +126,7 @@ def run_table(data: bytes) -> None:
 def table_seeds() -> list[bytes]:
     foreign = _FOREIGN.replace(b"\x01fff", b"\x01ff")
     nested: dict[str, TableValue] = {}
-    for _ in range(limits.table_depth_max - 1):
+    for _ in range(limits.TABLE_DEPTH_MAX - 1):
         nested = {"n": nested}
     return [
         encode_table({}), encode_table(_TABLE), encode_table(nested),
@@ -241,7 +241,7 @@ def _check_anonymous(server: Connection, commands: list[Command]) -> None:
     if server.client_properties or any(not isinstance(one, Closed) for one in commands):
         return
     held = _held_bytes(server) - sum(map(len, server.parts))
-    assert held <= limits.handshake_frame_bytes_max * 9 // 8 + ANONYMOUS_BYTES_MAX, held
+    assert held <= limits.HANDSHAKE_FRAME_BYTES_MAX * 9 // 8 + ANONYMOUS_BYTES_MAX, held
 
 
 def _held_bytes(server: Connection) -> int:

@@ -94,7 +94,7 @@ def mutate(
 
 # --- AMQP -----------------------------------------------------------------------------------------
 
-_frame_head: Final = struct.Struct(">BHI")
+_FRAME_HEAD: Final = struct.Struct(">BHI")
 _HEADER_BYTES: Final = 8
 
 
@@ -104,9 +104,9 @@ def _cut_amqp(data: bytes) -> list[bytes]:
     units = [data[:at]] if at else []
     while at < len(data):
         end = len(data)
-        if at + _frame_head.size <= end:
-            size = int(_frame_head.unpack_from(data, at)[2])
-            end = min(end, at + _frame_head.size + size + 1)
+        if at + _FRAME_HEAD.size <= end:
+            size = int(_FRAME_HEAD.unpack_from(data, at)[2])
+            end = min(end, at + _FRAME_HEAD.size + size + 1)
         units.append(data[at:end])
         at = end
     return units
@@ -115,16 +115,16 @@ def _cut_amqp(data: bytes) -> list[bytes]:
 def _seal_amqp(frame: bytes) -> bytes:
     if frame.startswith(b"AMQP") or len(frame) < _HEADER_BYTES:
         return frame
-    kind, channel, _ = _frame_head.unpack_from(frame)
-    payload = frame[_frame_head.size : -1]
-    return b"%b%b\xce" % (_frame_head.pack(kind, channel, len(payload)), payload)
+    kind, channel, _ = _FRAME_HEAD.unpack_from(frame)
+    payload = frame[_FRAME_HEAD.size : -1]
+    return b"%b%b\xce" % (_FRAME_HEAD.pack(kind, channel, len(payload)), payload)
 
 
 AMQP: Final = Shape(_cut_amqp, _seal_amqp)
 
 # --- the journal ----------------------------------------------------------------------------------
 
-_record_head: Final = struct.Struct(">II")
+_RECORD_HEAD: Final = struct.Struct(">II")
 
 
 def _cut_journal(data: bytes) -> list[bytes]:
@@ -132,16 +132,16 @@ def _cut_journal(data: bytes) -> list[bytes]:
     units: list[bytes] = []
     while at < len(data):
         end = len(data)
-        if at + _record_head.size <= end:
-            end = min(end, at + _record_head.size + int(_record_head.unpack_from(data, at)[0]))
+        if at + _RECORD_HEAD.size <= end:
+            end = min(end, at + _RECORD_HEAD.size + int(_RECORD_HEAD.unpack_from(data, at)[0]))
         units.append(data[at:end])
         at = end
     return units
 
 
 def _seal_journal(record: bytes) -> bytes:
-    body = record[_record_head.size :]
-    return _record_head.pack(len(body), crc32(body)) + body
+    body = record[_RECORD_HEAD.size :]
+    return _RECORD_HEAD.pack(len(body), crc32(body)) + body
 
 
 JOURNAL: Final = Shape(_cut_journal, _seal_journal)

@@ -118,9 +118,9 @@ def test_deep_tables_are_refused_before_they_cost_anything(letter: bytes) -> Non
     server = Connection(wire.settings(), now_ms=0, is_loopback=True)
     server.receive(PROTOCOL_HEADER, 0)
     wire.written(server)
-    payload = start_ok[7:11] + bomb[: limits.handshake_frame_bytes_max - 100]
+    payload = start_ok[7:11] + bomb[: limits.HANDSHAKE_FRAME_BYTES_MAX - 100]
     frame = b"\x01\x00\x00" + len(payload).to_bytes(4, "big") + payload + b"\xce"
-    assert memory_of(lambda: server.receive(frame, 0)) < 20 * limits.handshake_frame_bytes_max
+    assert memory_of(lambda: server.receive(frame, 0)) < 20 * limits.HANDSHAKE_FRAME_BYTES_MAX
     ((_, close),) = wire.methods(server)
     assert isinstance(close, ConnectionClose)
     assert close.reply_code == 502
@@ -138,7 +138,7 @@ def test_announced_sizes_cost_nothing() -> None:
     server = wire.opened()
     publish = encode_method(1, BasicPublish("", "k"))
     header = b"\x02\x00\x01\x00\x00\x00\x0e\x00\x3c\x00\x00"
-    announced = header + limits.body_bytes_max.to_bytes(8, "big") + b"\x00\x00\xce"
+    announced = header + limits.BODY_BYTES_MAX.to_bytes(8, "big") + b"\x00\x00\xce"
     assert memory_of(lambda: server.receive(publish + announced, 0)) < 8_192
 
 
@@ -158,7 +158,7 @@ def test_many_tiny_frames_before_login_leave_nothing_behind() -> None:
 
 def test_a_login_that_fails_leaves_nothing_of_its_table() -> None:
     properties: FieldTable = {f"{n}": [None] * 20 for n in range(150)}
-    assert len(encode_table(properties)) < limits.handshake_frame_bytes_max
+    assert len(encode_table(properties)) < limits.HANDSHAKE_FRAME_BYTES_MAX
     server = Connection(wire.settings(), now_ms=0, is_loopback=False)
     server.receive(PROTOCOL_HEADER, 0)
     capabilities: FieldTable = {"capabilities": {"authentication_failure_close": True}}

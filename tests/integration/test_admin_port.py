@@ -84,7 +84,7 @@ def test_requests_are_small(cluster: Cluster) -> None:
 
 
 def _own_tokens() -> Path:
-    return admin_token.shared_directory / f"fedq-{os.getuid()}"
+    return admin_token.SHARED_DIRECTORY / f"fedq-{os.getuid()}"
 
 
 def _data(node: NodeProcess) -> str:

@@ -236,7 +236,7 @@ def test_a_link_comes_back_when_the_peer_does() -> None:
 
 
 def test_a_peer_that_does_not_read_gets_a_new_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_stream, "queue_bytes_max", 1_000_000)
+    monkeypatch.setattr(peer_stream, "QUEUE_BYTES_MAX", 1_000_000)
 
     async def deaf(_: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         await context.write(encode_hello(hello_of(N2)))

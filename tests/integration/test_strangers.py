@@ -10,7 +10,7 @@ import pytest
 from fedq.amqp.frames import frame
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.amqp.methods import ChannelOpen, encode_method
-from fedq.core.limits import KIB, handshake_frame_bytes_max, handshake_ms
+from fedq.core.limits import HANDSHAKE_FRAME_BYTES_MAX, HANDSHAKE_MS, KIB
 from tests.integration.harness import Cluster, serves
 from tests.integration.protocol_cases import GREETED, start_ok
 from tests.integration.waiting import until
@@ -18,7 +18,7 @@ from tests.integration.waiting import until
 pytestmark = pytest.mark.slow
 
 #: A handshake, a refusal that nobody agrees to, and a tick or two.
-PATIENCE_S = handshake_ms / 1_000 + 10
+PATIENCE_S = HANDSHAKE_MS / 1_000 + 10
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_many_strangers_cost_a_bounded_amount_of_memory(node: Cluster) -> None:
     count = 400
     before = memory_of(node)
     # The beginning of the largest frame that is read before a login.
-    size = handshake_frame_bytes_max - 8
+    size = HANDSHAKE_FRAME_BYTES_MAX - 8
     words = PROTOCOL_HEADER + b"\x01\x00\x00" + size.to_bytes(4, "big") + bytes(size - 1)
     with ExitStack() as stack:
         clients = [

@@ -9,7 +9,7 @@ from fedq.amqp import rewriting
 from fedq.amqp.content import headers_of, message_flags
 from fedq.amqp.values import FieldTable
 from fedq.core.errors import ConnectionViolation
-from fedq.core.limits import frame_bytes_max, header_overhead_bytes
+from fedq.core.limits import FRAME_BYTES_MAX, HEADER_OVERHEAD_BYTES
 from fedq.core.message import encode, make_route, split
 from tests.property.amqp_extremes import DEAD_QUEUES, REASONS, property_lists
 
@@ -46,7 +46,7 @@ def test_whatever_is_taken_can_die(properties: bytes, deaths: list[tuple[str, st
         assert (newest["queue"], newest["reason"]) == (queue, reason)
         assert type(newest["count"]) is int
         assert body == b"body"
-        assert len(written) + header_overhead_bytes <= frame_bytes_max
+        assert len(written) + HEADER_OVERHEAD_BYTES <= FRAME_BYTES_MAX
         for name in before.keys() - {"x-death"}:
             assert repr(headers[name]) == repr(before[name])
 

@@ -81,7 +81,7 @@ def test_garbage_closes_with_a_code_at_the_latest_in_time(
         server.tick(CLOSE_MS)
         assert server.closed
     elif opening != OPENING:
-        assert any(isinstance(each, Closed) for each in server.tick(limits.handshake_ms))
+        assert any(isinstance(each, Closed) for each in server.tick(limits.HANDSHAKE_MS))
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 255), st.binary(max_size=40))))

@@ -34,7 +34,7 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.amqp.values import FieldTable
-from fedq.core.limits import delivery_bytes_per_turn_max, work_per_turn
+from fedq.core.limits import DELIVERY_BYTES_PER_TURN_MAX, WORK_PER_TURN
 from fedq.node.publishing.fan_out import FanOut
 from tests.unit.amqp.wire import Content, publish
 from tests.unit.node.harness import Cluster, Said
@@ -60,7 +60,7 @@ ARGUMENTS: tuple[FieldTable, ...] = (
     {"x-single-active-consumer": True},
 )
 #: Bodies; the last ones come in several frames, and fill a client's share of a turn.
-SIZES = (0, 1, 5, 300, 5_000, 140_000, delivery_bytes_per_turn_max // 2)
+SIZES = (0, 1, 5, 300, 5_000, 140_000, DELIVERY_BYTES_PER_TURN_MAX // 2)
 
 
 class Publish(NamedTuple):
@@ -221,7 +221,7 @@ def _told(said: list[Said], room: int) -> object:
     are one channel's, the last one says what all say.
     """
     others, tags, deliveries = by_consumer(said)
-    if room >= work_per_turn:
+    if room >= WORK_PER_TURN:
         return others, tags, deliveries
     confirmed = max((each.delivery_tag for each in others if isinstance(each, BasicAck)), default=0)
     answers = sorted(repr(each) for each in others if not isinstance(each, BasicAck))
@@ -244,7 +244,7 @@ def compare(script: Iterable[Step], room: int) -> None:
 
 @given(st.lists(steps, max_size=12))
 def test_nobody_hears_which_way_a_message_went(script: list[Step]) -> None:
-    compare(script, work_per_turn)
+    compare(script, WORK_PER_TURN)
 
 
 @given(st.lists(steps, max_size=12), st.sampled_from([1, 3, 10]))
@@ -290,7 +290,7 @@ def words_of(step: Step) -> list[Step]:
 
 def test_the_short_way_is_taken() -> None:
     """Otherwise the comparison would compare nothing."""
-    side = Side(work_per_turn)
+    side = Side(WORK_PER_TURN)
     node = side.cluster.node("n1")
     before = [private.fragment.last for private in node.state.private.values()]
     side.step(0, 2, [Publish(FAN, "", PROPERTIES[0], 5, 3, False)])

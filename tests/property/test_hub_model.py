@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
-from fedq.core.limits import credit_window_max
+from fedq.core.limits import CREDIT_WINDOW_MAX
 from fedq.core.peer_messages import Credit, CreditBack, Deliver, Offer, Settle, Watch
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.takers import Takers
@@ -246,7 +246,7 @@ class HubMachine(RuleBasedStateMachine):
             # Scarce: what is promised to one fragment is not promised to another.
             assert amount <= left - len(self.hub.prefetched)
         else:
-            assert amount <= min(left, credit_window_max)
+            assert amount <= min(left, CREDIT_WINDOW_MAX)
             assert left >= PLENTIFUL
 
     def hand(self, consumer: Consumer, part: list[Prefetched]) -> None:
@@ -268,7 +268,7 @@ class HubMachine(RuleBasedStateMachine):
         shared: dict[int, int] = {}
         free = 0
         for consumer in self.hub.consumers:
-            own = min(consumer.free(), credit_window_max)
+            own = min(consumer.free(), CREDIT_WINDOW_MAX)
             if consumer.group is None:
                 free += max(0, own)
             else:
@@ -291,7 +291,7 @@ class HubMachine(RuleBasedStateMachine):
         if len(self.hub.consumers) > 1:
             asleep = [consumer for consumer in self.hub.consumers if not consumer.awake]
             assert not any(consumer.free() > 0 for consumer in asleep), "out of turn for ever"
-        assert len(self.hub.prefetched) <= len(FRAGMENTS) * 2 * credit_window_max
+        assert len(self.hub.prefetched) <= len(FRAGMENTS) * 2 * CREDIT_WINDOW_MAX
 
     @invariant()
     def nothing_is_granted_twice(self) -> None:

@@ -48,9 +48,9 @@ def small() -> Iterator[None]:
     """Little is long."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (peer_line, peer_longs):
-            patch.setattr(module, "peer_long_bytes_min", LONG)
+            patch.setattr(module, "PEER_LONG_BYTES_MIN", LONG)
         for reading in (peer_reader, peer_longs):
-            patch.setattr(reading, "peer_piece_bytes_max", PIECE)
+            patch.setattr(reading, "PEER_PIECE_BYTES_MAX", PIECE)
         yield
 
 

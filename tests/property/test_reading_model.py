@@ -4,11 +4,11 @@ time, and who sends little at once."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.core.limits import KIB, short_read_bytes_max, turn_bytes_max
+from fedq.core.limits import KIB, SHORT_READ_BYTES_MAX, TURN_BYTES_MAX
 from tests.unit.shell.clients.test_reading import Room
 
 COUNT = 12
-SIZES = st.sampled_from([1, short_read_bytes_max, 3 * KIB, 60 * KIB, 250 * KIB])
+SIZES = st.sampled_from([1, SHORT_READ_BYTES_MAX, 3 * KIB, 60 * KIB, 250 * KIB])
 #: A read of somebody, or the end of a pass.
 STEPS = st.lists(st.none() | st.tuples(st.integers(0, COUNT - 1), SIZES), max_size=80)
 
@@ -31,10 +31,10 @@ def test_all_is_heard_in_order_and_no_pass_hears_more_than_its_share(
         chunk = bytes([place % 256]) * size
         sent[number] += chunk
         room.reading.on_read(client, chunk)
-        if size <= short_read_bytes_max:
+        if size <= SHORT_READ_BYTES_MAX:
             assert client.heard == sent[number]
         else:
-            assert room.bytes_heard - before <= turn_bytes_max + (250 + 160) * KIB
+            assert room.bytes_heard - before <= TURN_BYTES_MAX + (250 + 160) * KIB
         assert sent[number].startswith(client.heard)
     for _ in range(COUNT):
         room.reading.end_pass()

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.core.limits import tls_piece_bytes_max
+from fedq.core.limits import TLS_PIECE_BYTES_MAX
 from fedq.shell.clients.tls_writer import TlsWriter
 
 
@@ -49,11 +49,11 @@ class Slow(asyncio.Transport):
         self.is_closed = True
 
 
-sizes = st.integers(1, 3 * tls_piece_bytes_max)
+sizes = st.integers(1, 3 * TLS_PIECE_BYTES_MAX)
 steps = st.lists(st.lists(sizes, min_size=1, max_size=4) | sizes | st.just("read"), max_size=20)
 
 
-@given(steps, st.integers(1, 2 * tls_piece_bytes_max))
+@given(steps, st.integers(1, 2 * TLS_PIECE_BYTES_MAX))
 def test_all_is_written_in_order_and_little_at_a_time(
     script: list[list[int] | int | str], mark: int
 ) -> None:
@@ -77,7 +77,7 @@ def test_all_is_written_in_order_and_little_at_a_time(
         assert writer.get_write_buffer_size() == transport.waiting + len(wanted) - len(
             transport.came
         )
-        assert transport.most < mark + tls_piece_bytes_max
+        assert transport.most < mark + TLS_PIECE_BYTES_MAX
     writer.close()
     assert writer.is_closing()
     assert transport.is_closed == (transport.came == wanted)
@@ -89,6 +89,6 @@ def test_all_is_written_in_order_and_little_at_a_time(
 def test_nothing_waits_for_who_is_gone() -> None:
     transport = Slow(1)
     writer = transport.writer = TlsWriter(transport)
-    writer.writelines([bytes(10), bytes(10 * tls_piece_bytes_max)])
+    writer.writelines([bytes(10), bytes(10 * TLS_PIECE_BYTES_MAX)])
     writer.forget()
     assert writer.get_write_buffer_size() == transport.waiting

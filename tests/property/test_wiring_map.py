@@ -212,7 +212,7 @@ def test_any_field_may_hold_anything(command: bytes, data: st.DataObject) -> Non
     up = MemberUp(NodeId("a"), Incarnation(1), "p", "c", "")
     cluster.apply(encode_command("up", [up]))
     bad = orjson.dumps(form)
-    if len(bad) <= limits.command_bytes_max:
+    if len(bad) <= limits.COMMAND_BYTES_MAX:
         try:
             assert cluster.apply(bad).results
         except NodeFailure:

@@ -100,7 +100,7 @@ class Run:
             strict = plan.faults.only_kills and calm
             slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
-            self.party.book.registry.small_turns = plan.work_per_turn < limits.work_per_turn
+            self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
 
     def go(self) -> None:
         """The whole run; problems gather in the ledger."""

@@ -205,7 +205,7 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
         fragment_threshold=generator.choice((5, 20, 1_000, 1_000)),
         replace_backup_ms=generator.choice((500, 2_000, 5_000)),
         revive_wait_ms=derive(seed, "revive").choice((0, 2_000, 5_000)),
-        work_per_turn=derive(seed, "work").choice((1, 5, 30, 200, *[limits.work_per_turn] * 4)),
+        work_per_turn=derive(seed, "work").choice((1, 5, 30, 200, *[limits.WORK_PER_TURN] * 4)),
         segment_bytes=generator.choice((2_000, 20_000, 64 * 1024 * 1024)),
         net=_draw_net(generator, lite),
         disk=_draw_disk(generator, faults, lite),

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, cast
 
 import grpc
 
-from fedq.admin.bounds import admin_message_bytes_max, queues_per_page_max
+from fedq.admin.bounds import ADMIN_MESSAGE_BYTES_MAX, QUEUES_PER_PAGE_MAX
 from fedq.admin.calls import REFUSAL_METADATA
 from fedq.cli.asking.endpoint import Endpoint
 from fedq.cli.terminal.failure import FAILED, UNREACHABLE, USAGE, CommandError
@@ -38,7 +38,7 @@ class ListReply(Protocol):
 Page = TypeVar("Page", bound=ListReply)
 
 _OPTIONS = [
-    ("grpc.max_receive_message_length", admin_message_bytes_max),
+    ("grpc.max_receive_message_length", ADMIN_MESSAGE_BYTES_MAX),
     # Nodes are asked directly, whatever proxy the environment names.
     ("grpc.enable_http_proxy", 0),
 ]
@@ -64,7 +64,7 @@ class Asker:
 
     def pages(self, call: Callable[..., Page], request: ListRequest) -> Iterator[Page]:
         """The replies of `call` to `request`, page by page; this is how each is asked for."""
-        request.page_size = request.page_size or queues_per_page_max
+        request.page_size = request.page_size or QUEUES_PER_PAGE_MAX
         while True:
             page = self.ask(call, request)
             yield page

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from fedq.admin.bounds import queues_per_page_max
+from fedq.admin.bounds import QUEUES_PER_PAGE_MAX
 from fedq.cli.asking.asker import Asker, ListRequest, asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form
@@ -68,7 +68,7 @@ def list_command(listed: Listed) -> Callable[..., None]:
 def _gathered(asker: Asker, listed: Listed, vhost: str | None, limit: int) -> _Found:
     """The first so many of all pages."""
     found = _Found([], False, {})
-    request = listed.request(vhost=vhost, page_size=min(limit, queues_per_page_max))
+    request = listed.request(vhost=vhost, page_size=min(limit, QUEUES_PER_PAGE_MAX))
     for page in asker.pages(getattr(asker.stub, listed.call), request):
         room = limit - len(found.forms)
         items: Sequence[object] = getattr(page, listed.name)

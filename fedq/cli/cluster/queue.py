@@ -5,7 +5,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from fedq.admin.bounds import queues_per_page_max
+from fedq.admin.bounds import QUEUES_PER_PAGE_MAX
 from fedq.cli.asking.asker import asking
 from fedq.cli.asking.endpoint import Endpoint, asking_a_node
 from fedq.cli.asking.forms import Form, queue_form
@@ -45,7 +45,7 @@ def list_queues(
 ) -> None:
     """List shared queues; ? is what a member that should know did not tell."""
     request = pb.ListQueuesRequest(
-        name_pattern=pattern, vhost=vhost, page_size=min(limit, queues_per_page_max)
+        name_pattern=pattern, vhost=vhost, page_size=min(limit, QUEUES_PER_PAGE_MAX)
     )
     found: list[Form] = []
     are_more = False

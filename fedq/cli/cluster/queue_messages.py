@@ -19,7 +19,7 @@ from fedq.cli.asking.amqp_client import AmqpClient, Message
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption, QueueArgument
 from fedq.cli.terminal.screen import Cell, console, print_json, say, table
-from fedq.core.limits import body_bytes_max
+from fedq.core.limits import BODY_BYTES_MAX
 
 #: Properties that `--property` takes: those that are text or a small number.
 _TEXTS: Final = (
@@ -95,7 +95,7 @@ def peek_queue(
     queue: QueueArgument,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 10,
     body_bytes: Annotated[
-        int, typer.Option(min=0, max=body_bytes_max, help="Show so much of each body.")
+        int, typer.Option(min=0, max=BODY_BYTES_MAX, help="Show so much of each body.")
     ] = 200,
     url: UrlOption = DEFAULT_URL,
     ca: CaOption = None,

@@ -29,7 +29,7 @@ from fedq.cli.terminal.failure import USAGE, CommandError
 from fedq.core.ids import NodeId
 from fedq.core.limits import MIB
 from fedq.shell.config import certificates
-from fedq.shell.config.file import voters_max
+from fedq.shell.config.file import VOTERS_MAX
 from fedq.shell.config.values import (
     DEFAULT_ADMIN_PORT,
     DEFAULT_AMQP_PORT,
@@ -156,7 +156,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 def _make(directory: Path, count: int, amqp_port: int | None) -> None:
     """Writes a new cluster beside the directory, then moves it into its place in one step."""
-    assert 1 <= count <= voters_max
+    assert 1 <= count <= VOTERS_MAX
     parent = directory.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

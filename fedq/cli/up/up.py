@@ -29,7 +29,7 @@ from fedq.cli.up.plan import (
 )
 from fedq.cli.up.screen import LineScreen, LiveScreen, Screen
 from fedq.cli.up.watch import Event, Picture, Watcher, compare
-from fedq.shell.config.file import voters_max
+from fedq.shell.config.file import VOTERS_MAX
 
 _LOOK_S: Final = 0.25
 #: Pause before a node is started again; doubled for each end soon after a start.
@@ -44,7 +44,7 @@ def start_cluster(
         int | None,
         typer.Option(
             min=1,
-            max=voters_max,
+            max=VOTERS_MAX,
             help=f"How many nodes. Default: {NODES_DEFAULT}, or as many as --data holds.",
             show_default=False,
         ),

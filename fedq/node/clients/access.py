@@ -57,7 +57,7 @@ class Access:
         self.queue = LoginQueue()
         #: Whose answer is being read.
         self.speaking: Client | None = None
-        self._verified = Budget(limits.logins_verified_s, limits.logins_verified_burst)
+        self._verified = Budget(limits.LOGINS_VERIFIED_S, limits.LOGINS_VERIFIED_BURST)
         #: The configuration's users with their records, as far as they have been made.
         self._first: list[tuple[str, str]] = []
         self._asked_ms = -settings.proposal_retry_ms
@@ -94,7 +94,7 @@ class Access:
         return user
 
     def _is_right(self, user: str, record: str, password: str) -> bool:
-        if not record or len(password) > limits.password_bytes_max:
+        if not record or len(password) > limits.PASSWORD_BYTES_MAX:
             self._fail(user, "wrong password" if record else "that user has no password")
             return False
         digest = self._digest(user, record, password)
@@ -125,7 +125,7 @@ class Access:
 
     def _verify_next(self) -> None:
         """As many as may be are verified."""
-        while self.queue.running < limits.logins_running_max:
+        while self.queue.running < limits.LOGINS_RUNNING_MAX:
             if not self._verified.has_left(self.state.now_ms):
                 return
             wanted = self.queue.next()
@@ -147,9 +147,9 @@ class Access:
             return []
         user, known = login.user, self.state.map.users.get(login.user)
         if is_right:
-            _remember(self._known, login.digest, limits.logins_remembered_max)
+            _remember(self._known, login.digest, limits.LOGINS_REMEMBERED_MAX)
         elif is_right is not None:
-            _remember(self._failed, login.digest, limits.failed_logins_remembered_max)
+            _remember(self._failed, login.digest, limits.FAILED_LOGINS_REMEMBERED_MAX)
         if is_right is not False:
             self._failures.budget_of(login.place, user).give_back()
         # It may have got another password meanwhile, or be gone.
@@ -235,7 +235,7 @@ class Access:
         state, settings = self.state, self.state.settings
         if state.map.seeded or not state.map.is_up(state.me, settings.incarnation):
             return
-        names = list(settings.users)[: limits.first_users_max]
+        names = list(settings.users)[: limits.FIRST_USERS_MAX]
         if len(self._first) < len(names):
             # One in each tick, since each takes its time.
             name = names[len(self._first)]

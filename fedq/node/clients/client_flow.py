@@ -32,7 +32,7 @@ from fedq.core.errors import (
     ConnectionViolation,
 )
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import waiting_bytes_max
+from fedq.core.limits import WAITING_BYTES_MAX
 from fedq.node.clients.access import Access
 from fedq.node.clients.backlog import backlog_of, give_up_waiting, needs_no_map
 from fedq.node.clients.logins import commands_of
@@ -169,7 +169,7 @@ class ClientFlow:
             self._on_command(client, command)
         client.used += self.state.work.end_share()
         self.state.accounts.on_read(client, size)
-        if client.bytes_waiting > waiting_bytes_max:
+        if client.bytes_waiting > WAITING_BYTES_MAX:
             self.state.hold_reading(client, "heap")
         if self.state.publishers_wait and client.machine.contents_unfinished():
             self.state.hold_reading(client, ALARM)

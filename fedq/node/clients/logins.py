@@ -132,7 +132,7 @@ class LoginQueue:
         """A password from there was wrong."""
         if place in self._doubts:
             return
-        if len(self._doubts) >= limits.logins_remembered_max:
+        if len(self._doubts) >= limits.LOGINS_REMEMBERED_MAX:
             self.trust(next(iter(self._doubts)))
         self._doubts[place] = None
         if place in self._waiting:
@@ -180,10 +180,10 @@ class Failures:
         key = (place, user)
         known = self._budgets.get(key)
         if known is None:
-            if len(self._budgets) >= limits.failed_logins_remembered_max:
+            if len(self._budgets) >= limits.FAILED_LOGINS_REMEMBERED_MAX:
                 del self._budgets[next(iter(self._budgets))]
             known = self._budgets[key] = Budget(
-                limits.failed_logins_per_user_s, limits.failed_logins_per_user_burst
+                limits.FAILED_LOGINS_PER_USER_S, limits.FAILED_LOGINS_PER_USER_BURST
             )
         return known
 
@@ -193,7 +193,7 @@ class Failures:
         if self._since_ms + _TELL_WITHIN_MS <= now_ms:
             self._since_ms, self._told = now_ms, 0
         self.total += 1
-        if self._told < limits.failed_logins_told:
+        if self._told < limits.FAILED_LOGINS_TOLD:
             self._told += 1
             return [*lines, f"login of {shown(user)} from {address} failed: {reason}"]
         self._untold += 1

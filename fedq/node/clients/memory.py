@@ -1,6 +1,6 @@
 """The bounds on what a node holds, in memory and on its disk (P8): the one place that compares.
 
-Above `memory_bytes_max`, or with less than `disk_free_bytes_min` free, the node takes in no more:
+Above `memory_bytes_max`, or with less than `DISK_FREE_BYTES_MIN` free, the node takes in no more:
 connections that publish are not read and hear connection.blocked, here and, by the heartbeats, on
 all other nodes; publishes of other nodes that are on their way are stored but not acknowledged, so
 that their windows fill. Consumers go on, so it ends by itself, below nine tenths of the bound.

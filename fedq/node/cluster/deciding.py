@@ -8,7 +8,7 @@ room for clients, and goes on in the next turn. Nothing is proposed before the l
 from typing import Final
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import decisions_per_tick_max
+from fedq.core.limits import DECISIONS_PER_TICK_MAX
 from fedq.core.peer_messages import CopyWorth
 from fedq.node.cluster.proposals import Proposals
 from fedq.node.cluster.reviving import Reviving
@@ -54,7 +54,7 @@ class Deciding:
         work = state.work
         if not self._leads():
             return True
-        while self._sent < decisions_per_tick_max:
+        while self._sent < DECISIONS_PER_TICK_MAX:
             operations = decide(
                 state.map, detector.suspects(state.now_ms), state.now_ms, memory,
                 detector.unproven(state.now_ms), detector.unheard, detector.gone, work,

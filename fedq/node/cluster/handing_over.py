@@ -22,7 +22,7 @@ from typing import Final
 
 from fedq.core.errors import Refused
 from fedq.core.ids import Epoch, FragmentId, MapVersion, NodeId
-from fedq.core.limits import hand_overs_in_flight_max
+from fedq.core.limits import HAND_OVERS_IN_FLIGHT_MAX
 from fedq.core.versions import SEEN
 from fedq.fragments.seen import record_seen
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
@@ -83,7 +83,7 @@ class HandingOver:
         for info in state.map.fragments.values():
             leads[info.primary] = leads.get(info.primary, 0) + 1
         for fragment, primary in state.primaries.items():
-            if len(self._asked) + waiting >= hand_overs_in_flight_max:
+            if len(self._asked) + waiting >= HAND_OVERS_IN_FLIGHT_MAX:
                 return
             info = state.map.fragments[fragment]
             if primary.seen_at:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from fedq.core.errors import RESOURCE_ERROR, Refused
 from fedq.core.ids import QueueKey
-from fedq.core.limits import commands_in_flight_max
+from fedq.core.limits import COMMANDS_IN_FLIGHT_MAX
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 from fedq.wiring.cluster_map.operations import (
@@ -61,7 +61,7 @@ class Proposals:
 
     def ask(self, operation: Operation, answer: Answer | None = None) -> None:
         """Proposes one operation; `answer` hears its result, exactly once."""
-        if answer is not None and len(self._sent) >= commands_in_flight_max:
+        if answer is not None and len(self._sent) >= COMMANDS_IN_FLIGHT_MAX:
             answer(GAVE_UP)
             return
         encoded = encode_operation(operation)

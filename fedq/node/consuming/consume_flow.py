@@ -17,10 +17,10 @@ from fedq.amqp.deliveries import append_deliveries
 from fedq.amqp.rare_contents import append_delivery
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import (
-    delivery_batch_max,
-    delivery_bytes_per_turn_max,
-    keep_up_ms_max,
-    work_bytes_shift,
+    DELIVERY_BATCH_MAX,
+    DELIVERY_BYTES_PER_TURN_MAX,
+    KEEP_UP_MS_MAX,
+    WORK_BYTES_SHIFT,
 )
 from fedq.core.peer_messages import Attach, Credit, CreditBack, Deliver, Offer, Watch
 from fedq.core.ranges import Range, join_ranges, ranges_of
@@ -248,7 +248,7 @@ class ConsumeFlow:
                 # Another node's consumers may be idle.
                 self.grant_anew(queue)
             if hub.prefetched:
-                self.timers.look_at(hub.prefetched[0].fragment, keep_up_ms_max)
+                self.timers.look_at(hub.prefetched[0].fragment, KEEP_UP_MS_MAX)
         for fragment in info.fragments:
             primary = state.primaries.get(fragment)
             if primary is not None and not primary.holds_back:
@@ -301,15 +301,17 @@ class ConsumeFlow:
                 ready = hub.next_for(min(available, max(1, most)))
             if reserved:
                 available = min(available, room(ready, available + reserved) - reserved)
+            if available <= 0:
+                return
             if most <= 0:
                 # What others of this node hold may stay for hours: who has nothing is no slower.
                 ready = [each for each in ready if each.no_ack] or hub.idle(available)
             settled = all(consumer.no_ack for consumer in ready)
             if not settled:
                 available = min(available, most if most > 0 else len(ready))
-            if not ready or available <= 0 or (level is not None and ready[0].priority != level):
+            if not ready or (level is not None and ready[0].priority != level):
                 return
-            available = fragment.within(available, delivery_bytes_per_turn_max)
+            available = fragment.within(available, DELIVERY_BYTES_PER_TURN_MAX)
             amount, hands = hub.plan(ready, available)
             taken = fragment.take(self.state.me, amount, settled)
             if not taken.messages:
@@ -336,7 +338,7 @@ class ConsumeFlow:
             free = min(consumer.free(), most)
             if free <= 0 or not self._may_deal(fragment):
                 return
-            free = fragment.within(min(free, delivery_batch_max), delivery_bytes_per_turn_max)
+            free = fragment.within(min(free, DELIVERY_BATCH_MAX), DELIVERY_BYTES_PER_TURN_MAX)
             taken = fragment.take(self.state.me, free, consumer.no_ack)
             if not taken.messages:
                 return
@@ -427,8 +429,8 @@ class ConsumeFlow:
             )  # fmt: skip
             size = len(machine.parts[-1])
         client.delivered_bytes += size
-        self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> work_bytes_shift))
-        if client.delivered_bytes >= delivery_bytes_per_turn_max:
+        self.state.work.deal((len(messages) >> _DEALT_SHIFT) + (size >> WORK_BYTES_SHIFT))
+        if client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX:
             self.state.at_turn_limit[client] = None
         self.state.dirty_clients[client] = None
 

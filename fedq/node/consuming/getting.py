@@ -13,7 +13,7 @@ from typing import Final
 from fedq.amqp.method_types import BasicGetEmpty
 from fedq.amqp.rare_contents import append_get_ok
 from fedq.core.ids import FragmentId, NodeId, QueueKey
-from fedq.core.limits import unread_bytes_max, work_bytes_shift
+from fedq.core.limits import UNREAD_BYTES_MAX, WORK_BYTES_SHIFT
 from fedq.core.peer_messages import CALL_DECLARE, Call, Got
 from fedq.core.peer_messages import Get as GetMessage
 from fedq.fragments.fragment import Fragment
@@ -140,7 +140,7 @@ class Getting:
         primary = self.state.primaries.get(fragment)
         if primary is None or not self.state.serving:
             return False
-        return not primary.holds_back and not primary.fragment.shut
+        return not primary.holds_back and not primary.fragment.shut and not primary.ending
 
     def _ask_next(self, get: Get) -> None:
         while get.to_ask:
@@ -249,10 +249,10 @@ class Getting:
             machine.frame_bytes_max,
         )  # fmt: skip
         size = len(message)
-        if size > unread_bytes_max:
+        if size > UNREAD_BYTES_MAX:
             self.readers.on_long_answer(size)
         channel.client.delivered_bytes += size
-        self.state.work.spend(size * _COPIES >> work_bytes_shift)
+        self.state.work.spend(size * _COPIES >> WORK_BYTES_SHIFT)
         self.state.dirty_clients[channel.client] = None
 
     def _answer_empty(self, channel: Channel) -> None:

@@ -4,7 +4,7 @@ In: the fragment, what nodes have credit for, how far they keep up. Out: `Delive
 """
 
 from fedq.core.batches import cut
-from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.limits import PEER_FRAME_BYTES_MAX
 from fedq.core.peer_messages import Deliver
 from fedq.node.consuming.keeping_up import note_taken, rooms_elsewhere
 from fedq.node.records.state import NodeState, Primary
@@ -18,7 +18,7 @@ def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared:
     fragment = primary.fragment
     ids = (fragment.fragment_id, fragment.reign)
     rooms = rooms_elsewhere(state, primary)
-    ready = fragment.within(fragment.ready_count - spared, peer_frame_bytes_max)
+    ready = fragment.within(fragment.ready_count - spared, PEER_FRAME_BYTES_MAX)
     given = 0
     for node, share in primary.takers.shares(ready, level, rooms):
         given += share

@@ -5,7 +5,7 @@ have consumers of it. Changes `Primary.windows`; marks fragments whose windows h
 """
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import keep_up_ms_max
+from fedq.core.limits import KEEP_UP_MS_MAX
 from fedq.fragments.windows import Windows
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.records.client_state import NO_LIMIT
@@ -83,4 +83,4 @@ def look_what_waits(state: NodeState, timers: QueueTimers, primary: Primary) -> 
         for node, consumers in primary.takers.consumers.items():
             windows.widen(node, step * consumers)
         state.marks.primaries[primary.fragment.fragment_id] = None
-    timers.look_again(primary, keep_up_ms_max)
+    timers.look_again(primary, KEEP_UP_MS_MAX)

@@ -10,7 +10,7 @@ import heapq
 from typing import Final
 
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import dead_letters_max
+from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
 from fedq.node.publishing.dead_letters import DeadLetters
@@ -73,7 +73,7 @@ class QueueTimers:
         self._enforce(fragment)
         if fragment.tracked is not None and fragment.out.dead:
             self.letters.send(primary)
-            if fragment.out.dead and primary.dying < dead_letters_max:
+            if fragment.out.dead and primary.dying < DEAD_LETTERS_MAX:
                 self.state.marks.unfinished[fragment.fragment_id] = None
 
     def after_private(self, private: PrivateQueue) -> None:

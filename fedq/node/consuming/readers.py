@@ -10,7 +10,7 @@ Settlements, and publishes that nobody hears of, are not answered, so they do no
 to write before it reads again gets rid of them.
 
 When all that is unread takes more than its share of the node's memory, gets wait everywhere, and
-those who have read nothing for `unread_stall_ms` are cut off, the largest first.
+those who have read nothing for `UNREAD_STALL_MS` are cut off, the largest first.
 
 Invariants: a channel waits here only while its client has enough, or is about to be looked at;
 a client that is gone has never enough.
@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.method_types import BasicGet
-from fedq.core.limits import unread_bytes_max, unread_stall_ms
+from fedq.core.limits import UNREAD_BYTES_MAX, UNREAD_STALL_MS
 from fedq.node.records.client_state import Channel, Client
 from fedq.node.records.state import NodeState
 
@@ -128,7 +128,7 @@ class Readers:
         if writable:
             self.forget(client)
         elif client not in self._unread:
-            self._add(client, unread_bytes_max)
+            self._add(client, UNREAD_BYTES_MAX)
 
     def _add(self, client: Client, size: int) -> None:
         held, since_ms = self._unread.get(client, (0, self.state.now_ms))
@@ -148,14 +148,14 @@ class Readers:
         for client, (_, since_ms) in sorted(self._unread.items(), key=_size_of, reverse=True):
             if not self.is_full():
                 return
-            if self.state.now_ms - since_ms >= unread_stall_ms:
+            if self.state.now_ms - since_ms >= UNREAD_STALL_MS:
                 self.forget(client)
                 cut_off(client, UNREAD)
 
 
 def has_enough(client: Client) -> bool:
     """Whether the client should read before it is answered again."""
-    return not client.writable or client.delivered_bytes >= unread_bytes_max
+    return not client.writable or client.delivered_bytes >= UNREAD_BYTES_MAX
 
 
 def _is_answered(channel: Channel, command: Publishes | Settles | Request) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fedq.core.errors import NodeFailure
-from fedq.core.limits import failed_step_ms_max, failed_step_ms_min
+from fedq.core.limits import FAILED_STEP_MS_MAX, FAILED_STEP_MS_MIN
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 
@@ -50,9 +50,9 @@ class MapFaults:
         if state.risk.is_open or isinstance(error, NodeFailure | MemoryError):
             raise error
         known = self._failed.get(subject)
-        wait_ms = failed_step_ms_min
+        wait_ms = FAILED_STEP_MS_MIN
         if known is not None:
-            wait_ms = min(_LONGER * known.wait_ms, failed_step_ms_max)
+            wait_ms = min(_LONGER * known.wait_ms, FAILED_STEP_MS_MAX)
         self._failed[subject] = _Failed(again, state.now_ms + wait_ms, wait_ms)
         text = f"what the cluster map says of {subject} failed here, and is tried again"
         state.out.faults.append(Fault(text, error))

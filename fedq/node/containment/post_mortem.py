@@ -20,10 +20,10 @@ from fedq.amqp.commands import Publishes, Request
 from fedq.amqp.methods import name_of
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import (
-    stop_words_max,
-    suspects_kept_bytes_max,
-    suspects_max,
-    suspects_tried_bytes_max,
+    STOP_WORDS_MAX,
+    SUSPECTS_KEPT_BYTES_MAX,
+    SUSPECTS_MAX,
+    SUSPECTS_TRIED_BYTES_MAX,
 )
 from fedq.core.peer_messages import Deliver, Got, PublishAtomic, PublishBatch, Relay, Settle
 from fedq.core.policy import PLAIN, QueuePolicy
@@ -51,13 +51,13 @@ class _Letter(NamedTuple):
 
 def post_mortem(state: NodeState, error: Exception) -> Stopped:
     """What this node failed at; its turn is over, and no other follows."""
-    letters = list(islice(_in_hand(state), suspects_max))
+    letters = list(islice(_in_hand(state), SUSPECTS_MAX))
     failed = _that_fail(state, letters)
     suspects = [_suspect(letter, bool(failed)) for letter in failed or letters]
     fragment = _fragment_at(state)
     if fragment is not None and not suspects:
         number = fragment.fragment_id
-        beside = list(islice(_next_of(fragment), suspects_max))
+        beside = list(islice(_next_of(fragment), SUSPECTS_MAX))
         letters = _that_fail(state, beside)
         if letters or number not in state.suspects.doubtful:
             suspects = [_suspect(letter, True) for letter in letters]
@@ -74,7 +74,7 @@ def post_mortem(state: NodeState, error: Exception) -> Stopped:
 def _copies(letters: list[_Letter]) -> list[bytes]:
     """The messages themselves, as far as there is room."""
     copies: list[bytes] = []
-    room = suspects_kept_bytes_max
+    room = SUSPECTS_KEPT_BYTES_MAX
     for letter in letters:
         if len(letter.message) <= room:
             room -= len(letter.message)
@@ -86,13 +86,13 @@ def words_of(error: Exception) -> str:
     """Kind, words and place of an exception, bounded."""
     frames = traceback.extract_tb(error.__traceback__)[-_FRAMES_MAX:]
     place = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
-    text = f"{type(error).__name__}: {str(error)[:stop_words_max]} ({place})"
-    return text.encode("utf-8", "replace").decode()[: 2 * stop_words_max]
+    text = f"{type(error).__name__}: {str(error)[:STOP_WORDS_MAX]} ({place})"
+    return text.encode("utf-8", "replace").decode()[: 2 * STOP_WORDS_MAX]
 
 
 def step_of(state: NodeState) -> str:
     """What the node was at, in words, bounded and as Unicode has it."""
-    return _step_of(state).encode("utf-8", "replace").decode()[:stop_words_max]
+    return _step_of(state).encode("utf-8", "replace").decode()[:STOP_WORDS_MAX]
 
 
 def _step_of(state: NodeState) -> str:
@@ -116,7 +116,7 @@ def _step_of(state: NodeState) -> str:
 def _that_fail(state: NodeState, letters: list[_Letter]) -> list[_Letter]:
     """Those that fail alone, of as many as may be tried."""
     failed: list[_Letter] = []
-    left = suspects_tried_bytes_max
+    left = SUSPECTS_TRIED_BYTES_MAX
     for letter in letters:
         left -= len(letter.message)
         if left >= 0 and failure_of(letter.message, letter.policy, state.unix_ms) is not None:

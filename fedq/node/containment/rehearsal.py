@@ -20,7 +20,7 @@ from fedq.amqp.rewriting import (
     stripped_letter,
 )
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
-from fedq.core.limits import frame_bytes_max
+from fedq.core.limits import FRAME_BYTES_MAX
 from fedq.core.message import route_of, split, split_route
 from fedq.core.policy import QueuePolicy
 from fedq.fragments import enforcement
@@ -85,11 +85,11 @@ def _deliver(fragment: Fragment, unix_ms: int) -> None:
     enforcement.wake(fragment, unix_ms if due_ms is None else max(unix_ms, due_ms))
     taken = fragment.take(_TAKER, 1)
     parts: list[Body] = []
-    append_deliveries(parts, 1, "", 1, taken.messages, None, frame_bytes_max)
+    append_deliveries(parts, 1, "", 1, taken.messages, None, FRAME_BYTES_MAX)
     for message in taken.messages:
-        append_delivery(parts, 1, "", 1, message, False, frame_bytes_max)
-        append_get_ok(parts, 1, 1, False, message, 0, frame_bytes_max)
-        deliver_suffix(1, message, False, frame_bytes_max)
+        append_delivery(parts, 1, "", 1, message, False, FRAME_BYTES_MAX)
+        append_get_ok(parts, 1, 1, False, message, 0, FRAME_BYTES_MAX)
+        deliver_suffix(1, message, False, FRAME_BYTES_MAX)
 
 
 def _expire(policy: QueuePolicy, message: bytes, unix_ms: int) -> None:

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import (
-    asides_per_answer_max,
-    last_words_heard_burst,
-    last_words_heard_s,
+    ASIDES_PER_ANSWER_MAX,
+    LAST_WORDS_HEARD_BURST,
+    LAST_WORDS_HEARD_S,
 )
 from fedq.core.policy import QUARANTINED
 from fedq.core.suspects import LastWords
@@ -57,7 +57,7 @@ class SettingAside:
     def on_last_words(self, sender: NodeId, words: LastWords) -> None:
         """A peer has to stop: what it has in its hands comes back, but not to be tried again."""
         state = self.state
-        heard = self._heard.setdefault(sender, Budget(last_words_heard_s, last_words_heard_burst))
+        heard = self._heard.setdefault(sender, Budget(LAST_WORDS_HEARD_S, LAST_WORDS_HEARD_BURST))
         if not heard.has_left(state.now_ms):
             return
         heard.spend()
@@ -155,7 +155,7 @@ class _Looking:
         if state.primaries.get(number) is not primary or _moves(primary):
             return
         reasons = fragment.notes.get(NOTE_DEAD, {})
-        first = nsmallest(asides_per_answer_max - len(self._found), self._here)
+        first = nsmallest(ASIDES_PER_ANSWER_MAX - len(self._found), self._here)
         here = [position for position in first if reasons.get(position) == QUARANTINED]
         self._found += [Aside(number, p, len(fragment.messages[p])) for p in here]
         if act == REQUEUE:

@@ -82,7 +82,7 @@ class Dispatching:
         if fragment.tracked is not None and not self.timers.before(fragment):
             return
         ids = (fragment.fragment_id, fragment.reign)
-        while primary.gets:
+        while primary.gets and not primary.ending:
             node, request = primary.gets.popleft()
             taken = fragment.take(node, 1)
             note_taken(self.state, primary, node, len(taken.messages))

@@ -26,7 +26,7 @@ from fedq.node.copies.emptying import Purging
 from fedq.node.records.state import NodeState, Primary
 from fedq.proxy.calls import Calls
 
-#: Calls that wait while it is not known whether the queue goes.
+#: Calls of consumers: they wait while it is not known whether the queue goes.
 _OF_CONSUMERS: Final = (CALL_CONSUME, CALL_CONSUME_ALONE, CALL_LEFT)
 
 
@@ -46,20 +46,23 @@ class Questions:
 
         A purge is answered when it is committed: it must not be undone by a failover. What must
         not be judged before this node may serve, and knows what consumers of an earlier reign
-        hold, waits until then.
+        hold, waits until then; so does a declaration while it is not known whether the queue goes.
         """
         primary = self.state.primaries.get(fragment)
         if primary is None:
             return False
-        if verb in (CALL_COUNT, CALL_DECLARE):
-            if verb == CALL_DECLARE:
-                note_use(self.state, primary)
-            consumers = sum(primary.takers.consumers.values())
-            self.answer(asker, request, fragment, visible_count(primary.fragment), consumers)
+        if verb == CALL_COUNT or (verb == CALL_DECLARE and not primary.ending):
+            self._count(primary, asker, request, verb)
         else:
             primary.calls.append((asker, request, verb))
             self.state.marks.primaries[fragment] = None
         return True
+
+    def _count(self, primary: Primary, asker: NodeId, request: int, verb: int) -> None:
+        if verb == CALL_DECLARE:
+            note_use(self.state, primary)
+        fragment, consumers = primary.fragment, sum(primary.takers.consumers.values())
+        self.answer(asker, request, fragment.fragment_id, visible_count(fragment), consumers)
 
     def answer(
         self, asker: NodeId, request: int, fragment: FragmentId, ready: int, consumers: int
@@ -75,7 +78,11 @@ class Questions:
         fragment = primary.fragment
         calls, primary.calls = primary.calls, deque()
         for asker, request, verb in calls:
-            if verb in _OF_CONSUMERS and self.abandoned.is_going(primary):
+            if verb == CALL_DECLARE and not primary.ending:
+                self._count(primary, asker, request, verb)
+            elif verb == CALL_DECLARE or (
+                verb in _OF_CONSUMERS and self.abandoned.is_going(primary)
+            ):
                 primary.calls.append((asker, request, verb))
             elif verb == CALL_LEFT:
                 self.answer(asker, request, fragment.fragment_id, 0, 0)

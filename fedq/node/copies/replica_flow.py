@@ -4,7 +4,7 @@ Changes `backups`, `sync_waits`; sends to primaries.
 """
 
 from fedq.core.ids import FragmentId, NodeId
-from fedq.core.limits import failed_copy_ms_max, failed_copy_ms_min
+from fedq.core.limits import FAILED_COPY_MS_MAX, FAILED_COPY_MS_MIN
 from fedq.core.peer_messages import (
     CopyChunk,
     CopyStart,
@@ -105,8 +105,8 @@ class ReplicaFlow:
         text = f"this node cannot keep a copy of fragment {fragment} of {backup.queue.name!r}"
         state.out.faults.append(Fault(text, error))
         state.found[f"copy {fragment}"] = (text, state.now_ms)
-        _, wait_ms = state.failed_copies.get(fragment, (0, failed_copy_ms_min // 4))
-        state.failed_copies[fragment] = (state.now_ms, min(4 * wait_ms, failed_copy_ms_max))
+        _, wait_ms = state.failed_copies.get(fragment, (0, FAILED_COPY_MS_MIN // 4))
+        state.failed_copies[fragment] = (state.now_ms, min(4 * wait_ms, FAILED_COPY_MS_MAX))
         backup.failed = backup.replication.astray = True
         backup.whole = False
         state.marks.suspect_copies.pop(fragment, None)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fedq.core.ids import NodeId
-from fedq.core.limits import MIB, work_bytes_shift
+from fedq.core.limits import MIB, WORK_BYTES_SHIFT
 from fedq.core.peer_messages import (
     CARRY_MESSAGES,
     CARRY_RECORDS,
@@ -129,7 +129,7 @@ def _work_of(message: PeerMessage) -> int:
     if isinstance(message, CARRY_MESSAGES):
         return 1 + (len(message.messages) >> 2)
     if isinstance(message, CARRY_RECORDS):
-        return 1 + (len(message.records) >> work_bytes_shift)
+        return 1 + (len(message.records) >> WORK_BYTES_SHIFT)
     if isinstance(message, Settle):
         returned = len(message.requeued) + len(message.rejected) + len(message.unseen)
         return 1 + returned + (len(message.acknowledged) >> 3)

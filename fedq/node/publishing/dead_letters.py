@@ -5,7 +5,7 @@
 
 A dead message stays in its fragment, out of reach, until its successor is committed wherever it
 goes; so a failover in between repeats the dead-lettering and loses nothing. At most
-`limits.dead_letters_max` of a fragment are on their way at once, and a turn sends only so many
+`limits.DEAD_LETTERS_MAX` of a fragment are on their way at once, and a turn sends only so many
 (`fedq.node.consuming.queue_timers` comes back for the rest).
 
 A message that cannot be made a dead letter is set aside: it stays in its fragment, on all copies,
@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from fedq.amqp.rewriting import copies_of, cycled_queues, dead_letter, stripped_letter
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import FragmentId, QueueKey
-from fedq.core.limits import dead_letters_max
+from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.message import (
     FLAG_COPIES,
     FLAG_DIED,
@@ -103,7 +103,7 @@ class DeadLetters:
         """The next ones of a shared fragment set out."""
         fragment = primary.fragment
         dead = fragment.out.dead
-        while dead and primary.dying < dead_letters_max and self._may_send():
+        while dead and primary.dying < DEAD_LETTERS_MAX and self._may_send():
             position = dead.popleft()
             if position not in fragment.notes.get(NOTE_DEAD, {}):
                 continue

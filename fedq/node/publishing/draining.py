@@ -6,7 +6,7 @@ In: clients that are marked, with the parts of their connections; pieces of fan-
 Invariant: bytes of one connection keep their order, and are in one lane.
 """
 
-from fedq.core.limits import unread_bytes_max
+from fedq.core.limits import UNREAD_BYTES_MAX
 from fedq.node.records.client_state import Client
 from fedq.node.records.state import NodeState
 
@@ -34,7 +34,7 @@ def drain_clients(state: NodeState) -> None:
 
 def _drain(state: NodeState, client: Client) -> None:
     machine = client.machine
-    if client.delivered_bytes >= unread_bytes_max:
+    if client.delivered_bytes >= UNREAD_BYTES_MAX:
         state.written_much[client] = client.delivered_bytes
     client.delivered_bytes = 0
     if machine.parts:

@@ -26,9 +26,9 @@ from typing import Final
 from fedq.amqp.content import Body
 from fedq.amqp.deliveries import deliver_prefix, deliver_suffix, pack_tag
 from fedq.core.limits import (
+    DELIVERY_BYTES_PER_TURN_MAX,
+    FAN_OUT_BYTES_PER_DELIVERY,
     KIB,
-    delivery_bytes_per_turn_max,
-    fan_out_bytes_per_delivery,
 )
 from fedq.core.message import FLAG_DELAYED, FLAG_SEEN
 from fedq.node.publishing.draining import take_back_piece
@@ -48,7 +48,7 @@ class FanOut:
 
     __slots__ = ("_run_bytes_max", "state")
 
-    def __init__(self, state: NodeState, run_bytes_max: int = delivery_bytes_per_turn_max) -> None:
+    def __init__(self, state: NodeState, run_bytes_max: int = DELIVERY_BYTES_PER_TURN_MAX) -> None:
         """`run_bytes_max`: messages that are so long together go the long way."""
         self.state = state
         self._run_bytes_max = run_bytes_max
@@ -85,7 +85,7 @@ class FanOut:
             client, window = channel.client, channel.unacked
             if (
                 not client.writable or not channel.flow or client is sender
-                or client.delivered_bytes >= delivery_bytes_per_turn_max
+                or client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX
             ):  # fmt: skip
                 left.append(number)
                 continue
@@ -122,7 +122,7 @@ class FanOut:
             state.fanned_clients[client] = None
         client.machine.parts += parts
         client.delivered_bytes += size
-        if client.delivered_bytes >= delivery_bytes_per_turn_max:
+        if client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX:
             state.at_turn_limit[client] = None
 
 
@@ -164,7 +164,7 @@ class _Run:
 
 def weight_of(numbers: Sequence[int], message: bytes) -> int:
     """What a message for these private queues takes of a turn's room for fan-out."""
-    return len(numbers) * (1 + len(message) // fan_out_bytes_per_delivery)
+    return len(numbers) * (1 + len(message) // FAN_OUT_BYTES_PER_DELIVERY)
 
 
 def run_max(numbers: Sequence[int], message: bytes, room: int) -> int:
@@ -172,5 +172,5 @@ def run_max(numbers: Sequence[int], message: bytes, room: int) -> int:
 
     Of short ones a few more: to look at each queue costs more than to hand it one message more.
     """
-    least = _SHORT_RUN if len(message) <= fan_out_bytes_per_delivery // _SHORT_RUN else 1
+    least = _SHORT_RUN if len(message) <= FAN_OUT_BYTES_PER_DELIVERY // _SHORT_RUN else 1
     return max(least, room // weight_of(numbers, message))

@@ -13,7 +13,7 @@ from fedq.amqp.method_types import Method
 from fedq.channels.confirms import ConfirmWindow
 from fedq.channels.unacked import Part, UnackedWindow
 from fedq.core.ids import ConnectionId, FragmentId, MapVersion, QueueKey
-from fedq.core.limits import delivery_bytes_per_turn_max
+from fedq.core.limits import DELIVERY_BYTES_PER_TURN_MAX
 from fedq.fragments.fragment import Fragment
 from fedq.proxy.hub import Hub
 from fedq.wiring.routing.route import Route
@@ -75,7 +75,7 @@ class Consumer:
         client = channel.client
         if not client.writable or not channel.flow:
             return 0
-        if client.delivered_bytes >= delivery_bytes_per_turn_max:
+        if client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX:
             return 0
         if self.no_ack:
             return NO_LIMIT

@@ -8,7 +8,7 @@ always, nobody looks.
 from collections.abc import Iterable, Sequence
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import suspects_known_max, suspects_unproven_ms
+from fedq.core.limits import SUSPECTS_KNOWN_MAX, SUSPECTS_UNPROVEN_MS
 from fedq.core.suspects import Suspect, digest_of
 
 #: When a suspicion that was proven ends.
@@ -37,11 +37,11 @@ class Suspects:
 
         `now_ms` is -1 where no clock is known yet: their time begins with the first look at it.
         """
-        until_ms = now_ms + suspects_unproven_ms if now_ms >= 0 else _UNSET
+        until_ms = now_ms + SUSPECTS_UNPROVEN_MS if now_ms >= 0 else _UNSET
         for each in suspects:
             if not each.digest:
                 self.doubtful[each.fragment] = None
-                if len(self.doubtful) > suspects_known_max:
+                if len(self.doubtful) > SUSPECTS_KNOWN_MAX:
                     del self.doubtful[next(iter(self.doubtful))]
                 continue
             if each.position:
@@ -50,7 +50,7 @@ class Suspects:
             if each.digest not in digests:
                 self.count += 1
             digests[each.digest] = _NEVER if each.proven else until_ms
-            if self.count > suspects_known_max:
+            if self.count > SUSPECTS_KNOWN_MAX:
                 self._forget_oldest()
 
     def _add_place(self, fragment: FragmentId, position: int) -> None:
@@ -59,7 +59,7 @@ class Suspects:
             return
         places[position] = None
         self.places_count += 1
-        if self.places_count > suspects_known_max:
+        if self.places_count > SUSPECTS_KNOWN_MAX:
             self._forget_oldest_place()
 
     def _forget_oldest_place(self) -> None:
@@ -83,7 +83,7 @@ class Suspects:
         for size, digests in list(self._sizes.items()):
             for digest, until_ms in digests.items():
                 if until_ms == _UNSET:
-                    digests[digest] = now_ms + suspects_unproven_ms
+                    digests[digest] = now_ms + SUSPECTS_UNPROVEN_MS
             for digest in [d for d, until_ms in digests.items() if until_ms <= now_ms]:
                 del digests[digest]
                 self.count -= 1

@@ -4,7 +4,7 @@ import orjson
 
 from fedq.amqp.values import FieldTable
 from fedq.core.errors import PRECONDITION_FAILED, Refused
-from fedq.core.limits import arguments_bytes_max
+from fedq.core.limits import ARGUMENTS_BYTES_MAX
 
 
 def arguments_text(table: FieldTable) -> str:
@@ -20,12 +20,12 @@ def arguments_text(table: FieldTable) -> str:
 def refuse_arguments(text: str) -> Refused | None:
     """Why nothing new may have these arguments, as `arguments_text` gives them; None if it may."""
     size = len(text.encode())
-    if size <= arguments_bytes_max:
+    if size <= ARGUMENTS_BYTES_MAX:
         return None
     return Refused(
         PRECONDITION_FAILED,
         f"the arguments take {size} bytes as JSON, and one exchange, queue or binding may have "
-        f"{arguments_bytes_max}: use fewer or shorter ones",
+        f"{ARGUMENTS_BYTES_MAX}: use fewer or shorter ones",
     )
 
 

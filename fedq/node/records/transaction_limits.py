@@ -6,7 +6,7 @@ the connection together.
 """
 
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
-from fedq.core.limits import transaction_bytes_max, transaction_steps_max
+from fedq.core.limits import TRANSACTION_BYTES_MAX, TRANSACTION_STEPS_MAX
 from fedq.node.records.client_state import Channel, Transaction
 
 
@@ -26,9 +26,9 @@ def check_room(channel: Channel, transaction: Transaction, class_id: int, method
     """Raises `ChannelViolation` 406, in the method's name, if the transaction is too large."""
     steps = len(transaction.publishes) + transaction.settled
     size = channel.client.transaction_bytes
-    if size > transaction_bytes_max or steps > transaction_steps_max:
+    if size > TRANSACTION_BYTES_MAX or steps > TRANSACTION_STEPS_MAX:
         text = (
-            f"a transaction holds at most {transaction_steps_max} steps, and all of one connection "
-            f"{transaction_bytes_max} bytes: commit more often"
+            f"a transaction holds at most {TRANSACTION_STEPS_MAX} steps, and all of one connection "
+            f"{TRANSACTION_BYTES_MAX} bytes: commit more often"
         )
         raise ChannelViolation(PRECONDITION_FAILED, text, class_id, method_id)

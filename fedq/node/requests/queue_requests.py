@@ -239,8 +239,16 @@ class QueueRequests:
             self.ends.refuse(channel, missing(key), request)
             return
         channel.last_queue = key.name
+        declared = self.state.map.queues.get(key)
 
         def on_totals(totals: Totals) -> None:
+            info = self.state.map.queues.get(key)
+            same = info is not None and declared and info.fragments[0] == declared.fragments[0]
+            if declared is not None and not same:
+                # It ended while its fragments were asked: as if nobody had asked yet.
+                self.answers.finish(channel, None)
+                self.declare(channel, request)
+                return
             self._answer_declare(channel, request, key, totals)
             if channel.waiting:
                 self.answers.finish(channel, None)

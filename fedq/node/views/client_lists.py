@@ -4,7 +4,7 @@ Inputs: the node's state, and where a page begins. Outputs: copies, and where th
 In order of connection, channel and consumer tag, so what comes and goes between two pages neither
 repeats nor hides others.
 
-Invariant: beside the connections' numbers a page looks at `listed_per_page_max` things at most. So
+Invariant: beside the connections' numbers a page looks at `LISTED_PER_PAGE_MAX` things at most. So
 it may be shorter than what was asked for, or empty, without being the last one.
 """
 
@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Generic
 
-from fedq.core.limits import listed_per_page_max
+from fedq.core.limits import LISTED_PER_PAGE_MAX
 from fedq.node.records.client_state import Channel, Client, Consumer
 from fedq.node.records.state import NodeState
 from fedq.node.views.overview_types import (
@@ -33,7 +33,7 @@ class _Page(Generic[Item]):
     def __init__(self, most: int) -> None:
         self.found: list[Item] = []
         self._most = most
-        self._looks = listed_per_page_max
+        self._looks = LISTED_PER_PAGE_MAX
         self._place: ClientPlace | None = None
 
     def may_look(self, place: ClientPlace) -> bool:

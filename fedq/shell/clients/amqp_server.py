@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import MIB, logins_per_address_max, unread_bytes_max
+from fedq.core.limits import LOGINS_PER_ADDRESS_MAX, MIB, UNREAD_BYTES_MAX
 from fedq.shell.clients.keep_alive import keep_alive
 from fedq.shell.clients.listeners import ClientSecurity
 from fedq.shell.clients.lobby import Lobby
@@ -38,13 +38,13 @@ from fedq.shell.config.values import is_loopback, join_address
 from fedq.shell.log_lines.rare_lines import RareLines
 
 #: A client that takes its bytes more slowly than they come is reported beyond this.
-write_buffer_bytes_max: Final = unread_bytes_max
+WRITE_BUFFER_BYTES_MAX: Final = UNREAD_BYTES_MAX
 #: How long a closed connection may take to read the last bytes and to close its own side.
-linger_s: Final = 5.0
+LINGER_S: Final = 5.0
 #: How long a client that closed its connection may take to hang up, before the server does.
-farewell_s: Final = 2.0
+FAREWELL_S: Final = 2.0
 #: How many clients may be about to log in.
-lobby_clients_max: Final = 2_000
+LOBBY_CLIENTS_MAX: Final = 2_000
 #: With fewer connections left than this, who does not log in makes room.
 _CONNECTIONS_SPARED: Final = 16
 #: How long the TLS handshake may take; the time for the AMQP handshake begins after it.
@@ -79,7 +79,7 @@ class AmqpServer:
 
     def __init__(
         self, node: ClientInputs, feed: Feed, connections_max: int,
-        logins_per_address: int = logins_per_address_max, lobby_max: int = lobby_clients_max,
+        logins_per_address: int = LOGINS_PER_ADDRESS_MAX, lobby_max: int = LOBBY_CLIENTS_MAX,
     ) -> None:  # fmt: skip
         self._node = node
         self._feed = feed
@@ -304,7 +304,7 @@ class _Client(Line, asyncio.Protocol):
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self, accepted, ssl=tls.context,
-                ssl_handshake_timeout=_TLS_HANDSHAKE_S, ssl_shutdown_timeout=linger_s,
+                ssl_handshake_timeout=_TLS_HANDSHAKE_S, ssl_shutdown_timeout=LINGER_S,
             )  # fmt: skip
         except OSError as error:
             why = error or type(error).__name__
@@ -335,7 +335,7 @@ class _Client(Line, asyncio.Protocol):
             self.transport.abort()
             return
         else:
-            plain.set_write_buffer_limits(high=write_buffer_bytes_max)
+            plain.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
             if raw is not None:
                 self.descriptor = raw.fileno()
         self.is_introduced = self.is_open = True
@@ -411,13 +411,13 @@ class _Client(Line, asyncio.Protocol):
         self.is_closing = True
         self.is_open = False
         if client_first:
-            self._linger = asyncio.get_running_loop().call_later(farewell_s, self._hang_up)
+            self._linger = asyncio.get_running_loop().call_later(FAREWELL_S, self._hang_up)
         else:
             self._hang_up()
 
     def _hang_up(self) -> None:
         loop = asyncio.get_running_loop()
-        self._linger = loop.call_later(linger_s, self.transport.abort)
+        self._linger = loop.call_later(LINGER_S, self.transport.abort)
         if self.transport.can_write_eof():
             # Not `close`: unread bytes of the client would make the kernel reset the connection,
             # and the client would lose the reason that was just sent. Its own end follows.

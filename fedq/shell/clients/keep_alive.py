@@ -1,7 +1,7 @@
 """Connections whose other end is gone without a word (a cable, a machine, a firewall) end.
 
 Heartbeats do that for clients that agreed to them. Not all do, and who is blocked is not heard; so
-the system is asked to look: it sends probes when nothing has come for `keepalive_idle_s`. A client
+the system is asked to look: it sends probes when nothing has come for `KEEPALIVE_IDLE_S`. A client
 that is there answers without knowing. (What is under way to one that is not is given up by the
 system's own patience, some 15 minutes. TCP_USER_TIMEOUT would be quicker, but it also ends clients
 that are there and do not read for so long.)
@@ -10,13 +10,13 @@ that are there and do not read for so long.)
 import socket
 from typing import Final
 
-from fedq.core.limits import keepalive_idle_s, keepalive_interval_s, keepalive_probes
+from fedq.core.limits import KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_PROBES
 
 #: By the name of the option, which not every system has.
 _OPTIONS: Final = {
-    "TCP_KEEPIDLE": keepalive_idle_s,
-    "TCP_KEEPINTVL": keepalive_interval_s,
-    "TCP_KEEPCNT": keepalive_probes,
+    "TCP_KEEPIDLE": KEEPALIVE_IDLE_S,
+    "TCP_KEEPINTVL": KEEPALIVE_INTERVAL_S,
+    "TCP_KEEPCNT": KEEPALIVE_PROBES,
 }
 
 

@@ -21,7 +21,7 @@ from fedq.shell.clients.sending import Line
 
 #: Connections written to before the event loop gets to look at something else, but for those that
 #: are urgent: these come first, and as many of them at most.
-writes_per_pass_max: Final = 500
+WRITES_PER_PASS_MAX: Final = 500
 #: With more waiting, a pass takes this share of them, so that the backlog cannot grow for ever.
 _BACKLOG_SHARE: Final = 16
 
@@ -48,7 +48,7 @@ class Passes:
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, writers: Writers, may_go_on: Callable[[], bool],
-        pass_max: int = writes_per_pass_max,
+        pass_max: int = WRITES_PER_PASS_MAX,
     ) -> None:  # fmt: skip
         """`may_go_on`: asked before each further pass; if not, it has cleared what waits.
 

@@ -13,13 +13,13 @@ back, but it can wait: what a pass has no room for is put off, unheard, and its 
 Those that are held go on first come first, as many in each pass as it has room for in bytes and
 time, and what new reads bring comes after them.
 
-One client has `read_bytes_per_turn_max` of a pass; beyond, it is held, too. After `turn_bytes_max`
+One client has `READ_BYTES_PER_TURN_MAX` of a pass; beyond, it is held, too. After `TURN_BYTES_MAX`
 of all of them the turn ends within the pass, so that the answers to what came do not wait for what
 comes. Short reads are heard at once and not timed.
 
 Invariants: bytes of a connection keep their order; a client that is held is in the queue, once;
 what is put off is heard before its client counts as gone, unless it was cut off; not more
-than `put_off_bytes_max` is, and one read: beyond, reads are heard as they come.
+than `PUT_OFF_BYTES_MAX` is, and one read: beyond, reads are heard as they come.
 """
 
 from collections import deque
@@ -29,12 +29,12 @@ from typing import Protocol
 
 from fedq.core.ids import ConnectionId
 from fedq.core.limits import (
-    heard_pass_ms,
-    put_off_bytes_max,
-    put_off_piece_bytes_max,
-    read_bytes_per_turn_max,
-    short_read_bytes_max,
-    turn_bytes_max,
+    HEARD_PASS_MS,
+    PUT_OFF_BYTES_MAX,
+    PUT_OFF_PIECE_BYTES_MAX,
+    READ_BYTES_PER_TURN_MAX,
+    SHORT_READ_BYTES_MAX,
+    TURN_BYTES_MAX,
 )
 
 
@@ -84,16 +84,16 @@ class Reading:
 
     def on_read(self, client: Reader, data: bytes) -> None:
         """A chunk of a client."""
-        if len(data) <= short_read_bytes_max and not client.is_held:
+        if len(data) <= SHORT_READ_BYTES_MAX and not client.is_held:
             self._pass_bytes += len(data)
             self._feed(self._take, client.connection, data)
-        elif client.is_held or (self._is_full and self.bytes_put_off < put_off_bytes_max):
+        elif client.is_held or (self._is_full and self.bytes_put_off < PUT_OFF_BYTES_MAX):
             client.put_off += data
             self.bytes_put_off += len(data)
             self._hold(client)
         else:
             self._hear(client, data)
-            if client.bytes_taken >= read_bytes_per_turn_max:
+            if client.bytes_taken >= READ_BYTES_PER_TURN_MAX:
                 self._hold(client)
 
     def forget(self, client: Reader) -> None:
@@ -111,7 +111,7 @@ class Reading:
 
     @property
     def _is_full(self) -> bool:
-        return self._pass_bytes >= turn_bytes_max or self._pass_s >= heard_pass_ms / 1_000
+        return self._pass_bytes >= TURN_BYTES_MAX or self._pass_s >= HEARD_PASS_MS / 1_000
 
     def _hold(self, client: Reader) -> None:
         if not client.is_held:
@@ -133,7 +133,7 @@ class Reading:
         """Hands bytes to the node; whether the turn has had enough of them."""
         self._on_bytes(connection, data)
         self._turn_bytes += len(data)
-        if self._turn_bytes < turn_bytes_max:
+        if self._turn_bytes < TURN_BYTES_MAX:
             return False
         self._turn_bytes = 0
         return True
@@ -144,7 +144,7 @@ class Reading:
         One at least. What they had put off is heard, in pieces: who has more of it than the pass
         has room for waits for its next turn. The others are read again in this pass.
         """
-        held, room, room_s = self._held, turn_bytes_max, heard_pass_ms / 1_000
+        held, room, room_s = self._held, TURN_BYTES_MAX, HEARD_PASS_MS / 1_000
         waiting = len(held)
         while waiting and room > 0 and room_s > 0:
             waiting -= 1
@@ -166,9 +166,9 @@ class Reading:
         while client.put_off and (is_first or not self._is_full):
             data = client.put_off
             # Before it is heard: that may end the client, and with it what is left.
-            client.put_off = data[put_off_piece_bytes_max:]
+            client.put_off = data[PUT_OFF_PIECE_BYTES_MAX:]
             self.bytes_put_off += len(client.put_off) - len(data)
-            self._hear(client, data[:put_off_piece_bytes_max])
+            self._hear(client, data[:PUT_OFF_PIECE_BYTES_MAX])
             is_first = False
         return not client.put_off
 

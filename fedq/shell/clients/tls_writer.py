@@ -5,7 +5,7 @@ long message for many clients that do not read, a copy for each. Here what is lo
 shared by all who get it, and is handed over in pieces while the transport has room.
 
 In: parts to write, and the transport's word that it has enough, or room again. Out: the same bytes
-in the same order. Invariants: the transport has been given `tls_piece_bytes_max` at most since it
+in the same order. Invariants: the transport has been given `TLS_PIECE_BYTES_MAX` at most since it
 had room last; what waits is not copied; a transport that is closed before all is written closes
 when it is.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from fedq.amqp.content import Body
-from fedq.core.limits import tls_piece_bytes_max, tls_unread_bytes_max
+from fedq.core.limits import TLS_PIECE_BYTES_MAX, TLS_UNREAD_BYTES_MAX
 
 
 class TlsWriter(asyncio.Transport):
@@ -30,13 +30,13 @@ class TlsWriter(asyncio.Transport):
         #: The transport has enough.
         self._is_paused = False
         self._closes = False
-        transport.set_write_buffer_limits(high=tls_unread_bytes_max)
+        transport.set_write_buffer_limits(high=TLS_UNREAD_BYTES_MAX)
 
     # --- what is written ---
 
     def write(self, data: Any) -> None:
         """Hands it over, or keeps it until there is room."""
-        if self._parts or self._is_paused or len(data) > tls_piece_bytes_max:
+        if self._parts or self._is_paused or len(data) > TLS_PIECE_BYTES_MAX:
             self.writelines([data])
         else:
             self._transport.write(data)
@@ -61,7 +61,7 @@ class TlsWriter(asyncio.Transport):
     def _next_piece(self) -> list[Body]:
         """As many parts as are a piece; of a longer one its beginning."""
         piece: list[Body] = []
-        room = tls_piece_bytes_max
+        room = TLS_PIECE_BYTES_MAX
         while self._parts and room > 0:
             part = self._parts.popleft()
             if len(part) > room:

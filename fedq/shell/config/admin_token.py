@@ -25,7 +25,7 @@ _TOKEN_BYTES: Final = 32
 _TEXT_BYTES_MAX: Final = 256
 _HEADER: Final = "authorization"
 #: Where every user may make a directory, whatever TMPDIR says to one of its programs.
-shared_directory: Final = Path("/tmp")
+SHARED_DIRECTORY: Final = Path("/tmp")
 #: What anybody may ask: whether the node is well, and which services there are.
 _OPEN: Final = ("/grpc.health.", "/grpc.reflection.")
 
@@ -142,7 +142,7 @@ def refusal(sentence: str) -> _Handler:
 def _own_directories(*, make: bool) -> Iterator[Path]:
     """Where tokens may be, the best place first; `make`: they need not be there yet."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    places = [shared_directory / f"fedq-{os.getuid()}"]
+    places = [SHARED_DIRECTORY / f"fedq-{os.getuid()}"]
     if runtime:
         places.insert(0, Path(runtime) / "fedq")
     for place in places:

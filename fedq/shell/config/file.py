@@ -44,7 +44,7 @@ from fedq.shell.config.values import (
 from fedq.shell.config.yaml import USERS_KEY, Value, key_text
 
 #: More do not make the map safer, only slower; further nodes will observe.
-voters_max: Final = 5
+VOTERS_MAX: Final = 5
 _TIMING: Final = Timing()
 _NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
@@ -103,13 +103,13 @@ _Consumers = Annotated[int, Field(ge=1, le=1_000_000)]
 
 class _Limits(_Section):
     connections: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    logins_per_address: Annotated[int, Field(ge=1, le=10_000_000)] = limits.logins_per_address_max
+    logins_per_address: Annotated[int, Field(ge=1, le=10_000_000)] = limits.LOGINS_PER_ADDRESS_MAX
     fragment_threshold: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000
     memory_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 50)] | None = None
-    channel_max: Annotated[int, Field(ge=1, le=65_535)] = limits.channels_max
-    consumer_max_per_channel: _Consumers = limits.consumers_per_channel_max
-    consumer_max_per_connection: _Consumers = limits.consumers_per_connection_max
-    disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.disk_free_bytes_min
+    channel_max: Annotated[int, Field(ge=1, le=65_535)] = limits.CHANNELS_MAX
+    consumer_max_per_channel: _Consumers = limits.CONSUMERS_PER_CHANNEL_MAX
+    consumer_max_per_connection: _Consumers = limits.CONSUMERS_PER_CONNECTION_MAX
+    disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.DISK_FREE_BYTES_MIN
 
 
 class _Timing(_Section):
@@ -296,8 +296,8 @@ def _check_peers(config: NodeConfig) -> None:
         raise config.error(
             "peers", f"does not name this node; add `{config.node}: host:port` as others reach it"
         )
-    if len(config.peers) > voters_max:
-        raise config.error("peers", f"{len(config.peers)} nodes; name at most {voters_max}")
+    if len(config.peers) > VOTERS_MAX:
+        raise config.error("peers", f"{len(config.peers)} nodes; name at most {VOTERS_MAX}")
     if config.peer is not None and len(config.peers) < 2:
         raise config.error("peer", "there are no other nodes; name them under `peers`, too")
     owners: dict[str, NodeId] = {}
@@ -349,15 +349,15 @@ def _check_files(config: NodeConfig) -> None:
 def _check_rest(config: NodeConfig) -> None:
     if not config.users:
         raise config.error("users", "nobody could log in; name at least one user")
-    if len(config.users) > limits.first_users_max:
+    if len(config.users) > limits.FIRST_USERS_MAX:
         raise config.error(
             "users",
-            f"a cluster begins with at most {limits.first_users_max} users; add the others with "
+            f"a cluster begins with at most {limits.FIRST_USERS_MAX} users; add the others with "
             "`fedq user add`",
         )
     for user in config.users:
-        if len(user.encode()) > limits.name_bytes_max:
-            raise config.error(f"users.{user}", f"is longer than {limits.name_bytes_max} bytes")
+        if len(user.encode()) > limits.NAME_BYTES_MAX:
+            raise config.error(f"users.{user}", f"is longer than {limits.NAME_BYTES_MAX} bytes")
     timing = config.timing
     if timing.heartbeat_ms * 3 > timing.lease_ms:
         raise config.error("timing.lease_ms", "must be at least three times heartbeat_ms")

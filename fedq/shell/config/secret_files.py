@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fedq.core.limits import password_bytes_max
+from fedq.core.limits import PASSWORD_BYTES_MAX
 from fedq.shell.config.values import NodeConfig
 
 _NEWLINES: Final = "\r\n"
@@ -23,12 +23,12 @@ def read_password(path: Path) -> str:
     """The first line of a file, without its end. Raises `SecretError`, without what is in it."""
     try:
         with path.open("rb") as file:
-            data = file.read(password_bytes_max + 2)
+            data = file.read(PASSWORD_BYTES_MAX + 2)
     except OSError as error:
         raise SecretError(f"{path} cannot be read: {error.strerror}") from error
     line = data.partition(b"\n")[0]
-    if len(line.rstrip(_NEWLINES.encode())) > password_bytes_max:
-        raise SecretError(f"the first line of {path} is longer than {password_bytes_max} bytes")
+    if len(line.rstrip(_NEWLINES.encode())) > PASSWORD_BYTES_MAX:
+        raise SecretError(f"the first line of {path} is longer than {PASSWORD_BYTES_MAX} bytes")
     try:
         password = line.decode().rstrip(_NEWLINES)
     except UnicodeDecodeError:

@@ -15,11 +15,11 @@ from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.core.limits import (
-    channels_max,
-    consumers_per_channel_max,
-    consumers_per_connection_max,
-    disk_free_bytes_min,
-    logins_per_address_max,
+    CHANNELS_MAX,
+    CONSUMERS_PER_CHANNEL_MAX,
+    CONSUMERS_PER_CONNECTION_MAX,
+    DISK_FREE_BYTES_MIN,
+    LOGINS_PER_ADDRESS_MAX,
 )
 
 DEFAULT_AMQP_PORT: Final = 5672
@@ -121,14 +121,14 @@ class NodeConfig:
     #: At most this many clients; None = as many as the process may open descriptors.
     connections_max: int | None = None
     #: Clients of one address that may be about to log in.
-    logins_per_address: int = logins_per_address_max
+    logins_per_address: int = LOGINS_PER_ADDRESS_MAX
     fragment_threshold: int = 1_000
     #: None: a share of what the machine has.
     memory_bytes_max: int | None = None
-    channels_max: int = channels_max
-    consumers_per_channel_max: int = consumers_per_channel_max
-    consumers_per_connection_max: int = consumers_per_connection_max
-    disk_free_bytes_min: int = disk_free_bytes_min
+    channels_max: int = CHANNELS_MAX
+    consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
+    consumers_per_connection_max: int = CONSUMERS_PER_CONNECTION_MAX
+    disk_free_bytes_min: int = DISK_FREE_BYTES_MIN
     timing: Timing = Timing()
     #: Where it was read from, for messages: the file, and the line of each key.
     file: Path | None = field(default=None, compare=False)

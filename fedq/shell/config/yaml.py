@@ -14,7 +14,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fedq.shell.config.values import ConfigError
 
-file_bytes_max: Final = 1024 * 1024
+FILE_BYTES_MAX: Final = 1024 * 1024
 _DEPTH_MAX: Final = 16
 
 Value = str | int | float | bool | None | list["Value"] | dict[str, "Value"]
@@ -34,8 +34,8 @@ def read(file: Path) -> tuple[dict[str, Value], Mapping[str, int]]:
         data = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=file) from error
-    if len(data) > file_bytes_max:
-        raise ConfigError(f"larger than {file_bytes_max} bytes; is it the right file?", file=file)
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"larger than {FILE_BYTES_MAX} bytes; is it the right file?", file=file)
     reader = _Reader(file)
     try:
         text = data.decode("utf-8")

@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from fedq.core.limits import spare_descriptors
+from fedq.core.limits import SPARE_DESCRIPTORS
 
 #: For so long the descriptors of a system may be used up before that counts as a failure.
-patience_s: Final = 30.0
+PATIENCE_S: Final = 30.0
 _PAUSE_S: Final = 0.05
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Spares:
     def refill(self) -> bool:
         """Keeps as many as there should be, as far as there are any; False if some are missing."""
         with self._guard:
-            while len(self._spares) < spare_descriptors:
+            while len(self._spares) < SPARE_DESCRIPTORS:
                 try:
                     self._spares.append(os.open(os.devnull, os.O_RDONLY))
                 except OSError as error:
@@ -55,7 +55,7 @@ class Spares:
 
     def open_file(self, path: str | Path, flags: int, mode: int = 0o600) -> int:
         """`os.open` of a file that has to be opened; raises `OSError`."""
-        deadline, warned = time.monotonic() + patience_s, False
+        deadline, warned = time.monotonic() + PATIENCE_S, False
         while True:
             try:
                 return os.open(path, flags, mode)
@@ -71,7 +71,7 @@ class Spares:
                     "(ulimit -n), or see who holds so many connections",
                     path,
                     errno.errorcode[shortage.errno or 0],
-                    "a spare one is used" if given else f"it is tried for {patience_s:.0f} s",
+                    "a spare one is used" if given else f"it is tried for {PATIENCE_S:.0f} s",
                 )
             if not given:
                 time.sleep(_PAUSE_S)

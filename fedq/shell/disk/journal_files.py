@@ -40,7 +40,7 @@ from fedq.shell.disk.group_commit import GroupCommit, sync_file
 from fedq.shell.disk.vouching import COUNTER_NAME, Vouch, vouch_for, write_vouch
 
 #: What may wait for the writer thread. A disk that far behind is as good as lost.
-backlog_bytes_max: Final = limits.node_memory_bytes_max // 4
+BACKLOG_BYTES_MAX: Final = limits.NODE_MEMORY_BYTES_MAX // 4
 
 _SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
 _LOCK_NAME = "lock"
@@ -144,10 +144,10 @@ class JournalFiles:
             return
         assert not self._closing, "the journal was closed"
         size = sum([len(chunk.data) for chunk in chunks])
-        if self._commits.backlog_bytes() + size > backlog_bytes_max:
+        if self._commits.backlog_bytes() + size > BACKLOG_BYTES_MAX:
             self._fail(
                 f"the disk of {self._directory} does not keep up: more than "
-                f"{backlog_bytes_max >> 20} MiB wait to be written; use a faster disk"
+                f"{BACKLOG_BYTES_MAX >> 20} MiB wait to be written; use a faster disk"
             )
             return
         for chunk in chunks:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from fedq.core.limits import stop_words_max, suspects_kept_bytes_max, suspects_max
+from fedq.core.limits import STOP_WORDS_MAX, SUSPECTS_KEPT_BYTES_MAX, SUSPECTS_MAX
 from fedq.core.suspects import Stopped, Suspect, checked
 from fedq.shell.disk.durable_files import replace_durably
 
@@ -21,7 +21,7 @@ FILE: Final = "stopped.json"
 HANDLED: Final = "stopped.handled.json"
 _VERSION: Final = 1
 #: Copies in base64, suspects, words, with room for JSON around them.
-_BYTES_MAX: Final = 2 * suspects_kept_bytes_max + 512 * suspects_max + 64 * stop_words_max
+_BYTES_MAX: Final = 2 * SUSPECTS_KEPT_BYTES_MAX + 512 * SUSPECTS_MAX + 64 * STOP_WORDS_MAX
 _NUMBER_MAX: Final = 1 << 62
 
 
@@ -95,7 +95,7 @@ def decode(data: bytes) -> Stopped:
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         raise ValueError(f"it is not of version {_VERSION}")
     suspects = _list(found, "suspects")
-    if len(suspects) > suspects_max:
+    if len(suspects) > SUSPECTS_MAX:
         raise ValueError("too many suspects")
     return Stopped(
         _number(found, "incarnation"), _number(found, "unix_ms"), _text(found, "step"),
@@ -120,7 +120,7 @@ def _string(found: Any) -> str:
 
 
 def _text(found: dict[str, Any], key: str) -> str:
-    return _string(found.get(key))[: 2 * stop_words_max]
+    return _string(found.get(key))[: 2 * STOP_WORDS_MAX]
 
 
 def _number(found: dict[str, Any], key: str) -> int:

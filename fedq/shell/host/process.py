@@ -16,7 +16,7 @@ import logging
 import resource
 from typing import Final
 
-from fedq.core.limits import reserved_descriptors
+from fedq.core.limits import RESERVED_DESCRIPTORS
 from fedq.shell.disk.descriptors import SPARES
 
 _CLIENTS_MIN: Final = 16
@@ -35,7 +35,7 @@ def clients_max() -> int:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return max(soft - reserved_descriptors, _CLIENTS_MIN)
+    return max(soft - RESERVED_DESCRIPTORS, _CLIENTS_MIN)
 
 
 class SpareKeeper:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from fedq.core.limits import MIB, memory_share_percent, node_memory_bytes_max
+from fedq.core.limits import MEMORY_SHARE_PERCENT, MIB, NODE_MEMORY_BYTES_MAX
 
 #: How often the node hears how things stand.
 REPORT_S: Final = 0.5
@@ -29,8 +29,8 @@ def memory_default(root: Path = Path("/")) -> int:
     """
     known = [size for size in (_machine_bytes(root), _group_bytes(root)) if size]
     if not known:
-        return node_memory_bytes_max
-    return max(min(known) * memory_share_percent // 100, MIB)
+        return NODE_MEMORY_BYTES_MAX
+    return max(min(known) * MEMORY_SHARE_PERCENT // 100, MIB)
 
 
 def _machine_bytes(root: Path) -> int:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from fedq.core.limits import failed_logins_told
+from fedq.core.limits import FAILED_LOGINS_TOLD
 
 _WITHIN_S: Final = 10.0
 
@@ -33,7 +33,7 @@ class RareLines:
         now = self._clock()
         if now - self._since_s >= _WITHIN_S:
             self._since_s, self._told = now, 0
-        if self._told >= failed_logins_told:
+        if self._told >= FAILED_LOGINS_TOLD:
             self._untold += 1
             return
         self._told += 1

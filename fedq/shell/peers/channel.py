@@ -15,7 +15,7 @@ from fedq.core import limits
 from fedq.core.ids import NodeId
 from fedq.shell.config import certificates
 from fedq.shell.config.values import CertificateFiles
-from fedq.shell.peers.codec import frame_bytes_max
+from fedq.shell.peers.codec import FRAME_BYTES_MAX
 
 #: Each node says its name in this metadata entry of every call.
 NODE_METADATA: Final = "fedq-node"
@@ -28,8 +28,8 @@ RAFT_METHOD: Final = f"/{SERVICE}/Raft"
 Options = list[tuple[str, int | str]]
 
 _SIZES: Options = [
-    ("grpc.max_receive_message_length", frame_bytes_max),
-    ("grpc.max_send_message_length", frame_bytes_max),
+    ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
+    ("grpc.max_send_message_length", FRAME_BYTES_MAX),
 ]
 
 #: A silent host is noticed after about two seconds; fedq's own heartbeats are the finer measure.
@@ -60,7 +60,7 @@ CHANNEL_OPTIONS: Options = [
 _SERVER: Options = [
     *_KEEPALIVE,
     # A stranger's connection has so long to become a peer's; those beyond the number are closed.
-    ("grpc.server_handshake_timeout_ms", limits.rpc_handshake_ms),
+    ("grpc.server_handshake_timeout_ms", limits.RPC_HANDSHAKE_MS),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
     # Otherwise a second process could take the same port unnoticed.
@@ -70,14 +70,14 @@ _SERVER: Options = [
 PEER_SERVER_OPTIONS: Options = [
     *_SIZES,
     *_SERVER,
-    ("grpc.max_allowed_incoming_connections", limits.peer_connections_max),
+    ("grpc.max_allowed_incoming_connections", limits.PEER_CONNECTIONS_MAX),
 ]
 
 ADMIN_SERVER_OPTIONS: Options = [
     *_SERVER,
-    ("grpc.max_receive_message_length", limits.admin_request_bytes_max),
-    ("grpc.max_send_message_length", frame_bytes_max),
-    ("grpc.max_allowed_incoming_connections", limits.admin_connections_max),
+    ("grpc.max_receive_message_length", limits.ADMIN_REQUEST_BYTES_MAX),
+    ("grpc.max_send_message_length", FRAME_BYTES_MAX),
+    ("grpc.max_allowed_incoming_connections", limits.ADMIN_CONNECTIONS_MAX),
     # Who asks nothing makes room for who does.
     ("grpc.max_connection_idle_ms", 60_000),
 ]

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 import grpc.aio
 
 from fedq.core.ids import Incarnation, NodeId
-from fedq.core.limits import last_words_ms
+from fedq.core.limits import LAST_WORDS_MS
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.config.values import split_address
 from fedq.shell.peers.certificates import NodeCertificates
@@ -192,9 +192,9 @@ class PeerClient:
             peer.link.say_last(frame)
 
     async def last_said(self) -> None:
-        """Returns when the last frames have left, or after `limits.last_words_ms`."""
+        """Returns when the last frames have left, or after `limits.LAST_WORDS_MS`."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(last_words_ms / 1_000):
+            async with asyncio.timeout(LAST_WORDS_MS / 1_000):
                 for peer in self._peers.values():
                     await peer.link.drained()
 

@@ -31,11 +31,11 @@ from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.wiring.cluster_map.operation_fields import canonical_arguments
 
 #: One message of the largest allowed body must pass, with everything around it.
-frame_bytes_max: Final = limits.record_bytes_max + limits.peer_frame_bytes_max
-messages_per_frame_max: Final = 65_536
+FRAME_BYTES_MAX: Final = limits.RECORD_BYTES_MAX + limits.PEER_FRAME_BYTES_MAX
+MESSAGES_PER_FRAME_MAX: Final = 65_536
 #: Certificates of a node and its proof are in it. What callers say travels in the metadata of their
 #: calls, of which gRPC takes some KiB.
-hello_bytes_max: Final = 32 * limits.KIB
+HELLO_BYTES_MAX: Final = 32 * limits.KIB
 
 
 # --- fields ---------------------------------------------------------------------------------------
@@ -212,8 +212,8 @@ def _text(text: str) -> str:
 
 
 def _short(data: bytes) -> bytes:
-    if len(data) > limits.name_bytes_max:
-        raise MalformedFrameError(f"a name is longer than {limits.name_bytes_max} bytes")
+    if len(data) > limits.NAME_BYTES_MAX:
+        raise MalformedFrameError(f"a name is longer than {limits.NAME_BYTES_MAX} bytes")
     return data
 
 
@@ -226,7 +226,7 @@ def _arguments(text: str) -> str:
 
 
 def _node_name(name: str) -> str:
-    if not name or len(name.encode()) > limits.name_bytes_max:
+    if not name or len(name.encode()) > limits.NAME_BYTES_MAX:
         raise MalformedFrameError("a node's name is empty or longer than 255 bytes")
     return name
 
@@ -359,9 +359,9 @@ def decode_frame(data: bytes) -> peer.PeerFrame:
 
 def read_frame(data: bytes) -> pb.PeerFrame:
     """What `data` says, and what of it is to follow; raises `MalformedFrameError`."""
-    if len(data) > frame_bytes_max:
+    if len(data) > FRAME_BYTES_MAX:
         raise MalformedFrameError(
-            f"a frame of {len(data)} bytes; at most {frame_bytes_max} are read"
+            f"a frame of {len(data)} bytes; at most {FRAME_BYTES_MAX} are read"
         )
     wire = pb.PeerFrame()
     try:
@@ -372,7 +372,7 @@ def read_frame(data: bytes) -> pb.PeerFrame:
         raise MalformedFrameError(
             f"a frame of version {wire.version}; this node speaks {versions.shown(versions.MINE)}"
         )
-    if len(wire.messages) > messages_per_frame_max:
+    if len(wire.messages) > MESSAGES_PER_FRAME_MAX:
         raise MalformedFrameError(f"{len(wire.messages)} messages in one frame")
     if wire.messages and wire.first == 0:
         raise MalformedFrameError("messages without a number")
@@ -484,7 +484,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 def decode_hello(data: bytes) -> Hello:
     """What `encode_hello` gave; raises `MalformedFrameError`."""
-    if len(data) > hello_bytes_max:
+    if len(data) > HELLO_BYTES_MAX:
         raise MalformedFrameError(f"an introduction of {len(data)} bytes")
     try:
         wire = pb.Hello.FromString(data)

@@ -1,6 +1,6 @@
 """Heartbeats in the form of `protos/peer.proto`."""
 
-from fedq.core.limits import name_bytes_max
+from fedq.core.limits import NAME_BYTES_MAX
 from fedq.core.peer_messages import Heartbeat
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.malformed import MalformedFrameError
@@ -18,7 +18,7 @@ def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat) -> None:
 def get_heartbeat(frame: pb.PeerFrame) -> Heartbeat:
     """From a frame of a peer that has one; raises `MalformedFrameError` for what says more."""
     beat = frame.heartbeat
-    if len(beat.start) > name_bytes_max:
+    if len(beat.start) > NAME_BYTES_MAX:
         raise MalformedFrameError("a start's id is longer than 255 characters")
     return Heartbeat(
         beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving, beat.start, beat.stalls, beat.full

@@ -1,6 +1,6 @@
 """Last words in the form of `protos/peer.proto`: their fields, each within what it may say."""
 
-from fedq.core.limits import stop_words_max, suspects_max
+from fedq.core.limits import STOP_WORDS_MAX, SUSPECTS_MAX
 from fedq.core.suspects import LastWords, checked
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.malformed import MalformedFrameError
@@ -24,7 +24,7 @@ def get_last_words(frame: pb.PeerFrame) -> LastWords | None:
     if not frame.HasField("last_words"):
         return None
     wire = frame.last_words
-    if len(wire.suspects) > suspects_max or len(wire.step) > stop_words_max:
+    if len(wire.suspects) > SUSPECTS_MAX or len(wire.step) > STOP_WORDS_MAX:
         raise MalformedFrameError("last words that are too long")
     try:
         suspects = [

@@ -12,7 +12,7 @@ its long contents nothing is believed: what does not fit raises `MalformedFrameE
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from fedq.core.limits import peer_long_bytes_min, peer_piece_bytes_max
+from fedq.core.limits import PEER_LONG_BYTES_MIN, PEER_PIECE_BYTES_MAX
 from fedq.core.peer_messages import CARRY_MESSAGES, CARRY_RECORDS, Got, PeerFrame, PeerMessage
 from fedq.core.peer_messages import PublishAtomic as Atomic
 from fedq.shell.peers.malformed import MalformedFrameError
@@ -39,12 +39,12 @@ def shortened(frame: PeerFrame) -> tuple[PeerFrame, list[Long]]:
     for number, message in enumerate(frame.messages):
         rest: PeerMessage = message
         if isinstance(message, CARRY_RECORDS):
-            if len(message.records) >= peer_long_bytes_min:
+            if len(message.records) >= PEER_LONG_BYTES_MIN:
                 found.append(Long(number, 0, message.records))
                 rest = message._replace(records=b"")
         elif isinstance(message, _WITH_MESSAGES):
             contents = message.messages
-            places = [at for at, one in enumerate(contents) if len(one) >= peer_long_bytes_min]
+            places = [at for at, one in enumerate(contents) if len(one) >= PEER_LONG_BYTES_MIN]
             if places:
                 found += [Long(number, at, contents[at]) for at in places]
                 left_out = dict.fromkeys(places, b"")
@@ -56,8 +56,8 @@ def shortened(frame: PeerFrame) -> tuple[PeerFrame, list[Long]]:
 
 def pieces(content: bytes) -> Iterator[bytes]:
     """What is written to the stream for a long content."""
-    for at in range(0, len(content), peer_piece_bytes_max):
-        yield content[at : at + peer_piece_bytes_max]
+    for at in range(0, len(content), PEER_PIECE_BYTES_MAX):
+        yield content[at : at + PEER_PIECE_BYTES_MAX]
 
 
 def by_message(longs: Iterable[Long], count: int) -> dict[int, Places]:

@@ -2,15 +2,15 @@
 
 In: messages of the stream, in order. Out: frames, each with the long contents that follow it.
 Invariants: what was announced is believed as far as it has come: a lie costs no memory; only the
-last piece of a content may be shorter than `peer_piece_bytes_max`; a frame with all that follows it
-is no longer than `frame_bytes_max`; whatever comes either is a part of a frame or raises
+last piece of a content may be shorter than `PEER_PIECE_BYTES_MAX`; a frame with all that follows it
+is no longer than `FRAME_BYTES_MAX`; whatever comes either is a part of a frame or raises
 `MalformedFrameError`.
 """
 
-from fedq.core.limits import peer_piece_bytes_max
+from fedq.core.limits import PEER_PIECE_BYTES_MAX
 from fedq.core.peer_messages import PeerFrame
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peers.codec import frame_bytes_max, frame_of, read_frame
+from fedq.shell.peers.codec import FRAME_BYTES_MAX, frame_of, read_frame
 from fedq.shell.peers.longs import Long
 from fedq.shell.peers.malformed import MalformedFrameError
 
@@ -39,14 +39,14 @@ class FrameReader:
             return frame_of(wire)
         if min(long.size for long in wire.longs) == 0:
             raise MalformedFrameError("a long content of no bytes")
-        if len(data) + sum(long.size for long in wire.longs) > frame_bytes_max:
-            raise MalformedFrameError(f"a frame of more than {frame_bytes_max} bytes")
+        if len(data) + sum(long.size for long in wire.longs) > FRAME_BYTES_MAX:
+            raise MalformedFrameError(f"a frame of more than {FRAME_BYTES_MAX} bytes")
         self._begun = wire
         self._missing = wire.longs[0].size
         return None
 
     def _take_piece(self, begun: pb.PeerFrame, data: bytes) -> PeerFrame | None:
-        if not min(self._missing, peer_piece_bytes_max) <= len(data) <= self._missing:
+        if not min(self._missing, PEER_PIECE_BYTES_MAX) <= len(data) <= self._missing:
             # Of pieces of a byte each would cost forty.
             raise MalformedFrameError("a piece of a long content that is too short, or too long")
         self._pieces.append(data)

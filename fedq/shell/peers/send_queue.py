@@ -7,7 +7,7 @@ goes at once when the stream is idle, and with all that came meanwhile when it i
 
 Invariants: messages keep their order and their numbers; frames of different sessions stay apart;
 joined frames are of the newest map version among them, so none is taken in too early, and stay
-below `peer_frame_bytes_max`, unless a single one is larger; the long contents of a frame
+below `PEER_FRAME_BYTES_MAX`, unless a single one is larger; the long contents of a frame
 (`fedq.shell.peers.longs`) follow it before anything else does.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from fedq.core.limits import peer_frame_bytes_max, peer_long_bytes_min
+from fedq.core.limits import PEER_FRAME_BYTES_MAX, PEER_LONG_BYTES_MIN
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.versions import NEWEST, PIECES
 from fedq.proxy.links import FIXED_BYTES, size_of
@@ -68,7 +68,7 @@ class FrameLine:
             later, more = frames[0]
             if not _follows(frame, len(messages), later):
                 break
-            if size + more > peer_frame_bytes_max or len(messages) >= _JOINED_MAX:
+            if size + more > PEER_FRAME_BYTES_MAX or len(messages) >= _JOINED_MAX:
                 break
             frames.popleft()
             self.bytes_waiting -= more
@@ -83,7 +83,7 @@ class FrameLine:
         return self._encoded(frame._replace(messages=messages), size)
 
     def _encoded(self, frame: PeerFrame, size: int) -> bytes:
-        if size < peer_long_bytes_min or self.version < PIECES:
+        if size < PEER_LONG_BYTES_MIN or self.version < PIECES:
             return encode_frame(frame, self.version)
         frame, longs = shortened(frame)
         if longs:

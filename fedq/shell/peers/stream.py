@@ -28,7 +28,7 @@ from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.send_queue import FrameLine
 
 #: What one stream may have waiting; the node's own windows keep it far below.
-queue_bytes_max: Final = limits.peer_window_bytes_max + limits.record_bytes_max
+QUEUE_BYTES_MAX: Final = limits.PEER_WINDOW_BYTES_MAX + limits.RECORD_BYTES_MAX
 #: How long one attempt may take from dialing to the peer's welcome.
 _WELCOME_S: Final = 2.0
 #: Between attempts; longer when the peer refuses for a reason that time alone does not cure.
@@ -109,7 +109,7 @@ class PeerStream:
 
     def send(self, data: bytes) -> bool:
         """Hands over bytes; False when the stream is down or too much waits already."""
-        if not self._up or (self._queue and self._queue_bytes + len(data) > queue_bytes_max):
+        if not self._up or (self._queue and self._queue_bytes + len(data) > QUEUE_BYTES_MAX):
             return False
         self._queue.append(data)
         self._queue_bytes += len(data)
@@ -119,7 +119,7 @@ class PeerStream:
     def send_frames(self, frames: Iterable[PeerFrame]) -> bool:
         """Hands over frames of a link; False when the stream is down or too much waits already."""
         line = self._line
-        if not self._up or line.bytes_waiting > queue_bytes_max:
+        if not self._up or line.bytes_waiting > QUEUE_BYTES_MAX:
             return False
         for frame in frames:
             line.add(frame)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self, overload
 
 from fedq.shell.disk.descriptors import SPARES
-from fedq.shell.raft.wire import ENTRY_COMMAND, NO_OP, entry_bytes_max
+from fedq.shell.raft.wire import ENTRY_BYTES_MAX, ENTRY_COMMAND, NO_OP
 
 _MAGIC: Final = b"FEDQRAFT"
 _VERSION: Final = 1
@@ -45,7 +45,7 @@ _KIND_TRUNCATE = 1
 _KIND_TERM = 2
 
 _VOTE_BYTES_MAX = 255
-_BODY_BYTES_MAX = _ENTRY.size + entry_bytes_max
+_BODY_BYTES_MAX = _ENTRY.size + ENTRY_BYTES_MAX
 
 
 class RaftStorageError(Exception):
@@ -202,7 +202,7 @@ class RaftJournal:
 
     def append(self, command: bytes, term: int) -> None:
         """Adds the next entry; durable after `sync`."""
-        assert len(command) <= entry_bytes_max, f"an entry of {len(command)} bytes"
+        assert len(command) <= ENTRY_BYTES_MAX, f"an entry of {len(command)} bytes"
         entry = Entry(command, self.last_index + 1, term)
         self._write(_entry_body(entry))
         self._entries.append(entry)

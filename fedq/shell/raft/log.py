@@ -64,7 +64,7 @@ __all__ = ["LogMachine", "RaftLog", "RaftTiming"]
 
 PYSYNCOBJ_VERSION: Final = "0.3.17"
 #: Entries applied in one turn, so that heartbeats go out between them.
-_applied_per_turn_max: Final = 2_000
+_APPLIED_PER_TURN_MAX: Final = 2_000
 
 _COMMAND_PREFIX: Final = bytes([ENTRY_COMMAND])
 _FOLLOWER: Final = pysyncobj.syncobj._RAFT_STATE.FOLLOWER
@@ -426,7 +426,7 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         behind = self.committed - self.applied
         if behind <= 0:
             return False
-        entries = self._log.since(self.applied + 1, min(behind, _applied_per_turn_max))
+        entries = self._log.since(self.applied + 1, min(behind, _APPLIED_PER_TURN_MAX))
         for command, index, _ in entries:
             if command[0] == ENTRY_COMMAND and not self._hooks.apply(command[1:]):
                 break

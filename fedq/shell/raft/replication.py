@@ -13,15 +13,15 @@ from fedq.core.errors import NodeFailure
 from fedq.shell.raft.journal import Entry, RaftJournal
 from fedq.shell.raft.snapshot import SnapshotSender
 from fedq.shell.raft.wire import (
+    ENTRIES_PER_FRAME_MAX,
+    PAYLOAD_BYTES_MAX,
     Append,
     LogEntry,
     SnapshotChunk,
-    entries_per_frame_max,
-    payload_bytes_max,
 )
 
 #: Frames a leader may have under way to one follower: 1 MiB.
-frames_under_way_max: Final = 16
+FRAMES_UNDER_WAY_MAX: Final = 16
 
 
 class Taken(NamedTuple):
@@ -92,7 +92,7 @@ class Follower:
     @property
     def has_room(self) -> bool:
         """Whether more entries or chunks may be sent now."""
-        return self._sent - self._answered < frames_under_way_max
+        return self._sent - self._answered < FRAMES_UNDER_WAY_MAX
 
     def next_number(self) -> int:
         """The number of the next frame, which the caller sends."""
@@ -137,10 +137,10 @@ def next_batch(journal: RaftJournal, index: int) -> list[LogEntry]:
     """The entries of one frame from `index` on."""
     batch: list[LogEntry] = []
     size = 0
-    entries: list[Entry] = journal.since(index, entries_per_frame_max)
+    entries: list[Entry] = journal.since(index, ENTRIES_PER_FRAME_MAX)
     for command, _, term in entries:
         size += len(command)
-        if batch and size > payload_bytes_max:
+        if batch and size > PAYLOAD_BYTES_MAX:
             break
         batch.append(LogEntry(term, command))
     return batch
@@ -152,7 +152,7 @@ def batches(commands: Iterable[bytes]) -> Iterator[list[bytes]]:
     size = 0
     for command in commands:
         size += len(command)
-        if batch and (size > payload_bytes_max or len(batch) == entries_per_frame_max):
+        if batch and (size > PAYLOAD_BYTES_MAX or len(batch) == ENTRIES_PER_FRAME_MAX):
             yield batch
             batch, size = [], len(command)
         batch.append(command)

@@ -21,7 +21,7 @@ from fedq.shell.raft.journal import (
     sync_directory,
     write_synced,
 )
-from fedq.shell.raft.wire import SnapshotChunk, payload_bytes_max, snapshot_bytes_max
+from fedq.shell.raft.wire import PAYLOAD_BYTES_MAX, SNAPSHOT_BYTES_MAX, SnapshotChunk
 
 _MAGIC: Final = b"FEDQSNAP"
 _VERSION: Final = 1
@@ -55,9 +55,9 @@ def encode_pieces(number: int, term: int, data: list[bytes]) -> list[bytes]:
     deflater = zlib.compressobj(_DEFLATE_LEVEL)
     deflated = [deflater.compress(piece) for piece in data]
     deflated.append(deflater.flush())
-    if max(sum(map(len, deflated)), size) > snapshot_bytes_max - _HEAD_BYTES:
+    if max(sum(map(len, deflated)), size) > SNAPSHOT_BYTES_MAX - _HEAD_BYTES:
         raise RaftStorageError(
-            f"the cluster map has {size} bytes, a snapshot at most {snapshot_bytes_max}: delete "
+            f"the cluster map has {size} bytes, a snapshot at most {SNAPSHOT_BYTES_MAX}: delete "
             "unused exchanges, queues and bindings"
         )
     fields = _FIELDS.pack(size, number, term)
@@ -77,7 +77,7 @@ def decode_snapshot(encoded: bytes) -> Snapshot:
     if zlib.crc32(memoryview(encoded)[_HEADER.size :]) != checksum:
         raise SnapshotError("its checksum does not match")
     size, number, term = _FIELDS.unpack_from(encoded, _HEADER.size)
-    if size > snapshot_bytes_max or number < 1:
+    if size > SNAPSHOT_BYTES_MAX or number < 1:
         raise SnapshotError("its fields are out of range")
     inflater = zlib.decompressobj()
     try:
@@ -151,7 +151,7 @@ class SnapshotSender:
 
     def next_chunk(self, term: int, number: int) -> SnapshotChunk | None:
         """The next piece as the frame of this number, None when all are on their way."""
-        data = self._encoded[self._offset : self._offset + payload_bytes_max]
+        data = self._encoded[self._offset : self._offset + PAYLOAD_BYTES_MAX]
         if not data:
             return None
         chunk = SnapshotChunk(term, number, self._offset, len(self._encoded), data)

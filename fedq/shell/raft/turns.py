@@ -33,10 +33,10 @@ from fedq.shell.raft.timing import RaftTiming
 from fedq.shell.raft.wire import Forward, RaftMessage, WireError, decode, encode
 
 #: Frames received and not yet handled; more are dropped, which Raft survives.
-_inbox_frames_max: Final = 1_024
+_INBOX_FRAMES_MAX: Final = 1_024
 #: Commands of other voters taken in one turn; more are dropped, and repeated by their proposers.
-_forwarded_max: Final = 4_096
-voters_max: Final = 5
+_FORWARDED_MAX: Final = 4_096
+VOTERS_MAX: Final = 5
 #: A voter without others looks at the clock this many times more rarely, once it leads.
 _ALONE_TICKS: Final = 10
 
@@ -66,9 +66,9 @@ class RaftTurns:
         """
         self._memory = memory
         names = dict.fromkeys(voters)
-        if node not in names or len(names) != len(voters) or len(names) > voters_max:
+        if node not in names or len(names) != len(voters) or len(names) > VOTERS_MAX:
             raise ValueError(
-                f"a Raft log has 1 to {voters_max} different voters, among them the node itself; "
+                f"a Raft log has 1 to {VOTERS_MAX} different voters, among them the node itself; "
                 f"{node} was given {', '.join(voters)}"
             )
         self._node = node
@@ -187,20 +187,20 @@ class RaftTurns:
         """Asks for a command to be committed; fire and forget.
 
         A command that is under way already is not sent twice.
-        False when no leader can be reached or `commands_in_flight_max` proposals are under way:
+        False when no leader can be reached or `COMMANDS_IN_FLIGHT_MAX` proposals are under way:
         try again later. True promises nothing: the proposer repeats what it does not see
         committed, and the machine ignores what it has seen. Raises `ValueError` for a command
         that is empty or too large, because repeating that never helps.
         """
-        if not 1 <= len(command) <= limits.command_bytes_max:
+        if not 1 <= len(command) <= limits.COMMAND_BYTES_MAX:
             raise ValueError(
-                f"a command of the cluster map has 1 to {limits.command_bytes_max} bytes, this "
+                f"a command of the cluster map has 1 to {limits.COMMAND_BYTES_MAX} bytes, this "
                 f"one {len(command)}: split it"
             )
         if command in self._in_flight:
             return True
         voter = self._voter
-        if voter is None or len(self._in_flight) >= limits.commands_in_flight_max:
+        if voter is None or len(self._in_flight) >= limits.COMMANDS_IN_FLIGHT_MAX:
             return False
         leader = voter.leader
         if leader is None or (leader != self._node and not voter.is_connected(leader)):
@@ -222,7 +222,7 @@ class RaftTurns:
         except WireError as error:
             self._refuse(peer, str(error))
             return
-        if len(self._inbox) < _inbox_frames_max:
+        if len(self._inbox) < _INBOX_FRAMES_MAX:
             self._inbox.append((peer, message))
             self._make_turn_due()
 
@@ -394,7 +394,7 @@ class RaftTurns:
             inbox, self._inbox = self._inbox, []
             for peer, message in inbox:
                 if isinstance(message, Forward):
-                    self._forwarded += message.commands[: _forwarded_max - len(self._forwarded)]
+                    self._forwarded += message.commands[: _FORWARDED_MAX - len(self._forwarded)]
                 else:
                     voter.handle(peer, message)
             voter.step()

@@ -23,15 +23,15 @@ ENTRY_COMMAND: Final = 0
 ENTRY_NO_OP: Final = 1
 NO_OP: Final = bytes([ENTRY_NO_OP])
 
-entry_bytes_max: Final = 1 + limits.command_bytes_max
+ENTRY_BYTES_MAX: Final = 1 + limits.COMMAND_BYTES_MAX
 #: What one frame carries at most, in bytes of entries, commands or snapshot.
-payload_bytes_max: Final = 64 * limits.KIB
-entries_per_frame_max: Final = 512
-frame_bytes_max: Final = 96 * limits.KIB
-snapshot_bytes_max: Final = limits.snapshot_bytes_max
+PAYLOAD_BYTES_MAX: Final = 64 * limits.KIB
+ENTRIES_PER_FRAME_MAX: Final = 512
+FRAME_BYTES_MAX: Final = 96 * limits.KIB
+SNAPSHOT_BYTES_MAX: Final = limits.SNAPSHOT_BYTES_MAX
 _NUMBER_MAX: Final = 2**63 - 1
 
-assert entry_bytes_max <= payload_bytes_max < frame_bytes_max < limits.peer_frame_bytes_max
+assert ENTRY_BYTES_MAX <= PAYLOAD_BYTES_MAX < FRAME_BYTES_MAX < limits.PEER_FRAME_BYTES_MAX
 
 
 class WireError(ValueError):
@@ -168,7 +168,7 @@ def encode(message: RaftMessage) -> bytes:
     kind, parts = _body(message)
     frame = b"".join((_HEAD.pack(WIRE_VERSION, kind), *parts))
     # internal: what this node sends.
-    assert len(frame) <= frame_bytes_max, f"a frame of {len(frame)} bytes"
+    assert len(frame) <= FRAME_BYTES_MAX, f"a frame of {len(frame)} bytes"
     return frame
 
 
@@ -207,8 +207,8 @@ def decode(frame: bytes) -> RaftMessage:
 
     Raises `WireError` for anything `encode` cannot have made.
     """
-    if not _HEAD.size <= len(frame) <= frame_bytes_max:
-        raise WireError(f"a Raft frame has 2 to {frame_bytes_max} bytes, this one {len(frame)}")
+    if not _HEAD.size <= len(frame) <= FRAME_BYTES_MAX:
+        raise WireError(f"a Raft frame has 2 to {FRAME_BYTES_MAX} bytes, this one {len(frame)}")
     version, kind = _HEAD.unpack_from(frame)
     if version != WIRE_VERSION:
         raise WireError(f"Raft frame version {version}; this node speaks version {WIRE_VERSION}")
@@ -249,7 +249,7 @@ def _read_append(frame: bytes, at: int) -> tuple[Append, int]:
     *fields, count = _APPEND.unpack_from(frame, at)
     _check_numbers(*fields)
     term, number, commit_index, prev_index, prev_term = fields
-    if count > entries_per_frame_max or (prev_index == 0 and count):
+    if count > ENTRIES_PER_FRAME_MAX or (prev_index == 0 and count):
         raise WireError(f"{count} entries after index {prev_index} in one Raft frame")
     at += _APPEND.size
     entries: list[LogEntry] = []
@@ -259,7 +259,7 @@ def _read_append(frame: bytes, at: int) -> tuple[Append, int]:
         at += _ENTRY.size
         if not newest <= entry_term <= term:
             raise WireError("the terms of a log's entries never fall, nor pass the leader's")
-        command = _bytes_at(frame, at, size, entry_bytes_max)
+        command = _bytes_at(frame, at, size, ENTRY_BYTES_MAX)
         _check_entry(command)
         entries.append(LogEntry(entry_term, command))
         newest = entry_term
@@ -271,10 +271,10 @@ def _read_chunk(frame: bytes, at: int) -> tuple[SnapshotChunk, int]:
     term, number, offset, total = _CHUNK.unpack_from(frame, at)
     _check_numbers(term, number)
     data = frame[at + _CHUNK.size :]
-    if not (data and offset + len(data) <= total <= snapshot_bytes_max):
+    if not (data and offset + len(data) <= total <= SNAPSHOT_BYTES_MAX):
         raise WireError(f"{len(data)} bytes at {offset} of a snapshot of {total}")
-    if len(data) > payload_bytes_max:
-        raise WireError(f"a snapshot chunk has at most {payload_bytes_max} bytes")
+    if len(data) > PAYLOAD_BYTES_MAX:
+        raise WireError(f"a snapshot chunk has at most {PAYLOAD_BYTES_MAX} bytes")
     return SnapshotChunk(term, number, offset, total, data), len(frame)
 
 
@@ -302,13 +302,13 @@ def _read_promote(frame: bytes, at: int) -> tuple[Promote, int]:
 def _read_forward(frame: bytes, at: int) -> tuple[Forward, int]:
     (count,) = _COUNT.unpack_from(frame, at)
     at += _COUNT.size
-    if count > entries_per_frame_max:
-        raise WireError(f"{count} commands in one Raft frame; at most {entries_per_frame_max}")
+    if count > ENTRIES_PER_FRAME_MAX:
+        raise WireError(f"{count} commands in one Raft frame; at most {ENTRIES_PER_FRAME_MAX}")
     commands: list[bytes] = []
     for _ in range(count):
         (size,) = _SIZE.unpack_from(frame, at)
         at += _SIZE.size
-        commands.append(_bytes_at(frame, at, size, limits.command_bytes_max))
+        commands.append(_bytes_at(frame, at, size, limits.COMMAND_BYTES_MAX))
         at += size
     return Forward(commands), at
 

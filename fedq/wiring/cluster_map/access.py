@@ -94,8 +94,8 @@ def apply(state: MapState, operation: AccessOperation) -> Ok | Refused:
 def _add_vhost(state: MapState, vhost: str) -> Ok | Refused:
     if vhost in state.vhosts:
         return Ok()
-    if len(state.vhosts) >= limits.vhosts_max:
-        return _full("virtual hosts", limits.vhosts_max)
+    if len(state.vhosts) >= limits.VHOSTS_MAX:
+        return _full("virtual hosts", limits.VHOSTS_MAX)
     if refusal := state.refuse_if_full(1 + len(PREDECLARED), by_operator=True):
         return refusal
     state.add_vhost(vhost)
@@ -169,8 +169,8 @@ def _put_user(state: MapState, operation: PutUser) -> Ok | Refused:
         if known != user and not operation.replace:
             return Refused(PRECONDITION_FAILED, f"user '{name}' already exists")
         return state.refuse_if_heavy() or _change_user(state, name, user)
-    if len(state.users) >= limits.users_max:
-        return _full("users", limits.users_max)
+    if len(state.users) >= limits.USERS_MAX:
+        return _full("users", limits.USERS_MAX)
     if refusal := state.refuse_if_full(by_operator=True):
         return refusal
     return _change_user(state, name, user)
@@ -228,8 +228,8 @@ def _set_permissions(state: MapState, operation: SetPermissions) -> Ok | Refused
     if known == grant:
         return Ok()
     if known is None:
-        if len(state.grants) >= limits.permissions_max:
-            return _full("permissions", limits.permissions_max)
+        if len(state.grants) >= limits.PERMISSIONS_MAX:
+            return _full("permissions", limits.PERMISSIONS_MAX)
         if refusal := state.refuse_if_full(by_operator=True):
             return refusal
     elif refusal := state.refuse_if_heavy():

@@ -76,10 +76,10 @@ def _add(state: MapState, operation: AddFragment) -> Ok | Refused:
     member = state.members.get(operation.node)
     if member is None or not member.up:
         return Refused(PRECONDITION_FAILED, f"node '{operation.node}' is not a member that is up")
-    if len(queue.fragments) >= limits.fragments_per_queue_max:
+    if len(queue.fragments) >= limits.FRAGMENTS_PER_QUEUE_MAX:
         return Refused(
             RESOURCE_ERROR,
-            f"queue '{key.name}' in vhost '{key.vhost}' has {limits.fragments_per_queue_max} "
+            f"queue '{key.name}' in vhost '{key.vhost}' has {limits.FRAGMENTS_PER_QUEUE_MAX} "
             "fragments already, the most a queue may have",
         )
     return state.refuse_if_full() or Ok(create_fragment(state, key, operation.node))

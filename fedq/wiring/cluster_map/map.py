@@ -85,7 +85,7 @@ class ReadMap:
 
     __slots__ = ("remembered", "remembered_bytes", "state", "weights")
 
-    def __init__(self, data: bytes, objects_max: int = limits.map_objects_max) -> None:
+    def __init__(self, data: bytes, objects_max: int = limits.MAP_OBJECTS_MAX) -> None:
         """For any thread. ValueError if `data` is no intact snapshot."""
         self.state, self.remembered = snapshot.decode(data, objects_max)
         self.weights = weighing.Weights()
@@ -101,7 +101,7 @@ class ClusterMap(MapState):
         "fragments_version", "members_version",
     )  # fmt: skip
 
-    def __init__(self, objects_max: int = limits.map_objects_max) -> None:
+    def __init__(self, objects_max: int = limits.MAP_OBJECTS_MAX) -> None:
         """An empty map; `objects_max` must be the same on every node."""
         super().__init__(objects_max)
         self.add_vhost(DEFAULT_VHOST)
@@ -230,12 +230,12 @@ class ClusterMap(MapState):
         return declarations.apply(self, operation)
 
     def _remember(self, request: str, results: tuple[Result, ...]) -> None:
-        if len(self._remembered) >= limits.requests_remembered_max:
+        if len(self._remembered) >= limits.REQUESTS_REMEMBERED_MAX:
             self._forget_oldest()
         self._remembered[request] = results
         self._remembered_bytes += weighing.request_bytes(request, results)
         # Commands without a bound are those of earlier versions, and have the results they had.
-        while self.bytes_max and self._remembered_bytes > limits.requests_remembered_bytes_max:
+        while self.bytes_max and self._remembered_bytes > limits.REQUESTS_REMEMBERED_BYTES_MAX:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:

@@ -30,7 +30,7 @@ def bounded(most: int) -> Callable[[object], str]:
 
 
 #: A name or the like, up to the length of a short string.
-text: Final = bounded(limits.name_bytes_max)
+text: Final = bounded(limits.NAME_BYTES_MAX)
 
 
 def name(value: object) -> str:
@@ -112,15 +112,15 @@ def arguments_of(canonical: str) -> dict[str, Any]:
 
 def nodes(value: object) -> tuple[str, ...]:
     """The nodes of a fragment's copies, less the primary."""
-    if not isinstance(value, list) or len(value) > limits.replicas_max:
-        raise ValueError(f"is not a list of at most {limits.replicas_max} nodes")
+    if not isinstance(value, list) or len(value) > limits.REPLICAS_MAX:
+        raise ValueError(f"is not a list of at most {limits.REPLICAS_MAX} nodes")
     return tuple(name(item) for item in value)
 
 
 def copies(value: object) -> tuple[tuple[str, int], ...]:
     """Pairs of node and incarnation."""
-    if not isinstance(value, list) or len(value) > limits.replicas_max + 1:
-        raise ValueError(f"is not a list of at most {limits.replicas_max + 1} copies")
+    if not isinstance(value, list) or len(value) > limits.REPLICAS_MAX + 1:
+        raise ValueError(f"is not a list of at most {limits.REPLICAS_MAX + 1} copies")
     found = []
     for item in value:
         if not isinstance(item, list) or len(item) != 2:

@@ -357,8 +357,8 @@ _FORMS: Final[dict[str, tuple[Callable[..., Operation], dict[str, Check]]]] = {
             "auto_delete": flag,
             "arguments": canonical_arguments,
             "node": name,
-            "fragments": up_to(limits.fragments_per_queue_max),
-            "replicas": up_to(limits.replicas_max),
+            "fragments": up_to(limits.FRAGMENTS_PER_QUEUE_MAX),
+            "replicas": up_to(limits.REPLICAS_MAX),
             "mode": one_of(REPLICATION_MODES),
         },
     ),
@@ -422,23 +422,23 @@ def command_of(request: str, encoded: Sequence[bytes]) -> bytes:
     data = b'{"v":%d,"id":%b,"bytes_max":%d,"ops":[%b]}' % (
         COMMAND_VERSION,
         orjson.dumps(request),
-        limits.map_bytes_max,
+        limits.MAP_BYTES_MAX,
         b",".join(encoded),
     )
-    if not 0 < len(encoded) <= limits.operations_per_command_max:
-        raise ValueError(f"a command holds 1 to {limits.operations_per_command_max} operations")
-    if len(data) > limits.command_bytes_max:
-        raise ValueError(f"a command takes at most {limits.command_bytes_max} bytes")
+    if not 0 < len(encoded) <= limits.OPERATIONS_PER_COMMAND_MAX:
+        raise ValueError(f"a command holds 1 to {limits.OPERATIONS_PER_COMMAND_MAX} operations")
+    if len(data) > limits.COMMAND_BYTES_MAX:
+        raise ValueError(f"a command takes at most {limits.COMMAND_BYTES_MAX} bytes")
     return data
 
 
 def fitting(encoded: Iterable[bytes]) -> int:
     """How many of the first encoded operations fit into one command (0: not even the first one)."""
-    room = limits.command_bytes_max - _ENVELOPE_BYTES
+    room = limits.COMMAND_BYTES_MAX - _ENVELOPE_BYTES
     count = 0
     for one in encoded:
         room -= len(one) + 1
-        if room < 0 or count == limits.operations_per_command_max:
+        if room < 0 or count == limits.OPERATIONS_PER_COMMAND_MAX:
             break
         count += 1
     return count
@@ -446,8 +446,8 @@ def fitting(encoded: Iterable[bytes]) -> int:
 
 def decode_command(data: bytes) -> Command:
     """The command in `data`; raises `CommandError` and nothing else."""
-    if len(data) > limits.command_bytes_max:
-        raise CommandError("", f"a command takes at most {limits.command_bytes_max} bytes")
+    if len(data) > limits.COMMAND_BYTES_MAX:
+        raise CommandError("", f"a command takes at most {limits.COMMAND_BYTES_MAX} bytes")
     try:
         form = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -461,7 +461,7 @@ def decode_command(data: bytes) -> Command:
     if type(version) is not int or version != COMMAND_VERSION:
         raise CommandError(request, f"the command is not of version {COMMAND_VERSION}")
     items = form.get("ops")
-    most = limits.operations_per_command_max
+    most = limits.OPERATIONS_PER_COMMAND_MAX
     if not isinstance(items, list) or not 0 < len(items) <= most:
         raise CommandError(request, f"the command has no list of 1 to {most} operations")
     bytes_max = form.get("bytes_max", 0)

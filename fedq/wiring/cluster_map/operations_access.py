@@ -129,21 +129,21 @@ AccessOperation: TypeAlias = (
 
 
 def _record(value: object) -> str:
-    found = bounded(limits.password_record_bytes_max)(value)
+    found = bounded(limits.PASSWORD_RECORD_BYTES_MAX)(value)
     if not is_record(found):
         raise ValueError("is no password record that this version of fedq knows")
     return found
 
 
 def _tags(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > limits.tags_per_user_max:
-        raise ValueError(f"is not a list of at most {limits.tags_per_user_max} tags")
+    if not isinstance(value, list) or len(value) > limits.TAGS_PER_USER_MAX:
+        raise ValueError(f"is not a list of at most {limits.TAGS_PER_USER_MAX} tags")
     return tuple(dict.fromkeys(name(item) for item in value))
 
 
 def _users(value: object) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, list) or len(value) > limits.first_users_max:
-        raise ValueError(f"is not a list of at most {limits.first_users_max} users")
+    if not isinstance(value, list) or len(value) > limits.FIRST_USERS_MAX:
+        raise ValueError(f"is not a list of at most {limits.FIRST_USERS_MAX} users")
     found = []
     for item in value:
         if not isinstance(item, list) or len(item) != 2:
@@ -171,7 +171,7 @@ def _limits(names: tuple[str, ...]) -> Check:
     return check
 
 
-_pattern: Final = bounded(limits.pattern_bytes_max)
+_pattern: Final = bounded(limits.PATTERN_BYTES_MAX)
 
 #: Name on the wire -> the operation's class and the check of each field.
 ACCESS_FORMS: Final[dict[str, tuple[Callable[..., AccessOperation], dict[str, Check]]]] = {

@@ -34,8 +34,8 @@ def refuse_password(password: str) -> str | None:
     """Why this may not be a user's password; None if it may."""
     if not password:
         return "the password is empty; nobody could log in with it"
-    if len(password.encode("utf-8", "surrogateescape")) > limits.password_bytes_max:
-        return f"the password is longer than {limits.password_bytes_max} bytes"
+    if len(password.encode("utf-8", "surrogateescape")) > limits.PASSWORD_BYTES_MAX:
+        return f"the password is longer than {limits.PASSWORD_BYTES_MAX} bytes"
     return None
 
 
@@ -61,7 +61,7 @@ def verify(record: str, password: str) -> bool:
 
 
 def _parts(text: str) -> tuple[int, bytes, bytes] | None:
-    if len(text) > limits.password_record_bytes_max or not text.isascii():
+    if len(text) > limits.PASSWORD_RECORD_BYTES_MAX or not text.isascii():
         return None
     fields = text.split("$")
     if len(fields) != 4 or fields[0] != _SCHEME or fields[1] not in _COSTS:

@@ -6,7 +6,7 @@ pattern is found in the name (anywhere: `^` and `$` tie it to the ends), or `Pat
 The standard library's engine tries one way after the other, and a few characters such as `(a+)+$`
 make it busy for years: whoever may set permissions, by mistake even, would stop every node. Here a
 pattern becomes a small program whose alternatives advance together, one character at a time (K.
-Thompson), so a name takes at most (its length) x `limits.pattern_steps_max` steps. What cannot be
+Thompson), so a name takes at most (its length) x `limits.PATTERN_STEPS_MAX` steps. What cannot be
 matched in this way (back references, looking ahead and behind, possessive quantifiers) is refused.
 
 Understood: literals, `.`, classes, `\\d \\w \\s \\D \\W \\S \\t \\n \\r \\f`, `\\xhh`, escaped
@@ -51,11 +51,11 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         """Raises `PatternError`; the text's length is checked here, too."""
-        if len(text.encode("utf-8", "surrogateescape")) > limits.pattern_bytes_max:
-            raise PatternError(f"it is longer than {limits.pattern_bytes_max} bytes")
+        if len(text.encode("utf-8", "surrogateescape")) > limits.PATTERN_BYTES_MAX:
+            raise PatternError(f"it is longer than {limits.PATTERN_BYTES_MAX} bytes")
         self.text = text
         # As in RabbitMQ, nothing at all means that no name will do.
-        self._program = compile_pattern(text or "^$", limits.pattern_steps_max)
+        self._program = compile_pattern(text or "^$", limits.PATTERN_STEPS_MAX)
         self._start = self._closure([0], at_start=True)
         self._known: dict[tuple[_State, str], _State] = {}
 

@@ -105,9 +105,9 @@ def _short(value: Any) -> str | None:
 
 
 def _too_long(value: str) -> str | None:
-    if len(value.encode()) <= limits.name_bytes_max:
+    if len(value.encode()) <= limits.NAME_BYTES_MAX:
         return None
-    return _text(f"longer than {limits.name_bytes_max} bytes")
+    return _text(f"longer than {limits.NAME_BYTES_MAX} bytes")
 
 
 def _one_of(words: tuple[str, ...], otherwise: str) -> _Check:
@@ -156,8 +156,8 @@ _CHECKS: Final[dict[str, _Check]] = {
     "x-queue-master-locator": _one_of(
         ("min-masters", "client-local", "random"), "invalid_queue_locator_arg"
     ),
-    "x-fedq-fragments": _count_to(limits.fragments_per_queue_max),
-    "x-fedq-replicas": _count_to(limits.replicas_max),
+    "x-fedq-fragments": _count_to(limits.FRAGMENTS_PER_QUEUE_MAX),
+    "x-fedq-replicas": _count_to(limits.REPLICAS_MAX),
     "x-fedq-replicate": _one_of(
         REPLICATION_MODES, _text(f"expected one of {', '.join(REPLICATION_MODES)}")
     ),
@@ -224,7 +224,7 @@ def shape_of(arguments: Mapping[str, Any]) -> QueueShape:
     """How the queue is to be spread and copied; `policy_of` accepted the arguments."""
     return QueueShape(
         arguments.get("x-fedq-fragments"),
-        arguments.get("x-fedq-replicas", limits.replicas_default),
+        arguments.get("x-fedq-replicas", limits.REPLICAS_DEFAULT),
         arguments.get("x-fedq-replicate", "all"),
     )
 

@@ -311,7 +311,7 @@ class MapState:
 
     __slots__ = (*TABLES, "bytes_adding", "bytes_held", "bytes_max", "queues_of_vhost")
 
-    def __init__(self, objects_max: int = limits.map_objects_max) -> None:
+    def __init__(self, objects_max: int = limits.MAP_OBJECTS_MAX) -> None:
         """`objects_max` must be the same on every node."""
         #: What all objects weigh (`fedq.wiring.cluster_map.weighing`), what the operation at hand
         #: may add to it, and the bound that its command names, 0 for none.
@@ -400,7 +400,7 @@ class MapState:
         """
         reserve = 0
         if self.bytes_max and not by_operator:
-            reserve = self.objects_max * limits.map_reserve_percent // 100
+            reserve = self.objects_max * limits.MAP_RESERVE_PERCENT // 100
         if self.object_count() + more <= self.objects_max - reserve:
             return self.refuse_if_heavy()
         return Refused(

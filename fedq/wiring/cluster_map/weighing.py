@@ -179,7 +179,7 @@ def may_add(operation: Operation) -> int:
         size = len(encode_operation(operation)) + _ROW_BYTES
         if isinstance(operation, AddVhost):
             size *= 1 + len(PREDECLARED)
-        return size - limits.map_reserve_bytes
+        return size - limits.MAP_RESERVE_BYTES
     return 0
 
 

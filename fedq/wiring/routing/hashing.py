@@ -14,7 +14,7 @@ every node, whose weight is the sum over *different* bindings (weight and argume
 private queues, because that is what the other nodes hear of them (`fedq.proxy.fanout`). Whichever
 node wins then chooses among its private queues by their own weights. So two private queues of one
 node with equal bindings share what one of them would get. A node that says "everything" (more than
-`limits.interest_keys_per_exchange_max` different bindings) draws with that number as its weight.
+`limits.INTEREST_KEYS_PER_EXCHANGE_MAX` different bindings) draws with that number as its weight.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ class HashTable:
         self._private, self._chosen = [], {}
         own: dict[tuple[str, str], int] = {}
         buckets = [
-            _Bucket(_seed(f"node {node}"), limits.interest_keys_per_exchange_max, node)
+            _Bucket(_seed(f"node {node}"), limits.INTEREST_KEYS_PER_EXCHANGE_MAX, node)
             for node in self._everything
         ]
         for destination, bindings in self._bindings.items():
@@ -186,7 +186,7 @@ def weight_of(key: str) -> int | None:
 
 def _own_weight(weights: Iterable[int]) -> int:
     told = list(weights)
-    most = limits.interest_keys_per_exchange_max
+    most = limits.INTEREST_KEYS_PER_EXCHANGE_MAX
     return sum(told) if len(told) <= most else most
 
 

@@ -34,7 +34,7 @@ def _name(prefix: str, number: int, salt: int) -> str:
     assert number >= 0
     assert salt >= 0
     name = f"{prefix}{number:x}-{salt:x}"
-    assert len(name.encode()) <= limits.name_bytes_max, "node ids must be shorter"
+    assert len(name.encode()) <= limits.NAME_BYTES_MAX, "node ids must be shorter"
     return name
 
 

@@ -151,7 +151,7 @@ def test_a_bug_in_the_plan_fails_the_journal_and_not_only_its_thread(tmp_path: P
 def test_a_disk_that_does_not_keep_up_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_files, "backlog_bytes_max", 1 << 20)
+    monkeypatch.setattr(journal_files, "BACKLOG_BYTES_MAX", 1 << 20)
     with journal(tmp_path) as reports:
         reports.files.append([Chunk(1, 1, bytes(2 << 20), True)])
         reports.files.append([Chunk(2, 1, b"too late", True)])

@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_refused_with_a_reason(data: bytes, text: str) -> N
 
 
 def test_a_frame_beyond_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_codec, "frame_bytes_max", 10)
+    monkeypatch.setattr(peer_codec, "FRAME_BYTES_MAX", 10)
     with pytest.raises(MalformedFrameError, match="at most 10 are read"):
         decode_frame(bytes(11))
 
@@ -238,6 +238,6 @@ def test_raft_frames_and_introductions_survive_the_wire() -> None:
     with pytest.raises(MalformedFrameError):
         peer_codec.decode_raft(b"\xff")
     nameless = pb.Hello(version=NEWEST).SerializeToString()
-    for data in (b"\xff", b"", nameless, bytes(peer_codec.hello_bytes_max + 1)):
+    for data in (b"\xff", b"", nameless, bytes(peer_codec.HELLO_BYTES_MAX + 1)):
         with pytest.raises(MalformedFrameError):
             peer_codec.decode_hello(data)

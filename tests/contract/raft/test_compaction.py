@@ -58,7 +58,7 @@ def test_a_map_too_large_for_a_snapshot_stops_nobody(
     async def scenario(cluster: Cluster) -> None:
         member = await cluster.leader()
         with monkeypatch.context() as patched:
-            patched.setattr(raft_snapshot, "snapshot_bytes_max", 100)
+            patched.setattr(raft_snapshot, "SNAPSHOT_BYTES_MAX", 100)
             await cluster.propose(member, numbered(60))
             await cluster.until(lambda: "could not be compacted" in caplog.text, "a warning")
             await cluster.propose(member, numbered(60, "more"))

@@ -145,10 +145,10 @@ def test_an_oversized_or_empty_command_is_refused_with_the_limit(tmp_path: Path)
     async def scenario(cluster: Cluster) -> None:
         leader = await cluster.leader()
         with pytest.raises(ValueError, match="49152 bytes, this one 49153: split it"):
-            leader.log.propose(bytes(limits.command_bytes_max + 1))
+            leader.log.propose(bytes(limits.COMMAND_BYTES_MAX + 1))
         with pytest.raises(ValueError, match="this one 0"):
             leader.log.propose(b"")
-        largest = bytes(limits.command_bytes_max)
+        largest = bytes(limits.COMMAND_BYTES_MAX)
         await cluster.propose(cluster.followers(leader)[0], [largest])
         await cluster.agreed([largest])
 
@@ -159,7 +159,7 @@ def test_too_many_proposals_are_refused_until_some_are_committed(tmp_path: Path)
     async def scenario(cluster: Cluster) -> None:
         leader = await cluster.leader()
         accepted = sum(leader.log.propose(command) for command in numbered(2_000))
-        assert accepted == limits.commands_in_flight_max
+        assert accepted == limits.COMMANDS_IN_FLIGHT_MAX
         await cluster.agreed(numbered(accepted))
         assert leader.log.propose(b"room again")
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedq.admin import access_answers
 from fedq.admin.calls import REFUSAL_METADATA
-from fedq.core.limits import admin_failed_logins_burst
+from fedq.core.limits import ADMIN_FAILED_LOGINS_BURST
 from fedq.shell.pb import admin_pb2 as pb
 from fedq.shell.pb import admin_pb2_grpc
 from fedq.wiring.cluster_map.passwords import verify
@@ -45,9 +45,9 @@ def test_passwords_are_not_guessed_here_either(
     stub.PutUser(pb.PutUserRequest(name="ann", password="geheim"))
     right = pb.AuthenticateUserRequest(name="ann", password="geheim")
     wrong = pb.AuthenticateUserRequest(name="nobody", password="wrong")
-    for _ in range(2 * admin_failed_logins_burst):
+    for _ in range(2 * ADMIN_FAILED_LOGINS_BURST):
         assert stub.AuthenticateUser(right).authenticated
-    for _ in range(admin_failed_logins_burst):
+    for _ in range(ADMIN_FAILED_LOGINS_BURST):
         assert not stub.AuthenticateUser(wrong).authenticated
     code, text = refusal(stub.AuthenticateUser, wrong)
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED

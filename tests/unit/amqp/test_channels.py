@@ -112,7 +112,7 @@ def test_a_publish_is_one_encoded_message() -> None:
 def test_a_property_list_leaves_room_for_what_a_broker_adds(pieces: int) -> None:
     """As a whole publish, and frame by frame."""
     overhead = len(encode_properties({"headers": {"x": ""}}))
-    room = limits.properties_bytes_max - overhead
+    room = limits.PROPERTIES_BYTES_MAX - overhead
     for size, is_taken in ((room, True), (room + 1, False)):
         properties = encode_properties({"headers": {"x": "x" * size}})
         data = publish(1, "amq.topic", "a.b", b"body", properties)
@@ -228,7 +228,7 @@ def test_both_sides_may_close_a_channel_at_once() -> None:
 
 def test_a_body_above_the_limit_closes_only_its_channel() -> None:
     server = opened(channels=2)
-    size = limits.body_bytes_max + 1
+    size = limits.BODY_BYTES_MAX + 1
     header = b"\x02\x00\x01\x00\x00\x00\x0e\x00\x3c\x00\x00" + size.to_bytes(8, "big") + b"\0\0\xce"
     data = encode_method(1, BasicPublish("e", "k")) + header
     assert server.receive(data, 0) == [ChannelClosed(1)]

@@ -275,7 +275,7 @@ def test_a_body_in_tiny_frames_costs_little_more_than_its_bytes() -> None:
 
 def test_strangers_cannot_make_it_hold_more_than_a_small_frame() -> None:
     server = Connection(settings(), 0, is_loopback=True)
-    size = limits.handshake_frame_bytes_max - 8
+    size = limits.HANDSHAKE_FRAME_BYTES_MAX - 8
     server.receive(PROTOCOL_HEADER, 0)
     server.receive(b"\x01\x00\x00" + size.to_bytes(4, "big"), 0)
 
@@ -283,6 +283,6 @@ def test_strangers_cannot_make_it_hold_more_than_a_small_frame() -> None:
         for _ in range(4 * size // 2):
             server.receive(b"ab", 0)
 
-    assert memory_held(trickle) < 3 * limits.handshake_frame_bytes_max
+    assert memory_held(trickle) < 3 * limits.HANDSHAKE_FRAME_BYTES_MAX
     (close,) = (m for _, m in methods(server) if isinstance(m, ConnectionClose))
     assert close.reply_code == 501

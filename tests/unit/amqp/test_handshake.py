@@ -215,7 +215,7 @@ def test_before_login_only_small_frames_are_read() -> None:
     server = connection()
     server.receive(PROTOCOL_HEADER, 0)
     written(server)
-    size = limits.handshake_frame_bytes_max
+    size = limits.HANDSHAKE_FRAME_BYTES_MAX
     server.receive(b"\x01\x00\x00" + (size + 1).to_bytes(4, "big"), 0)
     assert closing(server).reply_code == 501
 
@@ -251,12 +251,12 @@ def test_steps_out_of_order_are_refused(steps: int, data: bytes, code: int) -> N
 def test_a_handshake_has_its_time() -> None:
     server = connection()
     server.receive(PROTOCOL_HEADER + start_ok(), 0)
-    assert server.wake_ms == limits.handshake_ms
-    assert server.tick(limits.handshake_ms - 1) == []
-    (command,) = server.tick(limits.handshake_ms)
+    assert server.wake_ms == limits.HANDSHAKE_MS
+    assert server.tick(limits.HANDSHAKE_MS - 1) == []
+    (command,) = server.tick(limits.HANDSHAKE_MS)
     assert isinstance(command, Closed)
     assert server.closed
-    assert server.tick(limits.handshake_ms + 1) == []
+    assert server.tick(limits.HANDSHAKE_MS + 1) == []
 
 
 def test_clients_that_say_the_same_share_one_table() -> None:
@@ -284,7 +284,7 @@ def test_what_is_said_before_a_login_is_right_is_shared_with_nobody() -> None:
 
 def test_clients_that_say_what_nobody_else_says_hold_no_place_for_good() -> None:
     shared = settings()
-    for number in range(limits.client_properties_known_max + 1):
+    for number in range(limits.CLIENT_PROPERTIES_KNOWN_MAX + 1):
         server = Connection(shared, now_ms=0, is_loopback=True)
         server.receive(PROTOCOL_HEADER + start_ok({"number": number}), 0)
         assert server.client_properties == {"number": number}
@@ -295,7 +295,7 @@ def test_clients_that_say_what_nobody_else_says_hold_no_place_for_good() -> None
 
 def test_a_long_table_is_not_kept_for_others() -> None:
     shared = settings()
-    said: FieldTable = {"text": "x" * limits.client_properties_known_bytes_max}
+    said: FieldTable = {"text": "x" * limits.CLIENT_PROPERTIES_KNOWN_BYTES_MAX}
     server = Connection(shared, now_ms=0, is_loopback=True)
     server.receive(PROTOCOL_HEADER + start_ok(said), 0)
     assert server.client_properties == said

@@ -99,14 +99,14 @@ def test_nesting_has_a_limit(kind: bytes) -> None:
             value = kind + encode_long_string(value if kind == b"A" else b"\x00" + value)
         return encode_long_string(b"\x01k" + value)
 
-    decode_table(nested(limits.table_depth_max))
+    decode_table(nested(limits.TABLE_DEPTH_MAX))
     with pytest.raises(ConnectionViolation, match="nested deeper than 32"):
-        decode_table(nested(limits.table_depth_max + 1))
+        decode_table(nested(limits.TABLE_DEPTH_MAX + 1))
 
 
 def test_what_is_written_nests_no_deeper_than_what_is_read() -> None:
     table: FieldTable = {}
-    for _ in range(limits.table_depth_max - 1):
+    for _ in range(limits.TABLE_DEPTH_MAX - 1):
         table = {"k": table}
     assert decode_table(encode_table(table))[0] == table
     with pytest.raises(ValueError, match="nested deeper"):

@@ -152,7 +152,7 @@ def handshake(frame_max: int = 0, channel_max: int = 0, heartbeat: int = 0) -> b
 
 def opened(
     channels: int = 1, frame_max: int = 0, heartbeat: int = 0,
-    body_bytes_max: int = limits.body_bytes_max,
+    body_bytes_max: int = limits.BODY_BYTES_MAX,
 ) -> Connection:  # fmt: skip
     """An open connection with the channels 1 to `channels`; nothing is left in its parts."""
     made = replace(settings(), body_bytes_max=body_bytes_max)

@@ -3,7 +3,7 @@
 import pytest
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
-from fedq.core.limits import seen_looked_at_max, seen_ranges_max
+from fedq.core.limits import SEEN_LOOKED_AT_MAX, SEEN_RANGES_MAX
 from fedq.core.message import FLAG_SEEN, with_flag
 from fedq.core.policy import PLAIN
 from fedq.fragments.fragment import Fragment
@@ -103,23 +103,23 @@ def test_the_dead_may_have_been_sent_on_and_others_were_not() -> None:
 
 
 def test_many_ranges_become_few_and_nothing_seen_is_left_out() -> None:
-    old = fragment(4 * seen_ranges_max)
-    old.take(ANN, 4 * seen_ranges_max)
-    seen = [first_position(1) + number for number in range(2, 4 * seen_ranges_max, 3)]
+    old = fragment(4 * SEEN_RANGES_MAX)
+    old.take(ANN, 4 * SEEN_RANGES_MAX)
+    seen = [first_position(1) + number for number in range(2, 4 * SEEN_RANGES_MAX, 3)]
     left = [p for p in range(at(1)[0], old.last + 1) if p % 3 != seen[0] % 3]
     old.settle(ANN, left)
     ranges = seen_ranges(old)
-    assert len(ranges) == seen_ranges_max
-    assert ranges[0] == (0, seen[-seen_ranges_max])
-    assert ranges[1:] == [(position, position) for position in seen[1 - seen_ranges_max :]]
+    assert len(ranges) == SEEN_RANGES_MAX
+    assert ranges[0] == (0, seen[-SEEN_RANGES_MAX])
+    assert ranges[1:] == [(position, position) for position in seen[1 - SEEN_RANGES_MAX :]]
 
 
 def test_of_too_many_singles_the_last_one_decides() -> None:
     old = Fragment(ONE, 1, durable=True, recording=False)
-    old.publish_private([message("1")] * (seen_looked_at_max + 2))
-    old.take(ANN, seen_looked_at_max + 1)
+    old.publish_private([message("1")] * (SEEN_LOOKED_AT_MAX + 2))
+    old.take(ANN, SEEN_LOOKED_AT_MAX + 1)
     old.release(ANN)
-    assert seen_ranges(old) == [(0, first_position(1) + seen_looked_at_max + 1)]
+    assert seen_ranges(old) == [(0, first_position(1) + SEEN_LOOKED_AT_MAX + 1)]
 
 
 def test_a_successor_of_a_successor_says_what_both_know() -> None:

@@ -25,7 +25,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
-from fedq.core.limits import due_per_look_max, work_per_turn
+from fedq.core.limits import DUE_PER_LOOK_MAX, WORK_PER_TURN
 from fedq.core.message import encode, make_route
 from fedq.core.policy import QueuePolicy
 from fedq.fragments.enforcement import SLACK, expire, sweep
@@ -81,7 +81,7 @@ def test_what_is_swept_loses_no_message_and_no_appointment() -> None:
     sweep(here)
     assert here.take(ME, 4).positions == [*held[-2:], held[-1] + 1, held[-1] + 2]
     here.requeue(ME, [held[-1] + 2])
-    expire(here, 1_001, due_per_look_max)
+    expire(here, 1_001, DUE_PER_LOOK_MAX)
     assert list(here.messages) == [*held[-2:], held[-1] + 1], "those are with a consumer"
     assert all(one < other for one, other in pairwise(here.messages))
 
@@ -183,7 +183,7 @@ def test_a_turn_does_not_take_longer_because_all_dies_at_once(
     }  # fmt: skip
     declare = QueueDeclare("mortal", exclusive=exclusive, arguments=arguments)
     client.ask(declare, QueueDeclareOk)
-    count = 2 * due_per_look_max
+    count = 2 * DUE_PER_LOOK_MAX
     for _ in range(count // 1_000):
         client.publish("mortal", *["x"] * 1_000, persistent=False)
     cluster.now_ms += 4_000
@@ -193,8 +193,8 @@ def test_a_turn_does_not_take_longer_because_all_dies_at_once(
     while cluster.turn():
         turns += 1
         # A letter is ten units of work or more.
-        assert orders.ready_count - sent <= work_per_turn // 10
+        assert orders.ready_count - sent <= WORK_PER_TURN // 10
         sent = orders.ready_count
     assert sent == count
-    assert turns > count // (work_per_turn // 10)
+    assert turns > count // (WORK_PER_TURN // 10)
     assert client.deliveries() == []

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import credit_window_max, delivery_batch_max, keep_up_ms_max
+from fedq.core.limits import CREDIT_WINDOW_MAX, DELIVERY_BATCH_MAX, KEEP_UP_MS_MAX
 from fedq.proxy.hub import PLENTIFUL, CreditOrder, Hub
 
 ONE, TWO = FragmentId(1), FragmentId(2)
@@ -70,7 +70,7 @@ def test_nobody_is_dealt_more_than_it_takes(available: int, appetites: tuple[int
     assert 0 < amount <= available
     for consumer, start, step in hands:
         dealt = len(range(amount)[start::step])
-        assert dealt <= min(consumer.demand, delivery_batch_max)
+        assert dealt <= min(consumer.demand, DELIVERY_BATCH_MAX)
 
 
 def test_consumers_that_share_an_allowance_are_dealt_no_more_than_that_together() -> None:
@@ -127,7 +127,7 @@ def test_credit_has_an_upper_bound() -> None:
     made = hub(1 << 40)
     orders = made.orders()
     assert orders
-    assert all(order.through <= credit_window_max for order in orders)
+    assert all(order.through <= CREDIT_WINDOW_MAX for order in orders)
 
 
 def test_a_reign_that_is_over_gets_no_credit_and_delivers_nothing() -> None:
@@ -154,12 +154,12 @@ def test_what_is_prefetched_and_dealt_to_nobody_is_prefetched_for_long() -> None
     made.on_deliver(ONE, 1, [5, 6], [], [b"a", b"b"])
     assert not made.prefetched_for_long(2, 1_000)
     made.on_deliver(TWO, 1, [5], [], [b"a"])
-    assert not made.prefetched_for_long(3, 1_000 + keep_up_ms_max - 1)
-    assert made.prefetched_for_long(3, 1_000 + keep_up_ms_max)
+    assert not made.prefetched_for_long(3, 1_000 + KEEP_UP_MS_MAX - 1)
+    assert made.prefetched_for_long(3, 1_000 + KEEP_UP_MS_MAX)
     # One of them is dealt: the rest is next.
     made.take_prefetched(1)
     assert not made.prefetched_for_long(3, 1_100)
-    assert not made.prefetched_for_long(2, 1_100 + keep_up_ms_max - 1)
+    assert not made.prefetched_for_long(2, 1_100 + KEEP_UP_MS_MAX - 1)
     assert len(made.surplus()) == 2
     assert not made.prefetched_for_long(2, 1_200)
     made.on_deliver(ONE, 1, [7], [], [b"c"])

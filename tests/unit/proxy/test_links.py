@@ -1,7 +1,7 @@
 """What a link does at once, and what it refuses: the cases that a random walk seldom meets."""
 
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
-from fedq.core.limits import peer_frame_bytes_max, unacked_messages_max, unacked_stall_ms
+from fedq.core.limits import PEER_FRAME_BYTES_MAX, UNACKED_MESSAGES_MAX, UNACKED_STALL_MS
 from fedq.core.peer_messages import (
     Heartbeat,
     Offer,
@@ -128,7 +128,7 @@ def test_who_is_far_behind_the_map_keeps_only_so_much_and_loses_nothing() -> Non
 
 def test_large_messages_travel_in_frames_of_their_own() -> None:
     ann, ben = pair()
-    messages = [Relay(n, "/", [bytes(peer_frame_bytes_max)]) for n in (1, 2)]
+    messages = [Relay(n, "/", [bytes(PEER_FRAME_BYTES_MAX)]) for n in (1, 2)]
     for message in messages:
         ann.send(message)
     frames = ann.take_frames(ONE, 0, None)
@@ -236,21 +236,21 @@ def test_a_peer_that_acknowledges_nothing_is_not_heard_while_much_waits_for_it()
             ann.send(message)
         ann.take_frames(ONE, now_ms, None)
     # What came before it was too long ago, and a frame now and then.
-    most = unacked_messages_max + 1_000 * (unacked_stall_ms // 50) + 10 * 1_000
+    most = UNACKED_MESSAGES_MAX + 1_000 * (UNACKED_STALL_MS // 50) + 10 * 1_000
     assert heard == ann.unacked <= most
     assert ann.deaf_ms
 
 
 def test_a_peer_that_acknowledges_at_last_is_heard_and_nothing_is_lost() -> None:
     ann, ben = pair()
-    much = list(range(unacked_messages_max + 1))
+    much = list(range(UNACKED_MESSAGES_MAX + 1))
     say(ann, *much)
     late: list[PeerFrame] = []
-    for now_ms in (0, unacked_stall_ms, unacked_stall_ms + 50):
+    for now_ms in (0, UNACKED_STALL_MS, UNACKED_STALL_MS + 50):
         late += say(ben, now_ms)
         assert ann.refuses(late[-1], now_ms) == (now_ms > 0)
     heard: list[PeerMessage] = []
-    now_ms = unacked_stall_ms + 2_000
+    now_ms = UNACKED_STALL_MS + 2_000
     for _ in range(10):
         now_ms += RESEND_MS + 1
         for frame in ann.take_frames(ONE, now_ms, None):
@@ -260,19 +260,19 @@ def test_a_peer_that_acknowledges_at_last_is_heard_and_nothing_is_lost() -> None
                 heard += ann.on_frame(frame, ONE, now_ms)
     assert not ann.unacked
     assert not ann.deaf_ms
-    assert heard == offers(0, unacked_stall_ms, unacked_stall_ms + 50)
+    assert heard == offers(0, UNACKED_STALL_MS, UNACKED_STALL_MS + 50)
 
 
 def test_two_that_keep_much_for_each_other_come_out_of_it() -> None:
     ends = pair()
-    count = unacked_messages_max + 1
+    count = UNACKED_MESSAGES_MAX + 1
     for end in ends:
         for message in offers(*range(count)):
             end.send(message)
     heard = [0, 0]
     for now_ms in range(0, 60_000, 50):
         # For some time each hears that the other one lives, and never what it waits for.
-        is_bad = now_ms < 3 * unacked_stall_ms
+        is_bad = now_ms < 3 * UNACKED_STALL_MS
         for at, end in enumerate(ends):
             for frame in end.take_frames(ONE, now_ms, None):
                 if is_bad and frame.messages:
@@ -280,7 +280,7 @@ def test_two_that_keep_much_for_each_other_come_out_of_it() -> None:
                 other = ends[1 - at]
                 if not (frame.messages and other.refuses(frame, now_ms)):
                     heard[1 - at] += len(other.on_frame(frame, ONE, now_ms))
-        if is_bad and now_ms > 2 * unacked_stall_ms:
+        if is_bad and now_ms > 2 * UNACKED_STALL_MS:
             assert any(end.deaf_ms for end in ends)
     assert heard == [count, count]
     assert not any(end.unacked or end.deaf_ms for end in ends)

@@ -8,7 +8,7 @@ import pytest
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
-from fedq.core.limits import starts_remembered_max
+from fedq.core.limits import STARTS_REMEMBERED_MAX
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark
 
 VOTERS = [NodeId("n1"), NodeId("n2"), NodeId("n3")]
@@ -76,9 +76,9 @@ def test_the_number_is_raised_when_the_cluster_knows_a_higher_one(tmp_path: Path
 
 
 def test_so_many_starts_are_remembered(tmp_path: Path) -> None:
-    for _ in range(starts_remembered_max + 3):
+    for _ in range(STARTS_REMEMBERED_MAX + 3):
         last = begin(tmp_path)
-    assert len(last.past) == starts_remembered_max
+    assert len(last.past) == STARTS_REMEMBERED_MAX
 
 
 def test_the_raft_mark_is_kept(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fedq.amqp.connection import Connection, ConnectionSettings
 from fedq.amqp.handshake import PROTOCOL_HEADER
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import logins_running_max
+from fedq.core.limits import LOGINS_RUNNING_MAX
 from fedq.node.clients.logins import Login, LoginQueue, place_of
 from fedq.node.records.client_state import Client
 from fedq.wiring.cluster_map.operations_access import PutUser, SetPermissions
@@ -38,7 +38,7 @@ def test_a_crowd_of_logins_is_verified_beside_the_turns() -> None:
     verified = 0
     while node.out.verifications:
         wanted = node.out.verifications
-        assert len(wanted) <= logins_running_max
+        assert len(wanted) <= LOGINS_RUNNING_MAX
         assert len(node.clients.access._known) == before + verified, (
             "a turn has verified one itself"
         )

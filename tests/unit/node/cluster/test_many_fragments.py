@@ -2,11 +2,11 @@
 
 from fedq.amqp.methods import QueueDeclare, encode_method
 from fedq.core.ids import NodeId
-from fedq.core.limits import operations_per_command_max
+from fedq.core.limits import OPERATIONS_PER_COMMAND_MAX
 from tests.unit.node.harness import TICK_MS, Cluster
 
 #: More than two commands hold.
-COUNT = 2 * operations_per_command_max + 50
+COUNT = 2 * OPERATIONS_PER_COMMAND_MAX + 50
 
 
 def led_by(cluster: Cluster, name: str) -> int:

@@ -20,7 +20,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId, QueueKey
-from fedq.core.limits import asides_per_answer_max
+from fedq.core.limits import ASIDES_PER_ANSWER_MAX
 from fedq.fragments.asides import set_aside
 from fedq.fragments.fragment import Fragment
 from fedq.node.consuming import consume_flow
@@ -295,7 +295,7 @@ def test_an_operator_s_question_is_answered_after_as_many_turns_as_it_takes() ->
         turns += 1
     # A unit is for sixteen messages.
     assert turns >= len(positions) // (60 * 16)
-    assert [each.position for each in heard[0]] == positions[:asides_per_answer_max]
+    assert [each.position for each in heard[0]] == positions[:ASIDES_PER_ANSWER_MAX]
 
 
 @pytest.mark.parametrize("where", ["n1", "n2"])

@@ -8,6 +8,7 @@ from fedq.amqp.methods import (
     BasicConsume,
     BasicConsumeOk,
     BasicGet,
+    BasicGetEmpty,
     BasicGetOk,
     BasicQos,
     ChannelClose,
@@ -23,6 +24,8 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
     encode_method,
 )
+from fedq.amqp.values import TableValue
+from fedq.core.errors import NOT_FOUND
 from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import Client, Cluster
 
@@ -214,3 +217,44 @@ def test_the_answer_to_connection_close_is_the_last_word() -> None:
     client.write(end + encode_method(1, QueueDeclare("late")))
     cluster.settle()
     assert [type(method) for method in client.heard()] == [ConnectionCloseOk]
+
+
+# --- x-expires -----------------------------------------------------------------------------------
+
+
+def expired(fragments: int = 1) -> Cluster:
+    """Three nodes; the queue's time is over, and the map has not decided that it ends."""
+    cluster = Cluster(3)
+    arguments: dict[str, TableValue] = {"x-expires": 400, "x-fedq-fragments": fragments}
+    cluster.client("n1").ask(QueueDeclare("brief", arguments=arguments), QueueDeclareOk)
+    cluster.proposals_lost = True
+    cluster.pass_ms(450)
+    return cluster
+
+
+@pytest.mark.parametrize("fragments", [1, 3])
+@pytest.mark.parametrize("at", ["n1", "n2"])
+def test_a_queue_that_may_be_going_is_not_said_to_be_there(at: str, fragments: int) -> None:
+    cluster = expired(fragments)
+    client, other = cluster.client(at, channels=2), cluster.client(at)
+    client.send(QueueDeclare("brief", passive=True))
+    other.send(BasicGet("brief"))
+    cluster.pass_ms(50)
+    assert not client.has(QueueDeclareOk)
+    assert fragments > 1 or not other.has(BasicGetEmpty)
+    cluster.proposals_lost = False
+    cluster.pass_ms(1_000)
+    assert client.take(ChannelClose).reply_code == NOT_FOUND
+
+
+def test_who_declares_a_queue_that_is_going_gets_a_new_one() -> None:
+    cluster = expired()
+    client = cluster.client("n2")
+    arguments: dict[str, TableValue] = {"x-expires": 400, "x-fedq-fragments": 1}
+    client.send(QueueDeclare("brief", arguments=arguments))
+    cluster.pass_ms(50)
+    cluster.proposals_lost = False
+    cluster.wait_for(lambda: client.has(QueueDeclareOk))
+    client.take(QueueDeclareOk)
+    cluster.pass_ms(300)
+    client.ask(QueueDeclare("brief", passive=True), QueueDeclareOk)

@@ -12,7 +12,7 @@ from tests.unit.node.harness import Client, Cluster
 N1, VERSION = NodeId("n1"), MapVersion(1)
 BINDINGS = 900
 #: Near the bound of arguments, and as large in JSON as they are.
-HEADERS: FieldTable = {"header": "v" * (limits.arguments_bytes_max - 100)}
+HEADERS: FieldTable = {"header": "v" * (limits.ARGUMENTS_BYTES_MAX - 100)}
 
 
 def bind_many(client: Client) -> None:
@@ -37,7 +37,7 @@ def test_a_peer_that_comes_back_hears_it_all_in_pieces() -> None:
         if sender == "n1" and isinstance(message, Interest)
     ]
     assert sum(len(message.added) for message in told) == BINDINGS
-    assert max(map(size_of, told)) <= limits.interest_piece_bytes_max + limits.KIB
+    assert max(map(size_of, told)) <= limits.INTEREST_PIECE_BYTES_MAX + limits.KIB
     for message in told:
         frame = encode_frame(PeerFrame(N1, Incarnation(1), (1, 1), 1, 1, VERSION, [message], None))
         assert len(frame) < size_of(message) + limits.KIB, "a link counts what waits in it"

@@ -21,7 +21,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin
-from fedq.core.limits import peer_frame_bytes_max
+from fedq.core.limits import PEER_FRAME_BYTES_MAX
 from fedq.core.peer_messages import PublishAtomic
 from fedq.node.cluster.proposals import Result
 from fedq.proxy.links import Link
@@ -85,7 +85,7 @@ def test_a_large_transaction_fills_a_frame() -> None:
     link = Link(NodeId("a"), Incarnation(1), NodeId("b"))
     link.set_session(1, 2)
     link.on_connected()
-    origin, body = Origin(NodeId("a"), Incarnation(1)), bytes(peer_frame_bytes_max)
+    origin, body = Origin(NodeId("a"), Incarnation(1)), bytes(PEER_FRAME_BYTES_MAX)
     for number in (1, 2):
         link.send(PublishAtomic(FragmentId(1), 1, origin, number, False, [body], [], [], []))
     assert len(link.take_frames(MapVersion(1), 0, None)) == 2

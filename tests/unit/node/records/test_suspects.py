@@ -1,7 +1,7 @@
 """What was failed at is known again, as long as it should be, and never more than has room."""
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import suspects_known_max, suspects_unproven_ms
+from fedq.core.limits import SUSPECTS_KNOWN_MAX, SUSPECTS_UNPROVEN_MS
 from fedq.core.message import FLAG_SEEN, encode, with_flag
 from fedq.core.suspects import Suspect, digest_of
 from fedq.node.records.suspects import Suspects
@@ -27,9 +27,9 @@ def test_a_message_is_known_by_what_it_is_whatever_was_noted_on_its_way() -> Non
 def test_what_was_not_proven_is_forgotten_after_a_while() -> None:
     suspects, doubted, proven = Suspects(), _message(b"a"), _message(b"b")
     suspects.add([_suspect(doubted), _suspect(proven, True)], 5_000)
-    suspects.forget_old(5_000 + suspects_unproven_ms - 1)
+    suspects.forget_old(5_000 + SUSPECTS_UNPROVEN_MS - 1)
     assert suspects.find([doubted, proven]) == [0, 1]
-    suspects.forget_old(5_000 + suspects_unproven_ms)
+    suspects.forget_old(5_000 + SUSPECTS_UNPROVEN_MS)
     assert suspects.find([doubted, proven]) == [1]
     assert suspects.count == 1
 
@@ -39,7 +39,7 @@ def test_of_the_last_process_the_time_begins_with_this_ones_clock() -> None:
     suspects.add([_suspect(doubted)], -1)
     suspects.forget_old(1 << 40)
     assert suspects.find([doubted]) == [0]
-    suspects.forget_old((1 << 40) + suspects_unproven_ms)
+    suspects.forget_old((1 << 40) + SUSPECTS_UNPROVEN_MS)
     assert suspects.find([doubted]) == []
 
 
@@ -52,20 +52,20 @@ def test_places_are_taken_once() -> None:
 
 def test_whatever_is_named_in_one_fragment_there_is_a_bound() -> None:
     suspects = Suspects()
-    for position in range(1, 2 * suspects_known_max):
+    for position in range(1, 2 * SUSPECTS_KNOWN_MAX):
         suspects.add([_suspect(_message(b"%d" % position), True, position)] * 2, 0)
-    assert suspects.places_count == suspects_known_max
+    assert suspects.places_count == SUSPECTS_KNOWN_MAX
     places = suspects.take(F)
-    assert places == list(range(suspects_known_max, 2 * suspects_known_max))
+    assert places == list(range(SUSPECTS_KNOWN_MAX, 2 * SUSPECTS_KNOWN_MAX))
     assert suspects.places_count == 0
     assert not suspects.places
 
 
 def test_whatever_peers_name_there_is_a_bound() -> None:
     suspects = Suspects()
-    for number in range(2 * suspects_known_max):
+    for number in range(2 * SUSPECTS_KNOWN_MAX):
         message = _message(b"%d" % number)
         one = Suspect(FragmentId(number + 1), 3, len(message), digest_of(message), True)
         suspects.add([one, Suspect(FragmentId(number + 1), 0, 0, b"", False)], 0)
-    assert suspects.count == len(suspects.places) == len(suspects.doubtful) == suspects_known_max
+    assert suspects.count == len(suspects.places) == len(suspects.doubtful) == SUSPECTS_KNOWN_MAX
     assert suspects.find([message]) == [0]

@@ -18,7 +18,7 @@ from fedq.core import limits
 from tests.unit.node.harness import Cluster
 
 #: One byte of a client is six in the map's JSON.
-LARGE: FieldTable = {"x": "\x01" * (limits.arguments_bytes_max // 6 + 1)}
+LARGE: FieldTable = {"x": "\x01" * (limits.ARGUMENTS_BYTES_MAX // 6 + 1)}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import ConnectionId, QueueKey
-from fedq.core.limits import listed_per_page_max
+from fedq.core.limits import LISTED_PER_PAGE_MAX
 from fedq.node.records.client_state import Client as ClientRecord
 from fedq.node.views.overview import NodeView, overview
 from fedq.node.views.overview_types import ClientPlace, ConsumerOverview
@@ -92,7 +92,7 @@ def test_a_page_looks_at_no_more_than_it_may() -> None:
     clients = node.state.clients
     [known] = clients.values()
     last = known.connection
-    for _ in range(2 * listed_per_page_max):
+    for _ in range(2 * LISTED_PER_PAGE_MAX):
         last = ConnectionId(last + 1)
         clients[last] = ClientRecord(last, known.machine, "", None)
     view = overview(node)
@@ -104,7 +104,7 @@ def test_a_page_looks_at_no_more_than_it_may() -> None:
             page = page_of("elsewhere", begin, 1)
             assert not page.items
             begin = page.next_place
-        assert begins == [0, *(known.connection + n * listed_per_page_max for n in (1, 2))]
+        assert begins == [0, *(known.connection + n * LISTED_PER_PAGE_MAX for n in (1, 2))]
 
 
 def test_what_a_channel_and_its_consumers_are_like() -> None:
@@ -197,7 +197,7 @@ def test_a_page_of_connections_looks_at_their_channels_too() -> None:
     """What a connection has unacknowledged is a sum over its channels: they count."""
     cluster = Cluster(1)
     for _ in range(7):
-        cluster.client(channels=listed_per_page_max // 3)
+        cluster.client(channels=LISTED_PER_PAGE_MAX // 3)
     view = overview(cluster.node("n1"))
     begin: ClientPlace | None = ClientPlace()
     sizes = []

@@ -83,7 +83,7 @@ def test_a_closed_client_gets_the_reason_though_it_still_sends() -> None:
 
 
 def test_a_closed_client_that_lingers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(amqp_server, "linger_s", 0.05)
+    monkeypatch.setattr(amqp_server, "LINGER_S", 0.05)
 
     async def scenario() -> None:
         async with served() as one:
@@ -115,7 +115,7 @@ def test_a_client_that_said_goodbye_hangs_up_first() -> None:
             second.close()
             writer.close()
             assert await end == b""
-            await until(lambda: one.server.connections == 0, amqp_server.farewell_s / 2)
+            await until(lambda: one.server.connections == 0, amqp_server.FAREWELL_S / 2)
 
     run(scenario())
 
@@ -123,7 +123,7 @@ def test_a_client_that_said_goodbye_hangs_up_first() -> None:
 def test_a_client_that_said_goodbye_and_stays_sees_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(amqp_server, "farewell_s", 0.05)
+    monkeypatch.setattr(amqp_server, "FAREWELL_S", 0.05)
 
     async def scenario() -> None:
         async with served() as one:
@@ -209,7 +209,7 @@ async def crowd(count: int) -> AsyncIterator[tuple[Served, list[bytes]]]:
 def test_a_busy_connection_is_read_a_bounded_number_of_times_in_a_turn(
     monkeypatch: pytest.MonkeyPatch, node_resumes: bool
 ) -> None:
-    monkeypatch.setattr(reading, "read_bytes_per_turn_max", 1)
+    monkeypatch.setattr(reading, "READ_BYTES_PER_TURN_MAX", 1)
 
     async def scenario() -> None:
         async with crowd(2) as (one, sent):
@@ -235,7 +235,7 @@ def test_a_busy_connection_is_read_a_bounded_number_of_times_in_a_turn(
 def test_a_turn_ends_when_all_connections_together_have_brought_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "turn_bytes_max", READ_BYTES + 1)
+    monkeypatch.setattr(reading, "TURN_BYTES_MAX", READ_BYTES + 1)
 
     async def scenario() -> None:
         async with crowd(4) as (one, sent):
@@ -253,7 +253,7 @@ def test_those_who_send_much_take_turns_and_the_loop_looks_at_others_in_between(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However many they are, a pass takes in about what a turn has room for, not all of theirs."""
-    monkeypatch.setattr(reading, "turn_bytes_max", 2 * READ_BYTES)
+    monkeypatch.setattr(reading, "TURN_BYTES_MAX", 2 * READ_BYTES)
 
     async def scenario() -> None:
         async with crowd(12) as (one, sent):
@@ -276,7 +276,7 @@ def test_those_who_send_much_take_turns_and_the_loop_looks_at_others_in_between(
 def test_what_was_put_off_of_a_client_is_heard_before_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "turn_bytes_max", 1)
+    monkeypatch.setattr(reading, "TURN_BYTES_MAX", 1)
 
     async def scenario() -> None:
         waiting: dict[ConnectionId, bytes] = {}
@@ -305,7 +305,7 @@ def test_what_was_put_off_of_a_client_is_heard_before_its_end(
 def test_the_end_of_a_turn_does_not_resume_what_the_node_has_paused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "read_bytes_per_turn_max", 1)
+    monkeypatch.setattr(reading, "READ_BYTES_PER_TURN_MAX", 1)
 
     async def scenario() -> None:
         async with crowd(2) as (one, sent):
@@ -328,7 +328,7 @@ def test_the_end_of_a_turn_does_not_resume_what_the_node_has_paused(
 def test_a_connection_closed_while_it_is_held_sees_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "read_bytes_per_turn_max", 1)
+    monkeypatch.setattr(reading, "READ_BYTES_PER_TURN_MAX", 1)
 
     async def scenario() -> None:
         async with served() as one:
@@ -343,7 +343,7 @@ def test_a_connection_closed_while_it_is_held_sees_its_end(
             assert await reader.read() == b""
             writer.close()
             # Long before the server loses its patience: what was unread did not stand in the way.
-            await until(lambda: one.node.of("on_disconnected"), amqp_server.linger_s / 2)
+            await until(lambda: one.node.of("on_disconnected"), amqp_server.LINGER_S / 2)
 
     run(scenario())
 

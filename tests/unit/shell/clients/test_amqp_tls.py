@@ -12,7 +12,7 @@ import pytest
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId, NodeId
-from fedq.core.limits import KIB, MIB, failed_logins_told
+from fedq.core.limits import FAILED_LOGINS_TOLD, KIB, MIB
 from fedq.shell.clients import amqp_server, listeners
 from fedq.shell.config import certificates
 from fedq.shell.config.certificates import (
@@ -333,7 +333,7 @@ def test_failed_handshakes_are_told_with_their_address_but_not_all(
 
     run(scenario())
     told = [record.getMessage() for record in caplog.records if "handshake" in record.getMessage()]
-    assert len(told) == failed_logins_told
+    assert len(told) == FAILED_LOGINS_TOLD
     assert all(f"handshake of {HOST}:" in line for line in told)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
-from fedq.shell.clients.passes import Passes, writes_per_pass_max
+from fedq.shell.clients.passes import WRITES_PER_PASS_MAX, Passes
 from fedq.shell.clients.sending import Line
 from tests.unit.shell.fakes import Recorder, run, until
 
@@ -19,7 +19,7 @@ C1 = ConnectionId(1)
 class Stage:
     """Passes on the running loop, and what they wrote."""
 
-    def __init__(self, pass_max: int = writes_per_pass_max) -> None:
+    def __init__(self, pass_max: int = WRITES_PER_PASS_MAX) -> None:
         self.recorder = Recorder()
         self.passes = Passes(
             asyncio.get_running_loop(), self.recorder.writers(), lambda: True, pass_max
@@ -77,7 +77,7 @@ def test_a_fan_out_lets_the_loop_live(as_pieces: bool) -> None:
             counts.append(len(stage.recorder.calls))
         assert [connection for connection, _ in stage.written()] == list(numbers)
         steps = [after - before for before, after in pairwise(counts)]
-        assert max(steps) <= writes_per_pass_max * 2
+        assert max(steps) <= WRITES_PER_PASS_MAX * 2
 
     run(scenario())
 

@@ -8,11 +8,11 @@ import pytest
 from fedq.core.ids import ConnectionId
 from fedq.core.limits import (
     KIB,
-    put_off_bytes_max,
-    put_off_piece_bytes_max,
-    read_bytes_per_turn_max,
-    short_read_bytes_max,
-    turn_bytes_max,
+    PUT_OFF_BYTES_MAX,
+    PUT_OFF_PIECE_BYTES_MAX,
+    READ_BYTES_PER_TURN_MAX,
+    SHORT_READ_BYTES_MAX,
+    TURN_BYTES_MAX,
 )
 from fedq.shell.clients.reading import Reading
 
@@ -79,11 +79,11 @@ def test_the_first_pass_of_a_burst_hears_as_much_as_any_other() -> None:
     room = Room(40)
     for number in range(40):
         room.read(number, READ_BYTES)
-    assert room.bytes_heard <= turn_bytes_max + READ_BYTES
+    assert room.bytes_heard <= TURN_BYTES_MAX + READ_BYTES
     assert room.reading.bytes_put_off == 40 * READ_BYTES - room.bytes_heard
     passes = 1
     while room.reading.bytes_put_off:
-        assert 0 < room.next_pass() <= turn_bytes_max + READ_BYTES
+        assert 0 < room.next_pass() <= TURN_BYTES_MAX + READ_BYTES
         passes += 1
     assert passes <= 10
     assert all(len(client.heard) == READ_BYTES for client in room.clients)
@@ -94,8 +94,8 @@ def test_who_sends_little_is_heard_in_a_pass_that_is_full() -> None:
     room = Room(40)
     for number in range(39):
         room.read(number, READ_BYTES)
-    room.read(39, short_read_bytes_max)
-    assert len(room.clients[39].heard) == short_read_bytes_max
+    room.read(39, SHORT_READ_BYTES_MAX)
+    assert len(room.clients[39].heard) == SHORT_READ_BYTES_MAX
 
 
 def test_a_pass_is_full_when_it_has_taken_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_a_pass_is_full_when_it_has_taken_long_enough(monkeypatch: pytest.Monkey
     monkeypatch.setattr("fedq.shell.clients.reading.perf_counter", lambda: 3_600.0 * next(hours))
     room = Room(10)
     for number in range(10):
-        room.read(number, short_read_bytes_max + 1)
+        room.read(number, SHORT_READ_BYTES_MAX + 1)
     heard = [number for number in range(10) if room.clients[number].heard]
     assert heard == [0]
     for passes in range(1, 10):
@@ -122,7 +122,7 @@ def test_what_was_put_off_is_heard_in_pieces_by_the_clock(monkeypatch: pytest.Mo
     for number in (1, 2, 1, 2):
         before = len(room.clients[number].heard)
         room.next_pass()
-        assert len(room.clients[number].heard) == before + put_off_piece_bytes_max, "in turn"
+        assert len(room.clients[number].heard) == before + PUT_OFF_PIECE_BYTES_MAX, "in turn"
     while room.reading.bytes_put_off:
         room.next_pass()
     for number, client in enumerate(room.clients):
@@ -135,8 +135,8 @@ def test_short_reads_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that is paced pays for no clock."""
     monkeypatch.setattr("fedq.shell.clients.reading.perf_counter", None)
     room = Room(1)
-    room.read(0, short_read_bytes_max)
-    assert room.bytes_heard == short_read_bytes_max
+    room.read(0, SHORT_READ_BYTES_MAX)
+    assert room.bytes_heard == SHORT_READ_BYTES_MAX
 
 
 def test_those_that_are_held_go_before_what_is_read_now() -> None:
@@ -167,7 +167,7 @@ def test_one_client_has_its_share_of_a_pass() -> None:
     room = Room(1)
     room.read(0, READ_BYTES)
     assert not room.is_held(0)
-    room.read(0, read_bytes_per_turn_max - READ_BYTES)
+    room.read(0, READ_BYTES_PER_TURN_MAX - READ_BYTES)
     assert room.is_held(0)
     room.next_pass()
     assert not room.is_held(0)
@@ -176,7 +176,7 @@ def test_one_client_has_its_share_of_a_pass() -> None:
 def test_a_turn_that_is_full_does_not_wait_for_the_event_loop() -> None:
     room = Room(16)
     for number in range(16):
-        room.read(number, turn_bytes_max // 16)
+        room.read(number, TURN_BYTES_MAX // 16)
     assert room.full_turns == 1
 
 
@@ -192,9 +192,9 @@ def test_what_is_forgotten_is_not_heard() -> None:
 
 
 def test_not_more_than_the_bound_is_put_off() -> None:
-    count = put_off_bytes_max // READ_BYTES + 20
+    count = PUT_OFF_BYTES_MAX // READ_BYTES + 20
     room = Room(count)
     for number in range(count):
         room.read(number, READ_BYTES)
-    assert room.reading.bytes_put_off <= put_off_bytes_max + READ_BYTES
+    assert room.reading.bytes_put_off <= PUT_OFF_BYTES_MAX + READ_BYTES
     assert room.bytes_heard == count * READ_BYTES - room.reading.bytes_put_off

@@ -12,7 +12,7 @@ from fedq.shell.config import admin_token
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory for what the user's programs share."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(admin_token, "shared_directory", tmp_path / "missing")
+    monkeypatch.setattr(admin_token, "SHARED_DIRECTORY", tmp_path / "missing")
     return tmp_path / "fedq"
 
 

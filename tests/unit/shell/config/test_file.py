@@ -218,7 +218,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
     file = tmp_path / "node.yaml"
-    file.write_bytes(b"#" * (config_yaml.file_bytes_max + 1))
+    file.write_bytes(b"#" * (config_yaml.FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigError, match="is it the right file"):
         config_file.load(file)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedq.core.limits import spare_descriptors
+from fedq.core.limits import SPARE_DESCRIPTORS
 from fedq.journal.segments import Chunk
 from fedq.shell.disk.descriptors import SPARES, Spares
 from fedq.shell.disk.journal_files import JournalFiles
@@ -57,7 +57,7 @@ def test_a_spare_makes_room_once_and_is_taken_back(
     strangers.take_all()
     opened = [
         spares.open_file(tmp_path / str(number), os.O_WRONLY | os.O_CREAT)
-        for number in range(spare_descriptors)
+        for number in range(SPARE_DESCRIPTORS)
     ]
     assert "no descriptors left to open" in caplog.text
     assert "ulimit" in caplog.text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedq.core.limits import MIB, node_memory_bytes_max
+from fedq.core.limits import MIB, NODE_MEMORY_BYTES_MAX
 from fedq.shell.clients.keep_alive import keep_alive
 from fedq.shell.host import resources
 from fedq.shell.host.resources import ResourceWatch, memory_default, resident_bytes
@@ -27,7 +27,7 @@ def machine(root: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("files", "wanted"),
     [
-        ({}, node_memory_bytes_max),
+        ({}, NODE_MEMORY_BYTES_MAX),
         ({"proc/meminfo": MEMINFO}, 4 * GIB),
         # A group of its own (systemd), one above it that is smaller, and a container's view.
         (

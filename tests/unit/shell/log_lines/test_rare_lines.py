@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fedq.core.limits import failed_logins_told
+from fedq.core.limits import FAILED_LOGINS_TOLD
 from fedq.shell.log_lines.rare_lines import RareLines
 
 
@@ -14,7 +14,7 @@ def test_a_flood_is_told_in_a_few_lines_and_a_number(caplog: pytest.LogCaptureFi
     for number in range(1_000):
         lines.warn("from %d", number)
     told = [record.getMessage() for record in caplog.records]
-    assert told == [f"from {number}" for number in range(failed_logins_told)]
+    assert told == [f"from {number}" for number in range(FAILED_LOGINS_TOLD)]
     now_s = 10.0
     lines.warn("from %s", "afar")
     last = caplog.records[-1].getMessage()

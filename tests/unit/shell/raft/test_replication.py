@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from fedq.core.errors import NodeFailure
 from fedq.shell.raft.journal import RaftJournal
 from fedq.shell.raft.replication import (
+    FRAMES_UNDER_WAY_MAX,
     Follower,
     batches,
-    frames_under_way_max,
     next_batch,
     take_entries,
 )
 from fedq.shell.raft.timing import RaftTiming
-from fedq.shell.raft.wire import Append, LogEntry, payload_bytes_max
+from fedq.shell.raft.wire import PAYLOAD_BYTES_MAX, Append, LogEntry
 
 
 @contextmanager
@@ -113,7 +113,7 @@ def test_a_batch_fills_a_frame_and_no_more(journal: RaftJournal) -> None:
         journal.append(b"\x00" + bytes(20_000), 1)
     batch = next_batch(journal, 2)
     assert len(batch) == 3
-    assert sum(len(entry.command) for entry in batch) <= payload_bytes_max
+    assert sum(len(entry.command) for entry in batch) <= PAYLOAD_BYTES_MAX
     assert next_batch(journal, 11) == [LogEntry(1, b"\x00" + bytes(20_000))]
     assert next_batch(journal, 12) == []
 
@@ -123,12 +123,12 @@ def test_forwarded_commands_keep_their_order_in_frames_that_fit(commands: list[b
     pieces = list(batches(commands))
     assert [command for piece in pieces for command in piece] == commands
     assert all(pieces)
-    assert all(sum(map(len, piece)) <= payload_bytes_max for piece in pieces)
+    assert all(sum(map(len, piece)) <= PAYLOAD_BYTES_MAX for piece in pieces)
 
 
 def test_a_leader_stops_sending_until_it_is_answered() -> None:
     follower = Follower()
-    numbers = [follower.next_number() for _ in range(frames_under_way_max)]
+    numbers = [follower.next_number() for _ in range(FRAMES_UNDER_WAY_MAX)]
     assert not follower.has_room
     assert follower.on_ack(numbers[0])
     assert follower.has_room
@@ -136,9 +136,9 @@ def test_a_leader_stops_sending_until_it_is_answered() -> None:
 
 def test_answers_that_were_lost_do_not_narrow_the_window() -> None:
     follower = Follower()
-    numbers = [follower.next_number() for _ in range(frames_under_way_max)]
+    numbers = [follower.next_number() for _ in range(FRAMES_UNDER_WAY_MAX)]
     assert follower.on_ack(numbers[-1])
-    for _ in range(frames_under_way_max):
+    for _ in range(FRAMES_UNDER_WAY_MAX):
         assert follower.has_room
         follower.next_number()
 

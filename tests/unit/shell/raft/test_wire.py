@@ -6,7 +6,11 @@ from hypothesis import strategies as st
 
 from fedq.core import limits
 from fedq.shell.raft.wire import (
+    ENTRY_BYTES_MAX,
+    FRAME_BYTES_MAX,
     NO_OP,
+    PAYLOAD_BYTES_MAX,
+    SNAPSHOT_BYTES_MAX,
     Ack,
     Append,
     Forward,
@@ -21,10 +25,6 @@ from fedq.shell.raft.wire import (
     WireError,
     decode,
     encode,
-    entry_bytes_max,
-    frame_bytes_max,
-    payload_bytes_max,
-    snapshot_bytes_max,
 )
 
 numbers = st.integers(0, 2**63 - 1)
@@ -43,8 +43,8 @@ def appends(draw: st.DrawFn) -> Append:
 @st.composite
 def chunks(draw: st.DrawFn) -> SnapshotChunk:
     data = draw(st.binary(min_size=1, max_size=100))
-    offset = draw(st.integers(0, snapshot_bytes_max - len(data)))
-    total = draw(st.integers(offset + len(data), snapshot_bytes_max))
+    offset = draw(st.integers(0, SNAPSHOT_BYTES_MAX - len(data)))
+    total = draw(st.integers(offset + len(data), SNAPSHOT_BYTES_MAX))
     return SnapshotChunk(draw(numbers), draw(numbers), offset, total, data)
 
 
@@ -124,9 +124,9 @@ def test_the_format_is_frozen() -> None:
 
 
 def test_the_largest_frames_fit() -> None:
-    entry = LogEntry(1, b"\x00" + bytes(limits.command_bytes_max))
+    entry = LogEntry(1, b"\x00" + bytes(limits.COMMAND_BYTES_MAX))
     assert decode(encode(Append(1, 0, 0, 1, 0, [entry]))) == Append(1, 0, 0, 1, 0, [entry])
-    chunk = SnapshotChunk(1, 0, 0, payload_bytes_max, bytes(payload_bytes_max))
+    chunk = SnapshotChunk(1, 0, 0, PAYLOAD_BYTES_MAX, bytes(PAYLOAD_BYTES_MAX))
     assert decode(encode(chunk)) == chunk
 
 
@@ -134,7 +134,7 @@ def test_the_largest_frames_fit() -> None:
     ("frame", "why"),
     [
         (b"", "has 2 to"),
-        (bytes(frame_bytes_max + 1), "has 2 to"),
+        (bytes(FRAME_BYTES_MAX + 1), "has 2 to"),
         (b"\x01\x02" + bytes(8), "version 1; this node speaks version 2"),
         (b"\x80\x04\x95" + bytes(20), "version 128"),
         (b"\x02\x63", "unknown kind of Raft frame: 99"),
@@ -145,12 +145,12 @@ def test_the_largest_frames_fit() -> None:
         (encode(Append(5, 0, 0, 0, 0, [LogEntry(5, NO_OP)])), "after index 0"),
         (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, b"\x03x")])), "unknown kind of log entry: 3"),
         (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, b"\x00")])), "unknown kind of log entry"),
-        (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, bytes(entry_bytes_max + 1))])), "at most 49153"),
-        (encode(Forward([bytes(limits.command_bytes_max + 1)])), "at most 49152"),
+        (encode(Append(5, 0, 0, 1, 4, [LogEntry(5, bytes(ENTRY_BYTES_MAX + 1))])), "at most 49153"),
+        (encode(Forward([bytes(limits.COMMAND_BYTES_MAX + 1)])), "at most 49152"),
         (encode(VoteRequest(1, 1, 2, False)), "later term than its own"),
         (encode(Standing(1, 1, 2, False)), "later term than its own"),
         (encode(SnapshotChunk(1, 0, 5, 6, b"xx")), "2 bytes at 5 of a snapshot of 6"),
-        (encode(SnapshotChunk(1, 0, 0, snapshot_bytes_max + 1, b"x")), "of a snapshot of"),
+        (encode(SnapshotChunk(1, 0, 0, SNAPSHOT_BYTES_MAX + 1, b"x")), "of a snapshot of"),
     ],
 )
 def test_a_frame_no_voter_sends_is_refused_and_says_why(frame: bytes, why: str) -> None:

@@ -227,9 +227,9 @@ def test_a_pattern_that_cannot_be_used_is_refused(wired: Wired) -> None:
 
 def test_reaching_a_bound_is_refused(wired: Wired, monkeypatch: pytest.MonkeyPatch) -> None:
     wired.ok(ANN)
-    monkeypatch.setattr(limits, "users_max", 1)
-    monkeypatch.setattr(limits, "vhosts_max", 1)
-    monkeypatch.setattr(limits, "permissions_max", 0)
+    monkeypatch.setattr(limits, "USERS_MAX", 1)
+    monkeypatch.setattr(limits, "VHOSTS_MAX", 1)
+    monkeypatch.setattr(limits, "PERMISSIONS_MAX", 0)
     for operation, what in (
         (PutUser("ben", "", (), False), "1 users"),
         (AddVhost("shop"), "1 virtual hosts"),

@@ -312,7 +312,7 @@ def test_a_repeated_request_changes_nothing_and_has_the_old_answer() -> None:
 def test_requests_are_forgotten_in_the_order_they_came() -> None:
     cluster = ClusterMap()
     cluster.apply(encode_command("up", [up("a")]))
-    for number in range(limits.requests_remembered_max):
+    for number in range(limits.REQUESTS_REMEMBERED_MAX):
         cluster.apply(encode_command(f"r{number}", [up("a")]))
     assert not cluster.apply(encode_command("up", [up("a")])).duplicate
     assert cluster.apply(encode_command("r1", [up("a")])).duplicate

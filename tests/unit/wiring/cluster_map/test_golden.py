@@ -181,7 +181,7 @@ def tables(state: MapState) -> dict[str, object]:
 def test_the_golden_snapshot_still_reads_and_is_still_written_alike() -> None:
     golden = (GOLDEN / "map-v1.snapshot").read_bytes()
     state, remembered = all_there_is()
-    read, read_remembered = decode(golden, limits.map_objects_max)
+    read, read_remembered = decode(golden, limits.MAP_OBJECTS_MAX)
     assert tables(read) == tables(state)
     assert list(read_remembered.items()) == list(remembered.items())
     assert encode(state, remembered) == golden
@@ -190,7 +190,7 @@ def test_the_golden_snapshot_still_reads_and_is_still_written_alike() -> None:
 def test_a_snapshot_of_the_first_release_still_reads() -> None:
     golden = (GOLDEN / "map-v1-first.snapshot").read_bytes()
     state, remembered = before_others()
-    read, read_remembered = decode(golden, limits.map_objects_max)
+    read, read_remembered = decode(golden, limits.MAP_OBJECTS_MAX)
     assert tables(read) == tables(state)
     assert list(read_remembered.items()) == list(remembered.items())
 
@@ -204,7 +204,7 @@ def test_the_golden_operations_still_read_and_are_still_written_alike() -> None:
     golden = lines("map-v1.operations")
     assert [encode_operation(operation) for operation in OPERATIONS] == golden
     assert decode_command(command_of("a request", golden)) == Command(
-        "a request", tuple(OPERATIONS), limits.map_bytes_max
+        "a request", tuple(OPERATIONS), limits.MAP_BYTES_MAX
     )
 
 

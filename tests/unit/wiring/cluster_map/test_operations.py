@@ -126,7 +126,7 @@ def test_bytes_that_are_not_even_an_object(data: bytes) -> None:
 
 
 def test_a_command_beyond_the_limits_is_not_made() -> None:
-    many = [NewEra()] * (limits.operations_per_command_max + 1)
+    many = [NewEra()] * (limits.OPERATIONS_PER_COMMAND_MAX + 1)
     with pytest.raises(ValueError, match="200 operations"):
         encode_command("r", many)
     with pytest.raises(ValueError, match="1 to 200"):
@@ -143,5 +143,5 @@ def test_what_fits_can_be_sent() -> None:
     count = fitting(encode_operation(each) for each in big)
     assert 20 < count < 100
     decode_command(encode_command("r" * 128, big[:count]))
-    assert fitting([encode_operation(NewEra())] * 500) == limits.operations_per_command_max
+    assert fitting([encode_operation(NewEra())] * 500) == limits.OPERATIONS_PER_COMMAND_MAX
     assert fitting([]) == 0

@@ -19,7 +19,7 @@ SALT = bytes(range(SALT_BYTES))
 def test_only_the_password_itself_is_right() -> None:
     record = make_record("geheim", SALT, COST_MIN)
     assert verify(record, "geheim")
-    for wrong in ("", "Geheim", "geheim ", "geheim\0", "x" * (limits.password_bytes_max + 1)):
+    for wrong in ("", "Geheim", "geheim ", "geheim\0", "x" * (limits.PASSWORD_BYTES_MAX + 1)):
         assert not verify(record, wrong)
     assert verify(make_record("ü\udcff", SALT, COST_MIN), "ü\udcff")
 
@@ -61,6 +61,6 @@ def test_no_record_makes_a_node_work_for_ever(bad: str) -> None:
 
 
 def test_what_may_be_a_password() -> None:
-    assert refuse_password("x" * limits.password_bytes_max) is None
+    assert refuse_password("x" * limits.PASSWORD_BYTES_MAX) is None
     assert "empty" in (refuse_password("") or "")
     assert "longer than 1024 bytes" in (refuse_password("ü" * 513) or "")

@@ -62,7 +62,7 @@ def test_what_matches_every_name_needs_no_look() -> None:
         ("(" * 51 + ")" * 51, "nested deeper than 50"),
         ("((a{99}){99}){99}", "more than 1000 steps"),
         ("((){999}){999}", "more than 1000 steps"),
-        ("x" * (limits.pattern_bytes_max + 1), "longer than 1024 bytes"),
+        ("x" * (limits.PATTERN_BYTES_MAX + 1), "longer than 1024 bytes"),
     ],
 )
 def test_what_cannot_be_run_is_refused_with_the_reason(text: str, why: str) -> None:

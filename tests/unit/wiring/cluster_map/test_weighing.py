@@ -39,7 +39,7 @@ def filled() -> tuple[ClusterMap, int]:
     """A map into which no further heavy exchange fits, and how many there are."""
     cluster = ClusterMap()
     cluster.apply(encode_command("up", [up("a")]))
-    for number in range(limits.map_objects_max):
+    for number in range(limits.MAP_OBJECTS_MAX):
         (result,) = cluster.apply(encode_command(f"r{number}", [heavy(number)])).results
         if isinstance(result, Refused):
             assert result.reply_code == RESOURCE_ERROR
@@ -52,7 +52,7 @@ def filled() -> tuple[ClusterMap, int]:
 def test_arguments_of_odd_characters_do_not_outgrow_a_snapshot() -> None:
     cluster, count = filled()
     assert count > 1_000
-    assert len(cluster.snapshot()) < limits.snapshot_bytes_max // 3
+    assert len(cluster.snapshot()) < limits.SNAPSHOT_BYTES_MAX // 3
     # What is there is confirmed, and what is deleted makes room.
     assert cluster.apply(encode_command("again", [heavy(0)])).results == (Ok(),)
     deleted = DeleteExchange("/", heavy(0).name, if_unused=False)
@@ -77,7 +77,7 @@ def test_arguments_of_odd_characters_do_not_outgrow_a_snapshot() -> None:
 def test_a_log_and_a_snapshot_of_earlier_versions_beyond_the_bound_are_taken() -> None:
     cluster, count = filled()
     assert cluster.apply(unbounded("old", heavy(count))).results == (Ok(1),)
-    assert cluster.bytes_held > limits.map_bytes_max
+    assert cluster.bytes_held > limits.MAP_BYTES_MAX
     restored = ClusterMap()
     restored.restore(cluster.snapshot())
     assert restored.snapshot() == cluster.snapshot()
@@ -87,12 +87,12 @@ def test_what_is_remembered_of_requests_is_bounded_in_bytes() -> None:
     cluster = ClusterMap()
     refused: list[Operation] = [
         DeclareExchange("/", "amq." + ODD * 250, "direct", True, False, False, "")
-    ] * limits.operations_per_command_max
+    ] * limits.OPERATIONS_PER_COMMAND_MAX
     refused = refused[: fitting(map(encode_operation, refused))]
     for number in range(2_000):
         cluster.apply(encode_command(f"r{number}", refused))
     assert cluster.apply(encode_command("r1999", refused)).duplicate
-    assert len(cluster.snapshot()) < limits.requests_remembered_bytes_max + limits.MIB
+    assert len(cluster.snapshot()) < limits.REQUESTS_REMEMBERED_BYTES_MAX + limits.MIB
 
 
 @pytest.mark.parametrize("bound", ["1", -1, 1.5, True, None, 1 << 61])

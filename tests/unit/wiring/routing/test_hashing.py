@@ -177,7 +177,7 @@ def test_a_relayed_publish_finds_a_private_queue_even_if_the_nodes_disagree() ->
 
 
 def test_a_node_that_wants_everything_weighs_as_much_as_it_can_tell() -> None:
-    most = limits.interest_keys_per_exchange_max
+    most = limits.INTEREST_KEYS_PER_EXCHANGE_MAX
     made = table({queue(1): most, B: 1})
     made.set_everything(B, True)
     found = counts(made)
