@@ -7,6 +7,7 @@ Invariant: bytes of one connection keep their order, and are in one lane.
 """
 
 from fedq.core.limits import UNREAD_BYTES_MAX
+from fedq.node.publishing.pieces import Pieces
 from fedq.node.records.client_state import Client
 from fedq.node.records.state import NodeState
 
@@ -20,8 +21,9 @@ def drain_clients(state: NodeState) -> None:
     out = state.out
     if state.dirty_clients:
         clients, state.dirty_clients = state.dirty_clients, {}
+        pieces = Pieces(state)
         for client in clients:
-            take_back_piece(state, client)
+            pieces.take_back(client)
             _drain(state, client)
             if client.machine.closed:
                 out.closes[client.connection] = client.machine.was_left
@@ -40,12 +42,3 @@ def _drain(state: NodeState, client: Client) -> None:
     if machine.parts:
         state.out.writes[client.connection] = machine.parts
         machine.parts = []
-
-
-def take_back_piece(state: NodeState, client: Client) -> None:
-    """The client gets more than the one piece of a fan-out: that comes before all else."""
-    place, lines, pieces = client.place, state.out.fanned_to, state.out.fanned
-    if place < len(lines) and lines[place] is client.line and pieces[place]:
-        client.machine.parts.insert(0, pieces[place])
-        client.delivered_bytes += len(pieces[place])
-        pieces[place] = b""

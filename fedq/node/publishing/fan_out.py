@@ -31,7 +31,7 @@ from fedq.core.limits import (
     KIB,
 )
 from fedq.core.message import FLAG_DELAYED, FLAG_SEEN
-from fedq.node.publishing.draining import take_back_piece
+from fedq.node.publishing.pieces import Pieces
 from fedq.node.records.client_state import Client, Consumer
 from fedq.node.records.state import NodeState
 
@@ -72,7 +72,9 @@ class FanOut:
         state = self.state
         queues, dirty, fanned = state.private_by_id, state.dirty_clients, state.fanned_clients
         lines, pieces = state.out.fanned_to, state.out.fanned
-        run = _Run(messages)
+        lane, run = Pieces(state), _Run(messages)
+        # What follows is written out for speed: with the tails kept by `_Run` and a method of
+        # `Pieces` that puts one there, each subscriber costs 30 % more instructions.
         # Of the consumer before: most are like it.
         channel_number = frame_bytes_max = tag = -1
         tails: list[bytes] = []
@@ -100,30 +102,19 @@ class FanOut:
                 tails = run.tails(channel_number, frame_bytes_max, tag)
             window.last_tag = tag + count
             if is_long:
-                self._give(client, run.apart(consumer.head, tag), size)
+                lane.add(client, run.apart(consumer.head, tag), size)
                 continue
             data, place = consumer.head.join(tails), client.place
             if (
                 client in dirty or client in fanned
                 or (place < len(lines) and lines[place] is client.line)
             ):  # fmt: skip
-                self._give(client, [data], len(data))
+                lane.add(client, [data], len(data))
             else:
                 client.place = len(pieces)
                 pieces.append(data)
                 lines.append(client.line)
         return left
-
-    def _give(self, client: Client, parts: list[Body], size: int) -> None:
-        """Parts for a client that gets others in this turn, too; or that are not copied."""
-        state = self.state
-        if client not in state.fanned_clients:
-            take_back_piece(state, client)
-            state.fanned_clients[client] = None
-        client.machine.parts += parts
-        client.delivered_bytes += size
-        if client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX:
-            state.at_turn_limit[client] = None
 
 
 def _set_head(consumer: Consumer, route_size: int) -> None:

@@ -52,12 +52,12 @@ class Outlets:
     __slots__ = ("admission", "fan_out", "propose_fragment", "relays", "state")
 
     def __init__(
-        self, state: NodeState, admission: Admission, relays: RelayFlow,
+        self, state: NodeState, admission: Admission, fan_out: FanOut, relays: RelayFlow,
         propose_fragment: Callable[[QueueKey], None],
     ) -> None:  # fmt: skip
         self.state = state
         self.admission = admission
-        self.fan_out = FanOut(state)
+        self.fan_out = fan_out
         self.relays = relays
         #: Asks the map for a fragment of this queue on this node.
         self.propose_fragment = propose_fragment

@@ -45,10 +45,10 @@ class RelayFlow:
 
     __slots__ = ("_coming", "_used", "admission", "fan_out", "state")
 
-    def __init__(self, state: NodeState, admission: Admission) -> None:
+    def __init__(self, state: NodeState, admission: Admission, fan_out: FanOut) -> None:
         self.state = state
         self.admission = admission
-        self.fan_out = FanOut(state)
+        self.fan_out = fan_out
         #: What relays have done of this turn's work: all of them have the share of a client.
         self._used = 0
         self._coming: deque[_Coming] = deque()

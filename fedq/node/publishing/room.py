@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fedq.core.ids import QueueKey
 from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.dead_letters import DeadLetters
+from fedq.node.publishing.fan_out import FanOut
 from fedq.node.publishing.outlets import Outlets
 from fedq.node.publishing.publish_flow import PublishFlow
 from fedq.node.publishing.relay_flow import RelayFlow
@@ -23,7 +24,8 @@ class Publishing:
     ) -> None:  # fmt: skip
         """See `Outlets` and `PublishFlow` for the two that come from elsewhere."""
         self.admission = Admission(state)
-        self.relays = RelayFlow(state, self.admission)
-        self.outlets = Outlets(state, self.admission, self.relays, propose_fragment)
+        fan_out = FanOut(state)
+        self.relays = RelayFlow(state, self.admission, fan_out)
+        self.outlets = Outlets(state, self.admission, fan_out, self.relays, propose_fragment)
         self.letters = DeadLetters(state, self.outlets)
         self.flow = PublishFlow(state, self.outlets, may_publish)
