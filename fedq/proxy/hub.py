@@ -33,6 +33,8 @@ from fedq.core.ids import FragmentId
 from fedq.core.limits import CREDIT_WINDOW_MAX, DELIVERY_BATCH_MAX, KEEP_UP_MS_MAX
 from fedq.proxy.turns import C, Turns, even_share, room
 
+#: A consumer's demand, or a window, that has no end.
+NO_LIMIT: Final = 1 << 40
 #: Appetite per remote fragment from which on credit stands.
 PLENTIFUL = 50
 #: What a fragment sent here is counted so far; more never comes.
@@ -286,6 +288,31 @@ class Hub(Generic[C]):
             return turns.next(most)
         consumer = self._only if turns is None else turns.first
         return [consumer] if consumer is not None and consumer.free() > 0 else []
+
+    def choose(
+        self, available: int, reserved: int, level: int | None, most: int
+    ) -> tuple[list[C], int, bool]:
+        """To whom so many messages of a fragment here are dealt, how many, and whether all settle
+        by being sent to. Nobody: none are dealt now.
+
+        `reserved`: so much demand is promised to fragments elsewhere. `level`: only to those of
+        this priority. `most`: no more than so many that have to be settled; but one to each that
+        has nothing: what others of this node hold may stay for hours, and those are no slower.
+        """
+        if reserved or level is not None or most == NO_LIMIT:
+            ready = self.ready(None if reserved else available)
+        else:
+            ready = self.next_for(min(available, max(1, most)))
+        if reserved:
+            available = min(available, room(ready, available + reserved) - reserved)
+        if available <= 0 or (level is not None and ready and ready[0].priority != level):
+            return [], 0, False
+        if most <= 0:
+            ready = [consumer for consumer in ready if consumer.no_ack] or self.idle(available)
+        settled = all(consumer.no_ack for consumer in ready)
+        if not settled:
+            available = min(available, most if most > 0 else len(ready))
+        return ready, available, settled
 
     def plan(self, ready: Sequence[C], available: int) -> tuple[int, list[Hand[C]]]:
         """How many messages to take for the ready consumers, dealt like cards, and to whom."""

@@ -31,10 +31,9 @@ from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import meet, note_taken, room_here
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.settle_flow import SettleFlow
-from fedq.node.records.client_state import NO_LIMIT, Consumer
+from fedq.node.records.client_state import Consumer
 from fedq.node.records.state import NodeState, Primary, PrivateQueue
-from fedq.proxy.hub import Hub, Prefetched
-from fedq.proxy.turns import room
+from fedq.proxy.hub import NO_LIMIT, Hub, Prefetched
 
 #: A delivery is this part of a unit of work.
 _DEALT_SHIFT: Final = 1
@@ -295,21 +294,8 @@ class ConsumeFlow:
             self._deal_to(only, fragment, NO_LIMIT if only.no_ack else max(most, least))
             return
         while (available := fragment.ready_count) and self._may_deal(fragment):
-            if reserved or level is not None or most == NO_LIMIT:
-                ready = hub.ready(available if not reserved else None)
-            else:
-                ready = hub.next_for(min(available, max(1, most)))
-            if reserved:
-                available = min(available, room(ready, available + reserved) - reserved)
-            if available <= 0:
-                return
-            if most <= 0:
-                # What others of this node hold may stay for hours: who has nothing is no slower.
-                ready = [each for each in ready if each.no_ack] or hub.idle(available)
-            settled = all(consumer.no_ack for consumer in ready)
-            if not settled:
-                available = min(available, most if most > 0 else len(ready))
-            if not ready or (level is not None and ready[0].priority != level):
+            ready, available, settled = hub.choose(available, reserved, level, most)
+            if not ready:
                 return
             available = fragment.within(available, DELIVERY_BYTES_PER_TURN_MAX)
             amount, hands = hub.plan(ready, available)

@@ -5,7 +5,7 @@ No decisions here. Who changes what is said in each flow's docstring.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
@@ -15,10 +15,8 @@ from fedq.channels.unacked import Part, UnackedWindow
 from fedq.core.ids import ConnectionId, FragmentId, MapVersion, QueueKey
 from fedq.core.limits import DELIVERY_BYTES_PER_TURN_MAX
 from fedq.fragments.fragment import Fragment
-from fedq.proxy.hub import Hub
+from fedq.proxy.hub import NO_LIMIT, Hub
 from fedq.wiring.routing.route import Route
-
-NO_LIMIT: Final = 1 << 40
 
 
 class Committer(Protocol):

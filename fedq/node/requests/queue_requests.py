@@ -119,42 +119,54 @@ class QueueRequests:
         self._declare(channel, request, patient=True)
 
     def _declare(self, channel: Channel, request: QueueDeclare, patient: bool) -> None:
+        """`patient`: a name that another node's client has may be free soon."""
+        key = QueueKey(channel.client.vhost, request.queue)
         if is_reply_name(request.queue):
             self.replies.declare(channel, request)
-            return
-        if request.passive and not request.queue:
-            self.ends.refuse(channel, missing(QueueKey(channel.client.vhost, "")), request)
-            return
-        key = QueueKey(channel.client.vhost, request.queue or self._make_name())
-        claimed = key in self.state.map.claims and not self.registrations.is_ours(key)
-        if claimed and patient and not request.passive:
-            self.locked.wait(channel, key, lambda: self._declare(channel, request, patient=False))
-            return
-        if request.passive or key in self.state.private or claimed:
-            found = self.find(channel, request.queue)
-            if isinstance(found, Refused):
-                self.ends.refuse(channel, found, request)
-                return
-            private = self.state.private.get(found)
-            if private is not None and not request.passive:
-                difference = refuse_other(private, request)
-                if difference is not None:
-                    self.ends.refuse(channel, difference, request)
-                    return
-            self._declared(channel, request, found)
+        elif request.passive and not request.queue:
+            self.ends.refuse(channel, missing(key), request)
+        elif request.passive:
+            self._declare_same(channel, request)
+        elif not request.queue:
+            self._declare_new(channel, request, key._replace(name=self._make_name()))
+        elif key in self.state.private:
+            self._declare_same(channel, request)
+        elif key in self.state.map.claims and not self.registrations.is_ours(key):
+            if patient:
+                self.locked.wait(channel, key, lambda: self._declare(channel, request, False))
+            else:
+                self._declare_same(channel, request)
         elif key in self.state.map.queues:
             self._declare_shared(channel, request, key)
-        elif (
-            refused := refuse_new(key, request)
-            or self.private.refuse(key, channel.client, request.exclusive)
-        ) is not None:
+        else:
+            self._declare_new(channel, request, key)
+
+    def _declare_same(self, channel: Channel, request: QueueDeclare) -> None:
+        """A queue that is said to be there: by a passive declaration, or by who owns it here."""
+        found = self.find(channel, request.queue)
+        if isinstance(found, Refused):
+            self.ends.refuse(channel, found, request)
+            return
+        private = self.state.private.get(found)
+        if private is not None and not request.passive:
+            difference = refuse_other(private, request)
+            if difference is not None:
+                self.ends.refuse(channel, difference, request)
+                return
+        self._declared(channel, request, found)
+
+    def _declare_new(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
+        refused = refuse_new(key, request) or self.private.refuse(
+            key, channel.client, request.exclusive
+        )
+        if refused is not None:
             self.ends.refuse(channel, refused, request)
-        elif request.exclusive and not request.queue:
-            self._create_private(channel, request, key)
-        elif request.exclusive:
+        elif not request.exclusive:
+            self._declare_shared(channel, request, key)
+        elif request.queue:
             self._claim(channel, request, key)
         else:
-            self._declare_shared(channel, request, key)
+            self._create_private(channel, request, key)
 
     def _make_name(self) -> str:
         salt = self.state.salts.number(SALT_BITS)
