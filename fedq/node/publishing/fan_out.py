@@ -58,10 +58,9 @@ class FanOut:
     ) -> Sequence[int]:
         """Hands messages (of one route) to consumers that are idle; returns the queues that it
         does not concern. `sender`: whose commands are being worked off, if a client's are."""
-        flags = size = 0
+        size, flags = sum(map(len, messages)), 0
         for message in messages:
             flags |= message[0]
-            size += len(message)
         if flags & _LONG_WAY or size >= self._run_bytes_max:
             return numbers
         if self.state.suspects.count and self.state.suspects.find(messages):
@@ -73,9 +72,8 @@ class FanOut:
         queues, dirty, fanned = state.private_by_id, state.dirty_clients, state.fanned_clients
         lines, pieces = state.out.fanned_to, state.out.fanned
         lane, run = Pieces(state), _Run(messages)
-        # What follows is written out for speed: with the tails kept by `_Run` and a method of
-        # `Pieces` that puts one there, each subscriber costs 30 % more instructions.
-        # Of the consumer before: most are like it.
+        # Of the consumer before: most are like it. Written out, as is what `Pieces` would do for
+        # one that gets nothing else: as calls both cost each subscriber 30 % more instructions.
         channel_number = frame_bytes_max = tag = -1
         tails: list[bytes] = []
         for number in numbers:
