@@ -64,7 +64,7 @@ class Channel:
     )  # fmt: skip
 
     def __init__(self, number: int, unfinished: Unfinished) -> None:
-        """`unfinished`: of all channels of the connection."""
+        """`unfinished`: the contents under way on all channels of the connection."""
         self.state = IDLE
         self._number = number
         self._unfinished = unfinished
@@ -79,13 +79,13 @@ class Channel:
         self._size = 0
 
     def begin_close(self) -> None:
-        """channel.close was sent: everything is ignored until the client agrees."""
+        """Begins to close: channel.close was sent; input is ignored until the client agrees."""
         if self.state in (HEADER, BODY):
             self._forget()
         self.state = CLOSING
 
     def begin_leave(self) -> None:
-        """The client has closed it: what else it sends there means nothing."""
+        """Begins to leave: the client has closed the channel; what else it sends means nothing."""
         self.state = LEAVING
 
     def on_publish(self, payload: bytes) -> None:
@@ -108,7 +108,7 @@ class Channel:
             raise ConnectionViolation(UNEXPECTED_FRAME, text, BASIC, BASIC_PUBLISH)
 
     def on_method(self, payload: bytes, commands: list[Command]) -> Method | None:
-        """Any other method: adds what the node has to do, or returns what is to be answered.
+        """Takes any other method: adds what the node has to do, or returns what is to be answered.
 
         Raises 503 for a method that is a server's to send, and 504 for a second channel.open.
         """
@@ -131,7 +131,7 @@ class Channel:
         return None
 
     def on_header(self, payload: bytes, checked: dict[bytes, int]) -> Publish | None:
-        """A content header; the publish, when its body is empty.
+        """Takes a content header; returns the publish, when its body is empty.
 
         Raises 505 when no header is due, 501 and 502 for a malformed one, and 311, which closes
         only the channel, for a body above the limit.
@@ -150,7 +150,7 @@ class Channel:
         return None
 
     def on_body(self, payload: bytes) -> Publish | None:
-        """A body frame; the publish, when it was the last one.
+        """Takes a body frame; returns the publish, when it was the last frame.
 
         Raises 505 when no body is due, and 501 when there is more than the header announced.
         """

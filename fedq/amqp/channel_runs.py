@@ -35,7 +35,7 @@ def take_publish_run(
     data: bytes, at: int, channel: int, frame_bytes_max: int, checked: dict[bytes, int],
     commands: list[Command],
 ) -> int:  # fmt: skip
-    """Takes the publishes from `at` on; where they ended. `checked`: see `checked_flags`."""
+    """Takes the publishes from `at` on; returns their end. `checked`: see `checked_flags`."""
     last = commands[-1] if commands else None
     if isinstance(last, Publishes) and last.channel == channel:
         return take_publishes(data, at, frame_bytes_max, checked, last.batch)
@@ -47,7 +47,7 @@ def take_publish_run(
 
 
 def take_settle_run(data: bytes, at: int, channel: int, commands: list[Command]) -> int:
-    """Takes the settlements from `at` on; where they ended."""
+    """Takes the settlements from `at` on; returns where they ended."""
     last = commands[-1] if commands else None
     if isinstance(last, Settles) and last.channel == channel:
         return take_settles(data, at, last.batch)

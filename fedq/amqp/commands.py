@@ -100,7 +100,7 @@ Command: TypeAlias = (
 
 
 def append_publish(commands: list[Command], channel: int, publish: Publish | None) -> None:
-    """One publish more, if there is one: of the last command, or the first of a new one."""
+    """Appends a publish, if there is one: to the last command, or as the first of a new one."""
     if publish is None:
         return
     last = commands[-1] if commands else None

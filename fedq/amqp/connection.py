@@ -144,7 +144,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Nothing more will be read or written: once `parts` are written, the socket can go."""
+        """Whether nothing more is read or written: once `parts` are written, the socket can go."""
         return self._state == _CLOSED
 
     @property
@@ -164,7 +164,7 @@ class Connection:
         return held + len(self._pending) if self._pending is not None else held
 
     def excuse_silence(self, now_ms: int) -> None:
-        """The node has not been reading: that nothing was heard proves nothing."""
+        """Takes the silence so far as no proof of anything: the node has not been reading."""
         self._pulse.excuse(now_ms)
 
     def send(self, channel: int, method: Method) -> None:
@@ -189,14 +189,14 @@ class Connection:
         state.begin_close()
 
     def agree_to_close(self, channel: int) -> None:
-        """channel.close-ok: what the client sent before its channel.close has taken effect."""
+        """Sends channel.close-ok: what the client sent before channel.close has taken effect."""
         state = self._channels.get(channel)
         if state is not None and state.state == LEAVING:
             self.send(channel, ChannelCloseOk())
             del self._channels[channel]
 
     def agree_to_end(self) -> None:
-        """connection.close-ok, if the client has closed the connection: nothing follows it."""
+        """Sends connection.close-ok, if the client has closed the connection; nothing follows."""
         if self._state == _LEFT:
             self.parts.append(encode_method(0, ConnectionCloseOk()))
             self._end()
@@ -305,7 +305,7 @@ class Connection:
 
     @property
     def _known(self) -> dict[bytes, int]:
-        """Property lists of this client; most connections of a broker never publish."""
+        """The property lists known of this client; most connections of a broker never publish."""
         if self._checked is None:
             self._checked = {}
         return self._checked
@@ -323,7 +323,7 @@ class Connection:
         return take_settle_run(data, at, channel, commands) if is_settling(ids) else at
 
     def _on_frame(self, kind: int, channel: int, payload: bytes, commands: list[Command]) -> None:
-        """One frame that was not part of a run. Violations of its content end here."""
+        """Takes one frame that was not part of a run. Violations of its content end here."""
         if self._state == _CLOSING:
             self._on_frame_while_closing(kind, channel, payload)
             return
@@ -383,7 +383,7 @@ class Connection:
             raise ConnectionViolation(COMMAND_INVALID, text, *ids_of(method))
 
     def conclude_login(self, user: str | None, now_ms: int) -> list[Command]:
-        """It is known who the client is (None: nobody): what it sent meanwhile is read."""
+        """Takes the verdict on who the client is (None: nobody); reads what it sent meanwhile."""
         commands: list[Command] = []
         if self._state == _VERIFYING and self._opening is not None:
             self._state = _OPENING

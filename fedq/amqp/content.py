@@ -236,7 +236,7 @@ def priority_of(message: bytes) -> int:
 
 
 def headers_of(properties: bytes) -> FieldTable:
-    """Only the `headers` of a checked list; empty when there are none."""
+    """The `headers` alone of a checked list; empty when there are none."""
     if not properties[0] & 0x20:
         return {}
     at = 2
@@ -281,7 +281,7 @@ def content_frames(channel: int, properties: bytes, body: Body, frame_bytes_max:
 def append_content(
     parts: list[Body], channel: int, properties: bytes, body: Body, frame_bytes_max: int
 ) -> None:
-    """The same as parts; a long body is looked at, not copied.
+    """As `content_frames`, appended as parts; a long body is looked at, not copied.
 
     So who does not read it holds no memory of his own: the message has its bytes only once.
     """

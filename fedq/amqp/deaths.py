@@ -75,7 +75,7 @@ def _first(death: FieldTable) -> Encoded:
 
 
 def _again(entry: Encoded) -> Encoded:
-    """The entry with a higher count."""
+    """The entry of a death with a higher count."""
     fields, _ = decode_encoded_table(entry, 1)
     found = fields.get("count")
     count = decode_encoded(found) if isinstance(found, Encoded) else None

@@ -79,7 +79,7 @@ def deliver_prefix(channel: int, consumer_tag: str | bytes) -> DeliverPrefix:
 
 
 def deliver_suffix(channel: int, message: bytes, redelivered: bool, frame_bytes_max: int) -> bytes:
-    """All of a delivery that follows its tag; the same for all consumers on this channel number."""
+    """The end of a delivery, behind its tag; the same for all consumers on this channel number."""
     route, properties, body = split(message)
     return b"%c%b%b%b" % (
         redelivered, route, END, content_frames(channel, properties, body, frame_bytes_max),
@@ -95,7 +95,7 @@ def append_deliveries(
     redelivered: Container[int] | None,
     frame_bytes_max: int,
 ) -> None:
-    """Appends, as one part, deliveries with the tags `first_tag`, `first_tag + 1`, …
+    """Appends, as one part, deliveries with the tags `first_tag`, `first_tag + 1` and so on.
 
     `redelivered` holds the indexes in `messages` of those to mark; `None` means none. Raises
     `ValueError` for what is no encoded message.
@@ -135,7 +135,7 @@ def append_deliveries(
 
 
 def _between(channel: int, message: bytes, route_size: int, body_at: int, chunk: int) -> bytes:
-    """Route, header frame and, when there is just one body frame, its head."""
+    """What lies between tag and body: route, header frame and, for one body frame, its head."""
     properties_at = HEAD_SIZE + route_size
     properties = message[properties_at:body_at]
     size = len(message) - body_at
@@ -151,12 +151,12 @@ def _between(channel: int, message: bytes, route_size: int, body_at: int, chunk:
 
 
 def ack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
-    """basic.ack, which to a publisher is a confirm."""
+    """The frame basic.ack, which to a publisher is a confirm."""
     return _settled_frame(channel, ACK_IDS, delivery_tag, multiple)
 
 
 def nack_frame(channel: int, delivery_tag: int, multiple: bool) -> bytes:
-    """basic.nack, which to a publisher says that its message may be lost."""
+    """The frame basic.nack, which to a publisher says that its message may be lost."""
     return _settled_frame(channel, NACK_IDS, delivery_tag, multiple)
 
 

@@ -65,7 +65,7 @@ def deliver_prefix(int channel, consumer_tag not None):
 def deliver_suffix(
     uint32_t channel, bytes message not None, bint redelivered, int64_t frame_bytes_max
 ):
-    """All of a delivery that follows its tag; the same for all consumers on this channel number."""
+    """The end of a delivery, behind its tag; the same for all consumers on this channel number."""
     cdef Opened opened
     cdef int64_t chunk = chunk_of(frame_bytes_max)
     cdef bytes suffix
@@ -87,7 +87,7 @@ def append_deliveries(
     redelivered,
     int64_t frame_bytes_max,
 ):
-    """Appends, as one part, deliveries with the tags `first_tag`, `first_tag + 1`, …
+    """Appends, as one part, deliveries with the tags `first_tag`, `first_tag + 1` and so on.
 
     `redelivered` holds the indexes in `messages` of those to mark; `None` means none. Raises
     `ValueError` for what is no encoded message.
@@ -121,17 +121,17 @@ def append_deliveries(
 
 
 def ack_frame(uint32_t channel, uint64_t delivery_tag, bint multiple):
-    """basic.ack, which to a publisher is a confirm."""
+    """The frame basic.ack, which to a publisher is a confirm."""
     return settled(channel, ACK_IDS, delivery_tag, multiple)
 
 
 def nack_frame(uint32_t channel, uint64_t delivery_tag, bint multiple):
-    """basic.nack, which to a publisher says that its message may be lost."""
+    """The frame basic.nack, which to a publisher says that its message may be lost."""
     return settled(channel, NACK_IDS, delivery_tag, multiple)
 
 
 cdef bytes settled(uint32_t channel, uint32_t ids, uint64_t delivery_tag, bint multiple):
-    """The frame of either."""
+    """The frame basic.ack or basic.nack."""
     cdef bytes frame = PyBytes_FromStringAndSize(NULL, SETTLING_FRAME)
     cdef uint8_t* out = put_frame_head(
         <uint8_t*>PyBytes_AS_STRING(frame), FRAME_METHOD, channel, SETTLING_PAYLOAD

@@ -1,4 +1,4 @@
-"""Frames: how bytes are cut.
+"""The framing of AMQP: how bytes are cut into frames.
 
 A frame is `type u8 | channel u16 | size u32 | payload | 0xCE` (AMQP 0-9-1 clause 4.2.3).
 

@@ -42,7 +42,7 @@ _CAPABILITIES: Final = (
 
 
 class LoginPending(Exception):
-    """Whether the client may log in is being found out: it goes on when that is known."""
+    """Raised while it is not known yet whether the client may log in; the login goes on later."""
 
 
 class Authenticate(Protocol):
@@ -56,7 +56,8 @@ class Authenticate(Protocol):
     def __call__(
         self, mechanism: str, response: bytes, is_loopback: bool,
         certificate_name: str | None = None, /,
-    ) -> str | None: ...  # fmt: skip
+    ) -> str | None:  # fmt: skip
+        """The name of the user who has proven who it is; `None` to refuse the login."""
 
 
 def _anyone(user: str, vhost: str) -> Refused | None:
@@ -73,7 +74,7 @@ class Origin(NamedTuple):
 
 
 class KnownProperties:
-    """What clients said of themselves: most say the same, so it is decoded and kept once.
+    """What clients said of themselves: most say the same, so each text is decoded and kept once.
 
     Bounded: what is long is not kept, and when all places are taken all is forgotten. Some clients
     say something that no other will ever say (a name of the connection): they must not hold the
@@ -90,7 +91,7 @@ class KnownProperties:
         return self._by_bytes.get(data)
 
     def keep(self, data: bytes, table: FieldTable) -> None:
-        """A client that was let in has said so; nobody changes the table from now on."""
+        """Keeps what a client that was let in has said; nobody changes the table from now on."""
         if len(data) > limits.CLIENT_PROPERTIES_KNOWN_BYTES_MAX:
             return
         if len(self._by_bytes) >= limits.CLIENT_PROPERTIES_KNOWN_MAX:

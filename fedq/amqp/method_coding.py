@@ -33,7 +33,7 @@ _IDS: Final = struct.Struct(">HH")
 
 
 def _class_of(row: MethodSpec) -> type[Method]:
-    """`queue.declare-ok` is `QueueDeclareOk`; its fields must be the row's."""
+    """The type of a row's method: `queue.declare-ok` is `QueueDeclareOk`, fields as in the row."""
     name = row.name.replace(".", "-").title().replace("-", "")
     found = cast(type[Method], vars(method_types)[name])
     # internal: tables of this module.

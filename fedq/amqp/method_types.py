@@ -38,7 +38,7 @@ class ConnectionSecure(NamedTuple):
 
 
 class ConnectionSecureOk(NamedTuple):
-    """Client: the answer to it (1.4.2.4)."""
+    """Client: the answer to `ConnectionSecure` (1.4.2.4)."""
 
     response: bytes = b""
 
@@ -100,7 +100,7 @@ class ConnectionUpdateSecret(NamedTuple):
 
 
 class ConnectionUpdateSecretOk(NamedTuple):
-    """Server: it was taken."""
+    """Server: the credential was taken (RabbitMQ)."""
 
 
 class ChannelOpen(NamedTuple):
@@ -118,7 +118,7 @@ class ChannelFlow(NamedTuple):
 
 
 class ChannelFlowOk(NamedTuple):
-    """Either: done."""
+    """Either: contents are stopped or restarted, as `ChannelFlow` asked (1.5.2.4)."""
 
     active: bool = False
 
@@ -148,7 +148,7 @@ class AccessRequest(NamedTuple):
 
 
 class AccessRequestOk(NamedTuple):
-    """Server: here is one."""
+    """Server: a ticket, which means nothing (RabbitMQ)."""
 
     ticket: int = 0
 
@@ -167,7 +167,7 @@ class ExchangeDeclare(NamedTuple):
 
 
 class ExchangeDeclareOk(NamedTuple):
-    """Server: it exists."""
+    """Server: the exchange exists (1.6.2.2)."""
 
 
 class ExchangeDelete(NamedTuple):
@@ -179,7 +179,7 @@ class ExchangeDelete(NamedTuple):
 
 
 class ExchangeDeleteOk(NamedTuple):
-    """Server: it is gone."""
+    """Server: the exchange is gone (1.6.2.4)."""
 
 
 class ExchangeBind(NamedTuple):
@@ -193,11 +193,11 @@ class ExchangeBind(NamedTuple):
 
 
 class ExchangeBindOk(NamedTuple):
-    """Server: they do."""
+    """Server: messages flow from `source` to `destination` now (RabbitMQ)."""
 
 
 class ExchangeUnbind(NamedTuple):
-    """Client: they flow no longer (RabbitMQ)."""
+    """Client: messages flow from `source` to `destination` no longer (RabbitMQ)."""
 
     destination: str = ""
     source: str = ""
@@ -207,7 +207,7 @@ class ExchangeUnbind(NamedTuple):
 
 
 class ExchangeUnbindOk(NamedTuple):
-    """Server: they do not."""
+    """Server: messages flow from `source` to `destination` no longer (RabbitMQ)."""
 
 
 class QueueDeclare(NamedTuple):
@@ -223,7 +223,7 @@ class QueueDeclare(NamedTuple):
 
 
 class QueueDeclareOk(NamedTuple):
-    """Server: it exists, under this name."""
+    """Server: the queue exists, under this name (1.7.2.2)."""
 
     queue: str = ""
     message_count: int = 0
@@ -241,7 +241,7 @@ class QueueBind(NamedTuple):
 
 
 class QueueBindOk(NamedTuple):
-    """Server: it does."""
+    """Server: the queue hears the exchange now (1.7.2.4)."""
 
 
 class QueuePurge(NamedTuple):
@@ -252,7 +252,7 @@ class QueuePurge(NamedTuple):
 
 
 class QueuePurgeOk(NamedTuple):
-    """Server: so many were dropped."""
+    """Server: the queue was purged of `message_count` messages (1.7.2.8)."""
 
     message_count: int = 0
 
@@ -267,7 +267,7 @@ class QueueDelete(NamedTuple):
 
 
 class QueueDeleteOk(NamedTuple):
-    """Server: it is gone, with so many messages."""
+    """Server: the queue is gone, with `message_count` messages (1.7.2.10)."""
 
     message_count: int = 0
 
@@ -282,7 +282,7 @@ class QueueUnbind(NamedTuple):
 
 
 class QueueUnbindOk(NamedTuple):
-    """Server: it does not."""
+    """Server: the queue hears the exchange no longer (1.7.2.6)."""
 
 
 class BasicQos(NamedTuple):
@@ -294,7 +294,7 @@ class BasicQos(NamedTuple):
 
 
 class BasicQosOk(NamedTuple):
-    """Server: it counts from now on."""
+    """Server: the new bounds of `BasicQos` count from now on (1.8.3.2)."""
 
 
 class BasicConsume(NamedTuple):
@@ -310,7 +310,7 @@ class BasicConsume(NamedTuple):
 
 
 class BasicConsumeOk(NamedTuple):
-    """Server: it runs, under this tag."""
+    """Server: the consumer runs, under this tag (1.8.3.4)."""
 
     consumer_tag: str = ""
 
@@ -323,7 +323,7 @@ class BasicCancel(NamedTuple):
 
 
 class BasicCancelOk(NamedTuple):
-    """Answers `BasicCancel`."""
+    """Either: the consumer of `BasicCancel` has ended (1.8.3.6)."""
 
     consumer_tag: str = ""
 
@@ -364,7 +364,7 @@ class BasicGet(NamedTuple):
 
 
 class BasicGetOk(NamedTuple):
-    """Server: here it is; `message_count` are left (1.8.3.11)."""
+    """Server: the message that `BasicGet` asked for; `message_count` are left (1.8.3.11)."""
 
     delivery_tag: int = 0
     redelivered: bool = False
@@ -374,11 +374,11 @@ class BasicGetOk(NamedTuple):
 
 
 class BasicGetEmpty(NamedTuple):
-    """Server: there is none (1.8.3.12)."""
+    """Server: the queue has no message for `BasicGet` (1.8.3.12)."""
 
 
 class BasicAck(NamedTuple):
-    """Done with a delivery, or with a publish (1.8.3.13)."""
+    """Either: the receiver is done with a delivery, or with a publish (1.8.3.13)."""
 
     delivery_tag: int = 0
     multiple: bool = False
@@ -398,13 +398,13 @@ class BasicRecoverAsync(NamedTuple):
 
 
 class BasicRecover(NamedTuple):
-    """Client: deliver the unacknowledged again (1.8.3.16)."""
+    """Client: asks for the unacknowledged deliveries again (1.8.3.16)."""
 
     requeue: bool = False
 
 
 class BasicRecoverOk(NamedTuple):
-    """Server: they will be."""
+    """Server: the unacknowledged will be delivered again (1.8.3.17)."""
 
 
 class BasicNack(NamedTuple):
@@ -422,7 +422,7 @@ class ConfirmSelect(NamedTuple):
 
 
 class ConfirmSelectOk(NamedTuple):
-    """Server: it will."""
+    """Server: the client's publishes will be confirmed (RabbitMQ)."""
 
 
 class TxSelect(NamedTuple):
@@ -430,23 +430,23 @@ class TxSelect(NamedTuple):
 
 
 class TxSelectOk(NamedTuple):
-    """Server: they will."""
+    """Server: publishes and acknowledgements will wait for a commit (1.9.2.2)."""
 
 
 class TxCommit(NamedTuple):
-    """Client: do all of them (1.9.2.3)."""
+    """Client: carries out all of the transaction (1.9.2.3)."""
 
 
 class TxCommitOk(NamedTuple):
-    """Server: done."""
+    """Server: the transaction is carried out (1.9.2.4)."""
 
 
 class TxRollback(NamedTuple):
-    """Client: forget all of them (1.9.2.5)."""
+    """Client: forgets all of the transaction (1.9.2.5)."""
 
 
 class TxRollbackOk(NamedTuple):
-    """Server: forgotten."""
+    """Server: the transaction is forgotten (1.9.2.6)."""
 
 
 Method: TypeAlias = (

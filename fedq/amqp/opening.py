@@ -97,7 +97,7 @@ class Opening:
 
     @property
     def is_done(self) -> bool:
-        """The virtual host is open."""
+        """Whether the virtual host is open."""
         return self._step == _DONE
 
     def begin(self) -> bytes:
@@ -155,7 +155,7 @@ class Opening:
         return tune_of(self._settings)
 
     def conclude(self, user: str | None) -> bytes:
-        """Who the client is whose login had to wait (None: it is refused).
+        """Takes the verdict on a client whose login had to wait (None: it is refused).
 
         Returns the method that now takes effect, as it came.
         """

@@ -11,7 +11,7 @@ from fedq.core.limits import UNHEARD_MS_MAX
 
 
 class Pulse:
-    """See the module's docstring."""
+    """The heartbeats of one connection, in both directions."""
 
     __slots__ = ("_beat_ms", "_heard_ms", "_next_ms", "_waited_ms")
 
@@ -22,7 +22,7 @@ class Pulse:
         self._heard_ms = self._waited_ms = now_ms
 
     def begin(self, heartbeat_s: int, now_ms: int) -> None:
-        """Both sides have agreed."""
+        """Begins: both sides have agreed on an interval."""
         self._beat_ms = heartbeat_s * 1_000
         self._next_ms = now_ms + self._beat_ms // 2
 
@@ -34,22 +34,22 @@ class Pulse:
         return min(self._next_ms, self._waited_ms + 2 * self._beat_ms)
 
     def hear(self, now_ms: int) -> None:
-        """Bytes came."""
+        """Notes that bytes came from the client."""
         self._heard_ms = self._waited_ms = now_ms
 
     def excuse(self, now_ms: int) -> None:
-        """The client is not read: that nothing was heard proves nothing, up to a bound."""
+        """Excuses the client's silence, up to a bound: nobody has been reading what it sends."""
         if now_ms - self._heard_ms < UNHEARD_MS_MAX:
             self._waited_ms = now_ms
 
     def silence_ms(self, now_ms: int) -> int:
-        """For how long the client was silent, if that means that it is gone; else 0."""
+        """How many milliseconds the client was silent, if that means that it is gone; else 0."""
         if not self._beat_ms or now_ms < self._waited_ms + 2 * self._beat_ms:
             return 0
         return now_ms - self._heard_ms
 
     def take_beat(self, now_ms: int) -> bool:
-        """Whether a heartbeat is due; it counts as sent."""
+        """Takes the heartbeat that is due and counts it as sent; false if none is."""
         if not self._beat_ms or now_ms < self._next_ms:
             return False
         # Twice as often as agreed, so that one that is late is not one that is missing.

@@ -170,7 +170,7 @@ def routing_keys(message: bytes, key: str) -> list[str] | None:
 
 
 def as_stored(message: bytes) -> bytes:
-    """What queues get of a publish with copies: nobody sees who else got it blindly."""
+    """What queues get of a publish with copies: nobody sees who else got it by `BCC`."""
     return without_header(message, "BCC") if message[0] & FLAG_COPIES else message
 
 

@@ -30,7 +30,7 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str] | None:
 
 
 def _plain(response: bytes) -> tuple[str, str] | None:
-    """authorization identity NUL user NUL password; the first one is not used."""
+    """User and password of PLAIN: authorization identity (not used) NUL user NUL password."""
     fields = response.split(b"\0")
     if len(fields) != 3:
         return None
@@ -41,7 +41,7 @@ def _plain(response: bytes) -> tuple[str, str] | None:
 
 
 def _amqplain(response: bytes) -> tuple[str, str] | None:
-    """A field table without its length, with the keys LOGIN and PASSWORD."""
+    """User and password of AMQPLAIN: a field table without its length, keys LOGIN and PASSWORD."""
     try:
         table, _ = decode_table(encode_long_string(response))
     except ConnectionViolation:

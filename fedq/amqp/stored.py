@@ -48,7 +48,7 @@ def fault_of(messages: Sequence[bytes]) -> str | None:
 
 
 def _front_of(message: bytes) -> bytes:
-    """All of a well-formed message up to its body; raises for any other."""
+    """The front of a well-formed message, up to its body; raises for any other."""
     if len(message) < HEAD_SIZE:
         raise ValueError("it is shorter than its head")
     properties_at = HEAD_SIZE + (message[1] << 8 | message[2])

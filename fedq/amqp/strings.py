@@ -15,7 +15,7 @@ _U32: Final = struct.Struct(">I")
 
 
 def malformed(what: str) -> ConnectionViolation:
-    """What decoders raise."""
+    """The violation that decoders raise."""
     return ConnectionViolation(SYNTAX_ERROR, f"{what}; send well-formed arguments")
 
 
@@ -52,7 +52,7 @@ def reason_of(violation: ChannelViolation | ConnectionViolation) -> tuple[int, s
 
 
 def encode_long_string(data: bytes) -> bytes:
-    """Four length octets and the bytes."""
+    """The encoding of a long string: four length octets and the bytes."""
     return _U32.pack(len(data)) + data
 
 

@@ -16,7 +16,7 @@ from fedq.core.errors import (
 
 
 class Unfinished:
-    """See the module's docstring; one for all channels of a connection."""
+    """The unfinished contents of a connection; one object for all of its channels."""
 
     __slots__ = ("_begun", "bytes_held", "bytes_max", "count")
 
@@ -30,20 +30,20 @@ class Unfinished:
         self._begun: dict[int, bytes] | None = None
 
     def begin(self, channel: int, route: bytes) -> None:
-        """The method frame of a publish came, and its content did not come with it."""
+        """Notes that the method frame of a publish came without its content."""
         self.count += 1
         if self._begun is None:
             self._begun = {}
         self._begun[channel] = route
 
     def announce(self, size: int) -> None:
-        """A header promises a body; 311, which closes the channel, if it is too large."""
+        """Notes that a header promises a body; 311, which closes the channel, if too large."""
         if size > self.bytes_max:
             text = f"a body of {size} bytes: at most {self.bytes_max}; send it in pieces"
             raise ChannelViolation(CONTENT_TOO_LARGE, text, BASIC, BASIC_PUBLISH)
 
     def grow(self, size: int) -> None:
-        """So much of a body came; 506 if the connection's bodies are too much together."""
+        """Notes more bytes of a body; 506 if the connection's bodies are too much together."""
         self.bytes_held += size
         if self.bytes_held > self.bytes_max:
             text = (
@@ -53,14 +53,14 @@ class Unfinished:
             raise ConnectionViolation(RESOURCE_ERROR, text, BASIC, BASIC_PUBLISH)
 
     def end(self, channel: int, size: int) -> None:
-        """A content is complete, or given up; so much of its body was held."""
+        """Notes that a content, of which so many bytes were held, is complete or given up."""
         self.count -= 1
         self.bytes_held -= size
         if self._begun:
             self._begun.pop(channel, None)
 
     def tell(self, commands: list[Command]) -> None:
-        """Adds, at the end of a read, what it has left unfinished."""
+        """Adds, at the end of a read, the commands for contents that were left unfinished."""
         if self._begun:
             commands += [Begun(channel, route) for channel, route in self._begun.items()]
             self._begun = None

@@ -52,7 +52,7 @@ def encode(flags: int, route: bytes, properties: bytes, body: bytes | bytearray)
 def encode_pieces(
     flags: int, route: bytes, properties: bytes, pieces: list[bytes | bytearray]
 ) -> bytes:
-    """The same from a body in pieces, copied once."""
+    """As `encode`, with a body in pieces, which is copied once."""
     head = _HEAD.pack(flags & 0xFF, len(route), len(properties))
     return b"".join([head, route, properties, *pieces])
 

@@ -98,7 +98,7 @@ class Credit(NamedTuple):
 
 
 class CreditBack(NamedTuple):
-    """So much of the receiver's credit is void: the fragment is empty."""
+    """Credit of the receiver that is void, so much: the fragment is empty."""
 
     fragment: FragmentId
     reign: int
@@ -153,7 +153,7 @@ class Settle(NamedTuple):
 
 
 class Attach(NamedTuple):
-    """To a new primary: these deliveries of the old one are still with the sender's consumers."""
+    """The deliveries of an old primary that the sender's consumers still hold, for a new one."""
 
     fragment: FragmentId
     reign: int
@@ -179,7 +179,7 @@ class ReplicaOffer(NamedTuple):
 
 
 class ReplicaWanted(NamedTuple):
-    """To a backup that fell behind: nothing more is sent to it until it offers its copy again."""
+    """Word to a backup that fell behind: it is sent nothing more until it offers its copy again."""
 
     fragment: FragmentId
     reign: int
@@ -335,7 +335,7 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer: `ready` messages and `consumers` (CALL_COUNT), messages purged (CALL_PURGE).
+    """The answer to a `Call`: `ready` messages and `consumers` (CALL_COUNT), purged (CALL_PURGE).
 
     To CALL_CONSUME…: `ready` is 1 for no; else `consumers` is the new consumer's ticket. To
     CALL_LEFT: nothing.

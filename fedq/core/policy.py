@@ -39,7 +39,7 @@ class QueuePolicy(NamedTuple):
 
     @property
     def one_place(self) -> bool:
-        """Its semantics are exact only while the queue is in one place (one fragment)."""
+        """Whether its semantics are exact only while the queue is in one place (one fragment)."""
         return (
             self.single_active
             or self.max_priority > 0

@@ -1,4 +1,4 @@
-"""Sorted sets of positions as inclusive ranges: compact on the wire, easy to compare."""
+"""Sorted sets of positions as interval lists of inclusive ranges: compact, easy to compare."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,14 +23,14 @@ def to_ranges(positions: Iterable[int]) -> list[Range]:
 
 
 def ranges_of(positions: Sequence[int]) -> list[Range]:
-    """The same for ascending positions that may be a range already."""
+    """As `to_ranges`, for ascending positions that may be a range already."""
     if isinstance(positions, range) and positions.step == 1:
         return [(positions[0], positions[-1])] if positions else []
     return to_ranges(positions)
 
 
 def join_ranges(ranges: list[Range]) -> list[Range]:
-    """The same positions in ascending ranges that do not touch; none may be in two of them."""
+    """Joins disjoint ranges into ascending ones that do not touch."""
     if len(ranges) < 2:
         return ranges
     joined: list[Range] = []
@@ -43,7 +43,7 @@ def join_ranges(ranges: list[Range]) -> list[Range]:
 
 
 def join_overlapping(ranges: Iterable[Range]) -> list[Range]:
-    """The same positions in ascending ranges that do not touch, though some may be in several."""
+    """Joins ranges, some of which may overlap, into ascending ones that do not touch."""
     joined: list[Range] = []
     for first, last in sorted(ranges):
         if joined and first <= joined[-1][1] + 1:
@@ -74,7 +74,7 @@ def within(ranges: Iterable[Range], held: Mapping[int, object]) -> list[int]:
 
 
 def minus(ranges: Iterable[Range], gone: Iterable[Range]) -> list[Range]:
-    """What of the ranges is not in the others, ascending; neither need be in order."""
+    """The positions of the ranges that are not in the others, ascending; neither need be so."""
     left: list[Range] = []
     others = sorted(gone)
     place = 0

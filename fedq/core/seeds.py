@@ -21,7 +21,7 @@ def derive(seed: int, name: str) -> Rng:
 
 
 class Salts:
-    """Numbers that cannot be guessed: a keyed BLAKE2b of a counter.
+    """Numbers that cannot be guessed: a keyed BLAKE2b of a counter (a generator in counter mode).
 
     The key is the seed's; it is kept, the seed itself is not. The same seed and name always give
     the same ones, which is what the simulator wants; a process takes its seed from the system.

@@ -35,7 +35,7 @@ class LastWords(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """All that is known of a stop."""
+    """What is known of a stop."""
 
     #: The process, as its data directory counts.
     incarnation: int

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def weigh(messages: Sequence[bytes]) -> tuple[int, int]:
-    """All their bytes, and all their flags (their first bytes) together."""
+    """The bytes of all messages, and their flags (their first bytes) together."""
     # Compiled, a list is walked by index, and any other sequence as an iterator, at twice the cost.
     run: list[bytes] = messages if isinstance(messages, list) else list(messages)
     size = flags = 0

@@ -43,7 +43,7 @@ class Work:
 
     @property
     def room(self) -> int:
-        """What may still be done of the share at hand, or of the turn."""
+        """What may still be done within the share at hand, or the turn."""
         return self.left - self._floor
 
     @property
@@ -52,22 +52,22 @@ class Work:
         return self.left <= self._floor
 
     def begin_turn(self) -> None:
-        """A turn begins, with all of its budget."""
+        """Begins a turn, with all of its budget."""
         self.turn += 1
         self.left = self.per_turn
         self._floor = self._dealt = self._served = self._applied = 0
 
     def resize(self, per_turn: int) -> None:
-        """From the next turn on this is what a turn may do."""
+        """Sets what a turn may do from the next turn on."""
         self.per_turn = per_turn
         self.share = max(1, per_turn // 2)
 
     def spend(self, amount: int) -> None:
-        """So much was done, or is begun and will be."""
+        """Charges work that was done, or is begun and will be."""
         self.left -= amount
 
     def deal(self, amount: int) -> bool:
-        """So much was done to hand out messages; true if the turn has room for more.
+        """Charges work that was done to hand out messages; true if the turn has room for more.
 
         A quarter of a turn is for that, whatever else there is to do, and one batch at least.
         """
@@ -80,7 +80,7 @@ class Work:
         return owed
 
     def serve(self, amount: int) -> None:
-        """So much was done, or will be, because another node said so."""
+        """Charges work that was done, or will be, because another node said so."""
         self.left -= amount
         self._served += amount
 
@@ -90,7 +90,7 @@ class Work:
         return self.left > 0 or self._served <= self.per_turn >> 2
 
     def apply(self, amount: int) -> None:
-        """So much was done because the cluster map said so."""
+        """Charges work that was done because the cluster map said so."""
         self.left -= amount
         self._applied += amount
 
@@ -100,17 +100,17 @@ class Work:
         return self.left > 0 or self._applied <= self.per_turn >> 2
 
     def begin_share(self, used: int) -> None:
-        """What follows is one client's, who has used so much of its share in this turn."""
+        """Begins the share of a client, who has used so much of it in this turn."""
         left = self._before = self.left
         floor = left - self.share + used
         self._floor = 0 if floor < 0 else min(floor, left)
 
     def begin_slice(self) -> None:
-        """What follows is a piece of a long job: an eighth of a turn, even of an overdrawn one."""
+        """Begins a piece of a long job: an eighth of a turn, even of an overdrawn one."""
         self._before = self.left
         self._floor = self.left - max(1, self.per_turn // 8)
 
     def end_share(self) -> int:
-        """Back to the turn; returns what was done since the share, or the slice, began."""
+        """Ends the share, or the slice; returns what was done since it began."""
         self._floor = 0
         return self._before - self.left

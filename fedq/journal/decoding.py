@@ -75,7 +75,7 @@ class NewerRecord(ForeignRecord):
 
 
 class _NewerContent(ValueError):
-    """Likewise, of the content: its reader does not know where the record begins."""
+    """Content that only a newer release knows; the reader does not know where its record begins."""
 
 
 class Outline(NamedTuple):

@@ -37,12 +37,12 @@ class Mark(NamedTuple):
 
 
 def encode_mark(mark: Mark) -> bytes:
-    """The mark as it stands in its segment."""
+    """The bytes of a mark, as it stands in its segment."""
     return mark_bytes(mark.nonce, mark.segment, mark.offset)
 
 
 def mark_bytes(nonce: int, segment: int, offset: int) -> bytes:
-    """The same of its numbers, for who writes one with every chunk."""
+    """The bytes of a mark from its numbers, for a writer that adds one to every chunk."""
     body = _BODY.pack(VERSION, KIND_MARK, 0, nonce, segment, offset)
     return FRAME.pack(_BODY_BYTES, crc32(body)) + body
 

@@ -14,7 +14,7 @@ Notes: TypeAlias = dict[int, dict[int, int]]
 def take_notes(
     notes: Notes, what: int, values: Mapping[int, int], live: Container[int]
 ) -> list[int]:
-    """Newer notes replace older ones; 0 takes one away. Returns the `live` positions concerned."""
+    """Takes newer notes for older ones; 0 takes one away. Returns the `live` ones concerned."""
     concerned = [position for position in values if position in live]
     if not concerned:
         return concerned
@@ -30,7 +30,7 @@ def take_notes(
 
 
 def forget_notes(notes: Notes, positions: Iterable[int]) -> None:
-    """The messages at these positions are gone, and their notes with them."""
+    """Forgets the notes of messages that are gone."""
     if not notes:
         return
     gone = list(positions)

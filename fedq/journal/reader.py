@@ -22,8 +22,10 @@ class Located(NamedTuple):
 
 
 def read(data: bytes, offset: int = 0) -> Iterator[Located]:
-    """Everything in a segment from a byte on, in order; raises `CorruptRecord` where the next is
-    neither a record nor a mark."""
+    """Everything in a segment from a byte on, in order.
+
+    Raises `CorruptRecord` where the next is neither a record nor a mark.
+    """
     while offset < len(data):
         mark = mark_at(data, offset)
         if mark is not None:

@@ -139,7 +139,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """This copy of the fragment starts anew after event `base`: forget everything before."""
+    """The start of a whole copy after event `base`: forget everything before."""
 
     fragment: FragmentId
     reign: int
@@ -148,7 +148,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """This copy is brought up to date after event `base`: forget `dropped`, keep the rest."""
+    """The start of an incremental copy after event `base`: forget `dropped`, keep the rest."""
 
     fragment: FragmentId
     reign: int
@@ -295,7 +295,7 @@ def encode_copy(
 
 
 def encode_whole(fragment: FragmentId, reign: int) -> bytes:
-    """A copy is complete (see `encode_keep`), or a primary of `reign` has begun with this one."""
+    """A record that a copy is complete (see `encode_keep`), or that `reign` has begun with it."""
     return encode_copy(fragment, reign, [], [], {})
 
 
@@ -303,22 +303,22 @@ def encode_settle(
     fragment: FragmentId, reign: int, event: int, ranges: Sequence[Range],
     bytes_max: int = limits.RECORD_BYTES_MAX,
 ) -> bytes:  # fmt: skip
-    """The messages in these inclusive ranges are gone, by event number `event`."""
+    """A record that the messages in these inclusive ranges are gone, by event number `event`."""
     return _encode_ranges(KIND_SETTLE, fragment, reign, event, ranges, bytes_max)
 
 
 def encode_keep(fragment: FragmentId, reign: int, base: int, dropped: Sequence[Range]) -> bytes:
-    """The start of an incremental copy: forget `dropped`; events after `base` follow."""
+    """A record that begins an incremental copy: forget `dropped`; events after `base` follow."""
     return _encode_ranges(KIND_KEEP, fragment, reign, base, dropped, limits.RECORD_BYTES_MAX)
 
 
 def encode_reset(fragment: FragmentId, reign: int, base: int) -> bytes:
-    """The start of a whole copy: forget everything; events after `base` follow."""
+    """A record that begins a whole copy: forget everything; events after `base` follow."""
     return _framed(HEAD.pack(VERSION, KIND_RESET, fragment, reign) + BASE.pack(base))
 
 
 def encode_drop(fragment: FragmentId, reign: int = 0) -> bytes:
-    """The fragment is gone from this node."""
+    """A record that the fragment is gone from this node."""
     return _framed(HEAD.pack(VERSION, KIND_DROP, fragment, reign))
 
 
@@ -376,7 +376,7 @@ def encode_group(
 
 
 def _ungrouped(records: bytes) -> Iterator[bytes]:
-    """The same records, those of a group in its place."""
+    """The records, with those of a group in its place."""
     at = taken = 0
     while at < len(records):
         body_at = at + FRAME.size
@@ -438,8 +438,10 @@ def _framed(body: bytes) -> bytes:
 
 
 def _framed_parts(parts: list[bytes], bytes_max: int) -> bytes | None:
-    """The same of a body in parts; None: it is longer than `bytes_max`. A long one is copied once,
-    others twice, which costs less than a look at each part."""
+    """A whole record of a body in parts; None: the body is longer than `bytes_max`.
+
+    A long body is copied once, others twice, which costs less than a look at each part.
+    """
     if len(parts[-1]) < limits.LONG_RECORD_BYTES_MIN:
         body = b"".join(parts)
         return _framed(body) if len(body) <= bytes_max else None

@@ -138,7 +138,7 @@ def recover(segments: Iterable[tuple[int, bytes]]) -> Recovered:
 
 
 def salvage(segments: Iterable[tuple[int, bytes]]) -> Recovered:
-    """The same, of whatever can be read; what cannot is in `damages`.
+    """As `recover`, of whatever can be read; what cannot is in `damages`.
 
     Raises `CorruptJournal` only for records of a newer version.
     """
@@ -174,7 +174,7 @@ def mended(data: bytes, damages: Iterable[Damage], torn_bytes: int = 0) -> bytes
 
 
 def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage | None:
-    """Applies the whole records of a segment; returns the end that is none, if there is such."""
+    """Applies the whole records of a segment; returns the record that ends it, if it is none."""
     at = 0
     nonce: int | None = None
     while True:
@@ -209,7 +209,7 @@ def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage
 
 
 def _why_set_aside(recovered: Recovered, data: bytes, at: int, failure: Exception) -> str:
-    """Of a whole record that this release fails at: whose it is, what it says, and why."""
+    """Sets a whole record aside that this release fails at; returns whose it is, and why."""
     _, kind, number, _ = HEAD.unpack_from(data, at + FRAME.size)
     recovered.failed[FragmentId(number)] = None
     whose = f"fragment {number}"
@@ -254,7 +254,7 @@ def _apply_whole(recovered: Recovered, highest: dict[FragmentId, int], record: R
 
 
 class _Before:
-    """What a group is about to change of a fragment, as it was."""
+    """What a group is about to change of a fragment, as it was before."""
 
     __slots__ = ("_messages", "_notes", "_origins", "_scalars", "highest")
 
@@ -268,7 +268,7 @@ class _Before:
         self._origins: dict[Origin, int | None] = {}
 
     def note(self, fragment: RecoveredFragment, single: Single) -> None:
-        """One record of the group is about to be applied."""
+        """Keeps what one record of the group, which is about to be applied, would change."""
         match single:
             case Enqueue():
                 touched = list(range(single.first_position, single.last_position + 1))
@@ -389,7 +389,7 @@ def _remove(fragment: RecoveredFragment, ranges: list[Range]) -> None:
 
 
 def _sort_messages(fragment: RecoveredFragment) -> None:
-    """Copies arrive newest first; the queue wants the oldest first."""
+    """Sorts messages by position: copies arrive newest first, the queue wants the oldest first."""
     ascending = sorted(fragment.messages)
     if ascending != list(fragment.messages):
         fragment.messages = {position: fragment.messages[position] for position in ascending}

@@ -128,7 +128,7 @@ class SegmentPlan:
             self._synced = (segment, end)
 
     def mark(self) -> None:
-        """Says how much is on disk even if nothing else is to be written; free if it is said."""
+        """Marks how much is on disk even if nothing else is to be written; free if it is said."""
         if not self._parts and self._synced[0] == self._active.number:
             self._finish_chunk()
 
