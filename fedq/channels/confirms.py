@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
 
 
 class ConfirmGroup(Generic[Owner]):
-    """`size` publishes up to `last_tag`; `waiting` targets have not reported yet."""
+    """Consecutive publishes of a channel, `size` of them up to `last_tag`, to be confirmed."""
 
     __slots__ = ("last_tag", "owner", "refused", "size", "waiting")
 
@@ -41,22 +41,22 @@ class ConfirmGroup(Generic[Owner]):
         self.refused: dict[int, None] | None = None
 
     def refuse(self, before_last: Iterable[int]) -> None:
-        """Publishes, by how many of the group come after them, that a target refused."""
+        """Notes publishes that a target refused, by how many of the group come after each."""
         if self.refused is None:
             self.refused = {}
         self.refused.update((self.last_tag - back, None) for back in before_last)
 
     def refuse_at(self, fragment: FragmentId, indexes: Iterable[int]) -> None:
-        """The same, by their places among those of the group that went to this fragment."""
+        """As `refuse`, by the places among those of the group that went to the fragment."""
         self.refuse([self.size - 1 - index for index in indexes])
 
     def on_safe(self, fragment: FragmentId) -> bool:
-        """The fragment has reported; whether more may be told than before."""
+        """Notes that the fragment has reported; whether more may be told than before."""
         self.waiting -= 1
         return self.waiting == 0
 
     def settled_through(self) -> int:
-        """Up to this tag every target has reported, as far as this group goes."""
+        """The tag up to which every target has reported, as far as this group goes."""
         return self.last_tag if self.waiting == 0 else self.last_tag - self.size
 
 
@@ -76,25 +76,25 @@ class SpreadGroup(ConfirmGroup[Owner]):
         self._left: dict[FragmentId, tuple[int, QueueKey]] = {}
 
     def await_fragment(self, fragment: FragmentId, queue: QueueKey, first: int) -> None:
-        """A fragment gets its part, beginning with the publish at index `first`; ascending."""
+        """Gives a fragment its part, beginning with the publish at index `first`; ascending."""
         self._left[fragment] = (first, queue)
         self.waiting += 1
 
     def refuse_at(self, fragment: FragmentId, indexes: Iterable[int]) -> None:
-        """See `ConfirmGroup`."""
+        """Notes publishes that the fragment refused, by their places among those it got."""
         first, queue = self._left[fragment]
         ways, last = self._ways, self.size - 1
         mine = [index for index in range(first, len(ways)) if queue in ways[index]]
         self.refuse([last - mine[index] for index in indexes])
 
     def on_safe(self, fragment: FragmentId) -> bool:
-        """See `ConfirmGroup`."""
+        """Notes that the fragment has reported; always more may be told after that."""
         del self._left[fragment]
         self.waiting -= 1
         return True
 
     def settled_through(self) -> int:
-        """See `ConfirmGroup`."""
+        """The tag before the first publish that some fragment has not reported."""
         for first, _ in self._left.values():
             return self.last_tag - self.size + first
         return self.last_tag
@@ -114,21 +114,21 @@ class ConfirmWindow(Generic[Owner]):
         self._groups: deque[ConfirmGroup[Owner]] = deque()
 
     def open(self, count: int, targets: int) -> ConfirmGroup[Owner]:
-        """A new group of `count` publishes that `targets` places must report."""
+        """Begins a group of `count` publishes that `targets` places must report."""
         self.last_tag += count
         group = ConfirmGroup(self.owner, self.last_tag, count, targets)
         self._groups.append(group)
         return group
 
     def open_spread(self, ways: list[tuple[QueueKey, ...]]) -> SpreadGroup[Owner]:
-        """A new group of publishes to these queues; their fragments are still to be named."""
+        """Begins a group of publishes to these queues; their fragments are still to be named."""
         self.last_tag += len(ways)
         group = SpreadGroup(self.owner, self.last_tag, ways)
         self._groups.append(group)
         return group
 
     def flush(self) -> list[Verdict]:
-        """What can be told to the publisher now, in order of tags."""
+        """The verdicts that can be told to the publisher now, in order of tags."""
         groups = self._groups
         verdicts: list[Verdict] = []
         told = tag = self.confirmed

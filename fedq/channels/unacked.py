@@ -1,4 +1,4 @@
-"""A channel's deliveries that wait for an acknowledgement, by delivery tag.
+"""A channel's deliveries that wait for an acknowledgement, as an interval list by delivery tag.
 
 Tags grow by one with each delivery of the channel (AMQP 0-9-1, 1.8.3.13). An acknowledgement
 names one tag, or all up to one (`multiple`), or all there are (tag 0 with `multiple`).
@@ -77,13 +77,13 @@ class _Span(Generic[Holder]):
         )
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """Tags and positions of what is not settled."""
+        """Tags and positions of the deliveries that are not settled."""
         for index, position in enumerate(self.positions):
             if self.gone is None or not self.gone[index]:
                 yield self.first + index, position
 
     def parts(self) -> Iterator[Part[Holder]]:
-        """What is not settled, in pieces without a gap."""
+        """The deliveries that are not settled, in pieces without a gap."""
         start, stop = 0, len(self.positions)
         while start < stop:
             count = self.stretch(start, stop)
@@ -92,7 +92,7 @@ class _Span(Generic[Holder]):
             start += count + 1
 
     def part(self, start: int, count: int) -> Part[Holder]:
-        """So many deliveries from this index on, of which none is settled."""
+        """The part of `count` deliveries from this index on, of which none is settled."""
         positions = self.positions[start : start + count]
         return Part(self.holder, self.fragment, positions, self.first + start)
 
@@ -104,7 +104,7 @@ class _Span(Generic[Holder]):
         return stop - start if settled < 0 else settled - start
 
     def settle(self, start: int, count: int) -> None:
-        """So many deliveries from this index on, of which none is settled, are; some are left."""
+        """Settles `count` deliveries from this index on, none settled before; some are left."""
         self.left -= count
         if not start:
             self.drop(count)
@@ -116,7 +116,7 @@ class _Span(Generic[Holder]):
             self.gone[start : start + count] = b"\x01" * count
 
     def drop(self, count: int) -> None:
-        """The first so many are settled, and `left` says so already; some are left."""
+        """Drops the first `count`, which are settled and not in `left` any more; some are left."""
         if self.gone is not None:
             count = self.gone.find(0, count)
             self.gone = self.gone[count:] if self.left < len(self.positions) - count else None
@@ -125,7 +125,7 @@ class _Span(Generic[Holder]):
 
 
 class UnackedWindow(Generic[Holder]):
-    """Deliveries in tag order; see the module's docstring."""
+    """The unacknowledged deliveries of a channel in tag order; see the module's docstring."""
 
     __slots__ = ("_count", "_empty", "_head", "_spans", "last_tag")
 
@@ -241,7 +241,7 @@ class UnackedWindow(Generic[Holder]):
         return index if tag < span.first + len(span.positions) else -1
 
     def _take(self, index: int, start: int, count: int) -> Part[Holder]:
-        """Some deliveries of a span, none of which is settled, leave."""
+        """Takes deliveries out of a span; none of them is settled yet."""
         span = self._spans[index]
         part = span.part(start, count)
         self._count -= count
@@ -253,7 +253,7 @@ class UnackedWindow(Generic[Holder]):
         return part
 
     def _forget(self, index: int) -> None:
-        """The span has nothing left."""
+        """Forgets a span that has nothing left."""
         spans = self._spans
         spans[index].positions = ()
         if index != self._head:
@@ -265,7 +265,7 @@ class UnackedWindow(Generic[Holder]):
             self._empty -= 1
 
     def _sweep(self) -> None:
-        """Spans that have nothing left are forgotten once they are the most."""
+        """Forgets all spans that have nothing left, once they are the most."""
         useless = self._head + self._empty
         if useless == len(self._spans) or (
             useless >= _SWEEP_FROM and 2 * useless >= len(self._spans)
@@ -281,7 +281,7 @@ class UnackedWindow(Generic[Holder]):
         return len(self._spans) - self._head
 
     def restore(self, parts: Iterable[Part[Holder]]) -> None:
-        """Deliveries that were settled wait for an acknowledgement again, under their tags."""
+        """Makes settled deliveries wait for an acknowledgement again, under their tags."""
         merged = self.parts()
         merged += parts
         merged.sort(key=_first_tag_of)
@@ -290,7 +290,7 @@ class UnackedWindow(Generic[Holder]):
             self._append(part.first, part.holder, part.fragment, part.positions)
 
     def parts(self) -> list[Part[Holder]]:
-        """All of them, in tag order."""
+        """All unsettled deliveries, in tag order."""
         return [part for span in self._spans[self._head :] if span.left for part in span.parts()]
 
     def _clear(self) -> None:

@@ -13,7 +13,7 @@ from fedq.fragments.tracked import TrackedMessages
 
 
 class AllMessages(Mapping[int, bytes]):
-    """See the module's docstring."""
+    """The live messages of one fragment, to read only."""
 
     __slots__ = ("_fresh", "_in_flight", "_tracked")
 
@@ -33,7 +33,7 @@ class AllMessages(Mapping[int, bytes]):
 
     @property
     def runs_held(self) -> int:
-        """In how many runs takers have messages."""
+        """How many runs takers have messages in."""
         return self._in_flight.run_count if self._in_flight is not None else 0
 
     def __iter__(self) -> Iterator[int]:
@@ -61,11 +61,11 @@ class AllMessages(Mapping[int, bytes]):
         return join_ranges(found)
 
     def held_ranges(self) -> list[Range]:
-        """The positions of those in runs that takers have."""
+        """The positions of messages in runs that takers have."""
         return self._in_flight.ranges() if self._in_flight is not None else []
 
     def held_by(self) -> dict[NodeId, int]:
-        """How many each taker has; a walk over the runs, and over those that are kept singly."""
+        """How many messages each taker has; walks over the runs, and over all kept singly."""
         found = self._in_flight.counts() if self._in_flight is not None else {}
         if self._tracked is not None:
             for holder in self._tracked.unacked.values():
@@ -73,7 +73,7 @@ class AllMessages(Mapping[int, bytes]):
         return found
 
     def within(self, amount: int, size: int) -> int:
-        """How many of the next `amount` ready ones have no more than so many bytes; one at least.
+        """How many of the next `amount` ready messages have at most so many bytes; at least 1.
 
         Fewer where messages of very different sizes are kept singly: the longest counts.
         """

@@ -19,7 +19,7 @@ from fedq.journal.records import NOTE_DEAD
 
 
 def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | None) -> list[int]:
-    """Those that are ready, not due yet, or with this holder; returns them, ascending."""
+    """Sets aside what is ready, not due yet, or with `holder`; returns the positions, ascending."""
     wanted = sorted(positions)
     tracked = fragment.single_out(wanted)
     if tracked is None:
@@ -45,13 +45,13 @@ def set_aside(fragment: Fragment, positions: Iterable[int], holder: NodeId | Non
 
 
 def note_asides(fragment: Fragment, positions: list[int]) -> None:
-    """The fragment began with these set aside: journal and backups are to know it, too."""
+    """Tells journal and backups which messages were set aside when the fragment began."""
     tracked = fragment.make_tracked()
     fragment.record_note(tracked, NOTE_DEAD, dict.fromkeys(positions, QUARANTINED))
 
 
 def publish_aside(fragment: Fragment, origin: Origin, number: int, message: bytes) -> int | None:
-    """A publish that is taken, and confirmed, but not tried; its position, unless it is known."""
+    """Takes a publish, and confirms it, but sets it aside; its position, unless it is known."""
     position = None
     if number > fragment.origins.get(origin, 0):
         fragment.origins[origin] = number
@@ -64,7 +64,7 @@ def publish_aside(fragment: Fragment, origin: Origin, number: int, message: byte
 
 
 def publish_private_aside(fragment: Fragment, message: bytes) -> int:
-    """The same into a private queue; returns its position."""
+    """As `publish_aside`, into a private queue; returns the position."""
     tracked = fragment.make_tracked()
     fragment.last += 1
     position = fragment.last
@@ -76,7 +76,7 @@ def publish_private_aside(fragment: Fragment, message: bytes) -> int:
 
 
 def readmit(fragment: Fragment, positions: Iterable[int]) -> list[int]:
-    """Those of these that were set aside are ready again, at their old places; returns them."""
+    """Makes messages that were set aside ready again, at their old places; returns these."""
     tracked = fragment.tracked
     if tracked is None:
         return []

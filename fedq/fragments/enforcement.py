@@ -21,7 +21,7 @@ _TRIM_STEP = 1_000
 
 
 def wake(fragment: Fragment, unix_ms: int) -> None:
-    """Delayed messages that are due become ready, at their old places and as new."""
+    """Makes delayed messages that are due ready, at their old places and as new."""
     tracked = fragment.tracked
     if tracked is None:
         return
@@ -33,7 +33,7 @@ def wake(fragment: Fragment, unix_ms: int) -> None:
 
 
 def expire(fragment: Fragment, before_ms: int, most: int) -> int:
-    """Ready messages whose time was over before that moment die, wherever in the line they are.
+    """Kills ready messages whose time was over before that moment, wherever in the line they are.
 
     One that is with a consumer lives on; when it comes back its time is looked at again. Of very
     many that are due at once only so many die; the rest are due still (`next_ms`). Returns how many
@@ -67,7 +67,7 @@ def next_ms(fragment: Fragment) -> int | None:
 
 
 def trim(fragment: Fragment, most: int) -> int:
-    """Beyond its length the queue loses from its head (RabbitMQ's drop-head).
+    """Drops from the head of a queue what is beyond its length (RabbitMQ's drop-head).
 
     One that refuses publishes loses nothing: what came back to it, or was published in a
     transaction, may make it longer. Returns how many died: at most so many, and then there may be
@@ -97,13 +97,13 @@ def _excess(fragment: Fragment) -> int:
 
 
 def _excess_bytes(fragment: Fragment) -> int:
-    """How many bytes of ready messages there are beyond the queue's."""
+    """How many bytes of ready messages there are beyond the queue's length in bytes."""
     most = fragment.policy.max_bytes
     return 0 if most is None else _ready_bytes(fragment) - most
 
 
 def sweep(fragment: Fragment) -> None:
-    """The line and the appointments forget messages that are gone, once those are the most.
+    """Makes line and appointments forget messages that are gone, once those are the most.
 
     Without it a queue that nobody consumes would remember all that ever expired there, and one with
     a time to live of a day whatever was acknowledged in that day.
@@ -136,11 +136,11 @@ def fits(fragment: Fragment, messages: Sequence[bytes]) -> int:
 
 
 def visible_count(fragment: Fragment) -> int:
-    """Ready messages for whoever asks in the midst of a turn: not those that its end drops."""
+    """How many ready messages to tell in the midst of a turn: not those that its end drops."""
     ready, most = fragment.ready_count, fragment.policy.max_length
     return ready if most is None or fragment.refuses else min(ready, most)
 
 
 def _ready_bytes(fragment: Fragment) -> int:
-    """Bytes of the bodies of ready messages, where they are limited: then all are tracked."""
+    """The bytes of the bodies of ready messages, where they are limited: then all are tracked."""
     return fragment.tracked.ready_bytes if fragment.tracked is not None else 0

@@ -108,7 +108,7 @@ class Fragment:
             self.bytes_held = sum(map(len, tracked.messages.values()))
 
     def make_tracked(self) -> TrackedMessages:
-        """Where messages with a history are, made when there is one."""
+        """Where messages with a history are; made when there is one."""
         if self.tracked is None:
             self.tracked = TrackedMessages(self.policy)
         return self.tracked
@@ -117,13 +117,13 @@ class Fragment:
 
     @property
     def ready_count(self) -> int:
-        """Messages that wait for a taker."""
+        """How many messages wait for a taker."""
         tracked = self.tracked
         return self._fresh.count + (tracked.ready_count if tracked is not None else 0)
 
     @property
     def unacked_count(self) -> int:
-        """Messages that are with a taker."""
+        """How many messages are with a taker."""
         held = self._in_flight.count if self._in_flight is not None else 0
         return held + (len(self.tracked.unacked) if self.tracked is not None else 0)
 
@@ -134,7 +134,7 @@ class Fragment:
 
     @property
     def unacked(self) -> dict[int, NodeId]:
-        """Who has which message; a walk over all that is with takers."""
+        """The taker of each message that has one; a walk over all that is with takers."""
         found = dict(self._in_flight.holders()) if self._in_flight is not None else {}
         if self.tracked is not None:
             found |= self.tracked.unacked
@@ -142,7 +142,7 @@ class Fragment:
 
     @property
     def notes(self) -> Notes:
-        """What is noted of messages, by kind and position; to be read only."""
+        """The notes about messages, by kind and position; to be read only."""
         return self.tracked.notes if self.tracked is not None else {}
 
     def was_handed_out(self, position: int) -> bool:
@@ -177,14 +177,14 @@ class Fragment:
         self.out.owed.append(Owed(self.last, origin, through, doubtful))
 
     def take_number(self, origin: Origin, number: int) -> None:
-        """A transaction without publishes: should it be sent again, it will be known."""
+        """Takes a number for a transaction without publishes: if sent again, it is known."""
         self.origins[origin] = number
         self.last += 1
         self.recorder.origin(self.last, origin, number)
         self.out.owed.append(Owed(self.last, origin, number, ()))
 
     def refuse(self, origin: Origin, first: int, count: int) -> None:
-        """Publishes that the policy turns away; their publisher hears so."""
+        """Refuses publishes that the policy turns away; their publisher hears so."""
         through = first + count - 1
         self.origins[origin] = max(through, self.origins.get(origin, 0))
         refused = tuple(range(first, through + 1))
@@ -206,7 +206,7 @@ class Fragment:
     def _add(
         self, messages: Sequence[bytes], size: int, flags: int, resent: bool, unix_ms: int
     ) -> Notes:
-        """New messages join the line; returns the notes about them."""
+        """Adds new messages to the line; returns the notes about them."""
         first = self.last + 1
         self.last += len(messages)
         self.bytes_held += size
@@ -226,7 +226,7 @@ class Fragment:
     # --- takers ------------------------------------------------------------------------------
 
     def within(self, amount: int, size: int) -> int:
-        """How many of the next `amount` ones to hand out for about so many bytes; one at least."""
+        """How many of the next `amount` to hand out for about so many bytes; at least 1."""
         return amount if self.bytes_held <= size else self.messages.within(amount, size)
 
     def take(self, taker: NodeId, amount: int, settled: bool = False) -> Taken:
@@ -257,7 +257,7 @@ class Fragment:
         self, taker: NodeId, amount: int, before: int | None, pieces: list[range],
         going: Going | None,
     ) -> list[bytes]:  # fmt: skip
-        """Some of the next run, those before a position that comes first."""
+        """Takes messages of the next fresh run that are before a position; that one comes first."""
         first, part, persistent = self._fresh.pop(amount, before)
         last = first + len(part) - 1
         pieces.append(range(first, last + 1))
@@ -273,7 +273,7 @@ class Fragment:
         self, taker: NodeId, amount: int, pieces: list[range], redelivered: list[int],
         going: Going | None,
     ) -> list[bytes]:  # fmt: skip
-        """The next ones that are kept singly, as far as they come before those in runs."""
+        """Takes the next messages that are kept singly, as long as none in a run is before them."""
         fresh, tracked = self._fresh, self.make_tracked()
         positions, messages = tracked.take(amount, fresh.first if fresh.count else None)
         pieces += [range(first, last + 1) for first, last in to_ranges(positions)]
@@ -288,7 +288,7 @@ class Fragment:
         return told
 
     def settle(self, taker: NodeId, positions: Sequence[int]) -> None:
-        """Deliveries that the taker's consumers acknowledged: gone.
+        """Removes deliveries that the taker's consumers acknowledged.
 
         After a failover it may concern a message that is ready here, because the taker had not
         attached yet: it counts. One that is with another taker by now does not.
@@ -296,7 +296,7 @@ class Fragment:
         self.settle_pieces(taker, (positions,))
 
     def settle_pieces(self, taker: NodeId, pieces: Iterable[Sequence[int]]) -> None:
-        """The same for many runs of positions (ranges, at best), as one event."""
+        """As `settle`, for many runs of positions (ranges, at best), as one event."""
         going = Going()
         named = join_ranges([each for piece in pieces for each in ranges_of(piece)])
         gone: list[bytes] = []
@@ -311,7 +311,7 @@ class Fragment:
             self._went(going)
 
     def _settle_others(self, taker: NodeId, positions: Sequence[int], going: Going) -> None:
-        """Those of the positions that are not in the runs that the taker has."""
+        """Settles those of the positions that are not in the runs that the taker has."""
         if self.tracked is not None:
             going.add(*self.tracked.forget(self.tracked.release(taker, positions)))
         if self._fresh.count:
@@ -321,19 +321,19 @@ class Fragment:
                     going.add([message], [(position, position)])
 
     def reject(self, taker: NodeId, positions: Iterable[int]) -> None:
-        """Deliveries that the taker's consumers rejected for good: dead."""
+        """Lets deliveries die that the taker's consumers rejected for good."""
         tracked = self.single_out(positions)
         if tracked is not None:
             self._dead_letter(tracked, tracked.release(taker, positions), REJECTED)
 
     def requeue(self, taker: NodeId, positions: Iterable[int]) -> None:
-        """Deliveries that come back to their old places, marked redelivered."""
+        """Puts deliveries back to their old places, marked as redelivered."""
         back = self.take_back(taker, positions)
         if back and self.policy.counts_returns:
             self._count_returns(self.make_tracked(), back)
 
     def take_back(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
-        """Deliveries that come back to their old places without having reached a consumer.
+        """Puts deliveries back to their old places that have not reached a consumer.
 
         They count as no return; but they are marked, as they may be behind younger ones now (P4).
         """
@@ -346,7 +346,7 @@ class Fragment:
         return back
 
     def single_out(self, positions: Iterable[int]) -> TrackedMessages | None:
-        """From now on these messages, where they live, are kept singly; None if none is."""
+        """Keeps these messages singly from now on, where they live; None if none is."""
         held, fresh = self._in_flight, self._fresh
         for position in positions:
             found = held.extract(position) if held is not None else None
@@ -368,7 +368,7 @@ class Fragment:
             self.dead_letter_ready(often, RETURNED_TOO_OFTEN)
 
     def release(self, taker: NodeId) -> int:
-        """Everything the taker holds comes back: it is gone. Returns how many messages."""
+        """Takes back everything that a taker holds, which is gone. Returns how many messages."""
         self._single_out_held(taker)
         if self.tracked is None:
             return 0
@@ -377,13 +377,13 @@ class Fragment:
         return len(held)
 
     def _single_out_held(self, taker: NodeId) -> None:
-        """What the taker has is kept singly."""
+        """Keeps singly from now on what the taker has."""
         if self._in_flight is not None:
             for position, message in self._in_flight.take_from(taker):
                 self.make_tracked().adopt(position, message, taker)
 
     def attach(self, taker: NodeId, positions: Iterable[int]) -> None:
-        """Deliveries of an earlier reign, or session, that are still with the taker's consumers.
+        """Notes deliveries of an earlier reign, or session, that are still with the consumers.
 
         Whatever else this copy believed to be with the taker was lost on its way: it comes back.
         """
@@ -414,7 +414,7 @@ class Fragment:
     # --- death -------------------------------------------------------------------------------
 
     def _dead_letter(self, tracked: TrackedMessages, positions: list[int], reason: int) -> None:
-        """Messages that are in nobody's hands (ascending) die; see `dead_letter_ready`.
+        """Lets messages die that are in nobody's hands (ascending); see `dead_letter_ready`.
 
         With a dead-letter exchange they stay, as `DEAD`'s, until they are safe where it leads
         (`settle` by `DEAD`): a failover in between repeats the dead-lettering, and loses nothing.
@@ -438,7 +438,7 @@ class Fragment:
         self.record_note(tracked, NOTE_DEAD, dict.fromkeys(positions, reason))
 
     def dead_letter_ready(self, positions: Iterable[int], reason: int) -> None:
-        """Messages that are ready, or not due yet, die.
+        """Lets messages die that are ready, or not due yet.
 
         What the line and the appointments still say of them is forgotten later.
         """
@@ -452,8 +452,10 @@ class Fragment:
         self._dead_letter(tracked, positions, reason)
 
     def dead_letter_first(self, amount: int, reason: int, size: int | None = None) -> int:
-        """The next ones in line die: so many, or, where bytes are counted, fewer if the bodies of
-        these have that size. Returns how many."""
+        """Lets the next ones in line die, at most `amount`; returns how many.
+
+        `size`: or fewer, if the bodies of these have so many bytes.
+        """
         tracked = self.tracked
         if size is not None and tracked is not None:
             positions = sorted(tracked.take_size(amount, size, DEAD))
@@ -469,6 +471,7 @@ class Fragment:
     def record_note(
         self, tracked: TrackedMessages, what: int, values: Mapping[int, int], keep: bool = True
     ) -> None:
+        """Records a note about messages as an event; `keep`: it is worth a place on disk."""
         self.last += 1
         persistent = any(tracked.messages[p][0] & FLAG_PERSISTENT for p in values)
         self.recorder.note(self.last, what, values, keep and persistent)
@@ -482,7 +485,7 @@ class Fragment:
         return min((position for position in oldest if position is not None), default=None)
 
     def _went(self, going: Going) -> None:
-        """Messages are gone, from everywhere: their bytes, and the record of it."""
+        """Forgets messages that are gone, everywhere: their bytes, and the record of it."""
         self.bytes_held -= going.size
         if self.recorder.active:
             self.last += 1

@@ -39,7 +39,7 @@ class Going:
         self.persistent = False
 
     def add(self, messages: Sequence[bytes], ranges: list[Range]) -> None:
-        """Messages that stood at the positions of these ranges."""
+        """Adds messages that stood at the positions of these ranges."""
         size, flags = weigh(messages)
         self.size += size
         self.persistent = self.persistent or flags & FLAG_PERSISTENT != 0

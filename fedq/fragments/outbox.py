@@ -59,7 +59,7 @@ class FragmentOut:
 
     @property
     def owed(self) -> deque[Owed]:
-        """The after-commit lane."""
+        """Notes what is owed once an event is committed (the after-commit lane)."""
         if self._owed is None:
             self._owed = deque()
         return self._owed

@@ -1,4 +1,4 @@
-"""How fast a fragment's own node takes its messages, to tell what to leave for it.
+"""How fast a fragment's own node takes its messages: an exponentially decayed rate.
 
 In: what the consumers here took, and when. Out: how many messages they are expected to take soon.
 
@@ -19,7 +19,7 @@ LEAST_PER_WINDOW: Final = 50
 
 
 class Pace:
-    """Of the consumers of one fragment on the node of its primary."""
+    """The pace of a fragment's consumers on the node of its primary."""
 
     __slots__ = ("_per_window", "_since_ms", "_taken")
 
@@ -29,7 +29,7 @@ class Pace:
         self._per_window = 0
 
     def note(self, taken: int, now_ms: int) -> None:
-        """They took so many since the last time."""
+        """Notes how many messages they took since the last time."""
         self._taken += taken
         windows = (now_ms - self._since_ms) // WINDOW_MS
         if windows > 0:
@@ -38,5 +38,5 @@ class Pace:
             self._since_ms = now_ms
 
     def soon(self) -> int:
-        """How many more they are expected to take within `WINDOW_MS`; 0 if that is not much."""
+        """How many more messages they are expected to take within `WINDOW_MS`; 0 if not many."""
         return self._per_window if self._per_window >= LEAST_PER_WINDOW else 0

@@ -21,12 +21,12 @@ _PIECE: Final = 1_024
 
 
 class Positions:
-    """Positions on their way into ascending ranges."""
+    """The positions of a copy, found piece by piece, as ascending ranges."""
 
     __slots__ = ("_batches", "_read", "_runs", "ranges")
 
     def __init__(self, read: Mapping[int, bytes], batches: Iterable[Range] = ()) -> None:
-        """Those of messages that are kept singly, and of others, in ranges."""
+        """`read`: by position, messages that are kept singly; `batches`: ranges of others."""
         self._read: Iterator[int] = iter(read)
         self._batches: Iterator[Range] = iter(batches)
         self._runs: list[Range] = []
@@ -34,7 +34,7 @@ class Positions:
         self.ranges: list[Range] = []
 
     def go_on(self, work: Work) -> bool:
-        """A piece at least, more while there is room; whether all are found."""
+        """Finds a piece at least, more while there is room; whether all are found."""
         while True:
             amount = _amount(work)
             positions = list(islice(self._read, amount))
@@ -52,7 +52,7 @@ class Positions:
 
 
 class Checksum:
-    """A checksum of positions in ascending ranges, on its way."""
+    """A checksum (CRC-32) of positions in ascending ranges, made piece by piece."""
 
     __slots__ = ("_left", "count", "value")
 
@@ -62,7 +62,7 @@ class Checksum:
         self.count = self.value = 0
 
     def go_on(self, work: Work) -> bool:
-        """A piece at least, more while there is room; whether it is done."""
+        """Adds a piece at least, more while there is room; whether it is done."""
         left = self._left
         while left:
             first, last = left.pop()
@@ -78,7 +78,7 @@ class Checksum:
 
 
 def _amount(work: Work) -> int:
-    """How much the next piece may look at, which is charged."""
+    """How much the next piece may look at; charges the work for it."""
     amount = min(max(1, work.room) * PER_UNIT, _PIECE)
     work.spend(1 + amount // PER_UNIT)
     return amount

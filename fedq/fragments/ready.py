@@ -21,19 +21,19 @@ _NEVER: Final = 1 << 64
 
 
 class ReadyOrder(Protocol):
-    """See the module's docstring."""
+    """A line of ready messages; see the module's docstring."""
 
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
-        """New messages, behind all others."""
+        """Adds new messages, behind all others."""
 
     def put_back(self, position: int, message: bytes) -> None:
-        """A message that was out is ready again."""
+        """Puts a message that was out back into the line."""
 
     def take(
         self, amount: int, messages: Mapping[int, bytes], out: Container[int],
         before: int | None = None,
     ) -> list[int]:  # fmt: skip
-        """The next positions that live in `messages` and are not `out`; they leave the line.
+        """Takes the next positions that live in `messages` and are not `out` out of the line.
 
         `before`: only lower positions; where the line is one of positions, they come first.
         """
@@ -52,7 +52,7 @@ class ReadyOrder(Protocol):
 
 
 class Fifo:
-    """First in, first out."""
+    """A line that is first in, first out."""
 
     __slots__ = ("_fresh", "_returned")
 
@@ -63,15 +63,18 @@ class Fifo:
         self._returned: list[int] = []
 
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
+        """Adds new messages behind all others, in the order of their positions."""
         self._fresh.extend(positions)
 
     def put_back(self, position: int, message: bytes) -> None:
+        """Puts a message back to the place that its position gives it."""
         heapq.heappush(self._returned, position)
 
     def take(
         self, amount: int, messages: Mapping[int, bytes], out: Container[int],
         before: int | None = None,
     ) -> list[int]:  # fmt: skip
+        """Takes the lowest positions that are left, fresh or returned."""
         positions: list[int] = []
         fresh, returned = self._fresh, self._returned
         newest = 0
@@ -93,6 +96,7 @@ class Fifo:
         return positions
 
     def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
+        """The lowest position that is left, fresh or returned; None if none is."""
         fresh, returned = self._fresh, self._returned
         while returned and (returned[0] not in messages or returned[0] in out):
             heapq.heappop(returned)
@@ -103,6 +107,7 @@ class Fifo:
         return fresh[0] if fresh else None
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
+        """Forgets positions that are not ready any more; the order stays."""
         self._fresh = deque(p for p in self._fresh if p in messages and p not in out)
         # A sorted list is a heap.
         returned = dict.fromkeys(p for p in self._returned if p in messages and p not in out)
@@ -112,12 +117,13 @@ class Fifo:
         return len(self._fresh) + len(self._returned)
 
     def positions(self) -> Iterator[int]:
+        """All positions: the fresh ones, then those that came back."""
         yield from self._fresh
         yield from self._returned
 
 
 class ByPriority:
-    """The highest priority first (RabbitMQ's `x-max-priority`); a message without one has 0."""
+    """A line by priority, the highest first (RabbitMQ's `x-max-priority`); without one it is 0."""
 
     __slots__ = ("_heap", "_max_priority")
 
@@ -126,10 +132,12 @@ class ByPriority:
         self._heap: list[tuple[int, int]] = []
 
     def extend(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
+        """Adds new messages, each behind those of its priority."""
         for position, message in zip(positions, messages, strict=True):
             self.put_back(position, message)
 
     def put_back(self, position: int, message: bytes) -> None:
+        """Puts a message back to the place that its priority and position give it."""
         priority = priority_of(message) if message[0] & FLAG_PRIORITY else 0
         heapq.heappush(self._heap, (-min(priority, self._max_priority), position))
 
@@ -137,6 +145,7 @@ class ByPriority:
         self, amount: int, messages: Mapping[int, bytes], out: Container[int],
         before: int | None = None,
     ) -> list[int]:  # fmt: skip
+        """Takes the positions of the highest priority, the lowest ones first."""
         positions: list[int] = []
         heap = self._heap
         newest = 0
@@ -155,12 +164,14 @@ class ByPriority:
         return positions
 
     def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
+        """The lowest position of the highest priority that is left; None if none is."""
         heap = self._heap
         while heap and (heap[0][1] not in messages or heap[0][1] in out):
             heapq.heappop(heap)
         return heap[0][1] if heap else None
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
+        """Forgets positions that are not ready any more; priorities stay."""
         kept = (entry for entry in self._heap if entry[1] in messages and entry[1] not in out)
         self._heap = sorted(dict.fromkeys(kept))
 
@@ -168,5 +179,6 @@ class ByPriority:
         return len(self._heap)
 
     def positions(self) -> Iterator[int]:
+        """All positions in the heap, in no order."""
         for _, position in self._heap:
             yield position

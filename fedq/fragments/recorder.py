@@ -21,7 +21,7 @@ from fedq.journal.records import (
 
 
 class Recorder:
-    """See the module's docstring."""
+    """Turns the events of one fragment into records."""
 
     __slots__ = ("_fragment_id", "_out", "_reign", "active", "durable")
 
@@ -39,7 +39,7 @@ class Recorder:
         self, last: int, origin: Origin, number: int, messages: Sequence[bytes], resent: bool,
         persistent: bool, notes: Mapping[int, Mapping[int, int]],
     ) -> None:  # fmt: skip
-        """Messages that end at position `last`, with the notes about them, as one."""
+        """Records messages that end at position `last`, with the notes about them, as one."""
         if not self.active:
             return
         first = last - len(messages) + 1
@@ -52,25 +52,25 @@ class Recorder:
         self._out.records.append(RecordOut(last, last, data, journal, journal))
 
     def settle(self, last: int, ranges: Sequence[Range], persistent: bool) -> None:
-        """Messages in these ranges (ascending) are gone."""
+        """Records that the messages in these ranges (ascending) are gone."""
         if self.active:
             data = encode_settle(self._fragment_id, self._reign, last, ranges)
             self._append(last, data, persistent)
 
     def note(self, last: int, what: int, values: Mapping[int, int], keep: bool) -> None:
-        """Notes about messages; `keep`: they are worth a place on disk."""
+        """Records notes about messages; `keep`: they are worth a place on disk."""
         if self.active:
             data = encode_note(self._fragment_id, self._reign, last, what, values)
             self._append(last, data, keep)
 
     def origin(self, last: int, origin: Origin, number: int) -> None:
-        """An origin's publishes are known up to a number, though none of them is here."""
+        """Records that an origin's publishes are known up to a number, though none is here."""
         if self.active:
             data = encode_copy(self._fragment_id, self._reign, [], [], {origin: number})
             self._append(last, data, False)
 
     def seen(self, last: int, epoch: int, ranges: Sequence[Range]) -> None:
-        """These may have been seen; nothing is handed out after that."""
+        """Records what may have been seen; nothing is handed out after that."""
         if self.active:
             data = encode_seen(self._fragment_id, self._reign, last, epoch, ranges)
             self._append(last, data, True)
@@ -79,11 +79,11 @@ class Recorder:
         self._out.records.append(RecordOut(last, 0, data, journal and self.durable, False))
 
     def begin_atomic(self) -> int:
-        """What follows takes effect as a whole, or not at all; returns a mark for `end_atomic`."""
+        """Begins a group that takes effect as a whole, or not at all; for `end_atomic`."""
         return len(self._out.records)
 
     def end_atomic(self, mark: int) -> None:
-        """The events since then become one record, and wait for the disk if one of them must."""
+        """Makes one record of the group, which waits for the disk if one of its events must."""
         records = self._out.records[mark:]
         if not records:
             return

@@ -58,7 +58,7 @@ class Replica:
         origins: Mapping[Origin, int] | None = None,
         notes: Mapping[int, Mapping[int, int]] | None = None,
     ) -> None:
-        """A copy that begins with what the node recovered, or had as the primary of before."""
+        """Begins with what the node recovered, or had as the primary of before."""
         self.fragment_id = fragment_id
         self.durable = durable
         self._read: dict[int, bytes] = dict(messages or {})
@@ -86,23 +86,23 @@ class Replica:
 
     @property
     def messages(self) -> dict[int, bytes]:
-        """By position. Reads them all: for when they are wanted, not for every record."""
+        """The messages by position. Reads them all: do not ask for every record."""
         self._read_all()
         return self._read
 
     @property
     def bytes_held(self) -> int:
-        """What the messages take."""
+        """The bytes that the messages take."""
         return self._read_bytes + self._unread.bytes_held
 
     @property
     def count_read(self) -> int:
-        """Messages that are kept singly."""
+        """How many messages are kept singly."""
         return len(self._read)
 
     @property
     def count_unread(self) -> int:
-        """Messages that are still in their records."""
+        """How many messages are still in their records."""
         return self._unread.count
 
     def apply(self, records: bytes) -> Applied:
@@ -125,7 +125,7 @@ class Replica:
         return Applied(self.durable and journal, self.durable and sync, top)
 
     def _apply(self, record: Single | Outline) -> tuple[bool, int]:
-        """Whether it says something of persistent messages; the last position it brings, or 0."""
+        """Applies a record; whether persistent messages are concerned, its last position or 0."""
         # Known is what is here: that it is known is noted last.
         if isinstance(record, Outline):
             if record.first_position > self._top:
@@ -183,7 +183,7 @@ class Replica:
         }
 
     def finish_copy(self) -> Notes:
-        """The last chunk is applied: this copy has what the primary has.
+        """Ends the copying: the last chunk is applied, and this copy has what the primary has.
 
         Returns notes for the journal of this node: those that the primary does not know, as 0.
         """
@@ -199,7 +199,7 @@ class Replica:
         return void
 
     def forget_origins(self, node: NodeId, before: int) -> None:
-        """Processes of the node before this one publish no more, and send nothing again."""
+        """Forgets the origins of earlier processes of the node, which send nothing again."""
         for known in (self.origins, self._ahead or {}):
             forget_origins(known, node, before)
 
@@ -221,7 +221,7 @@ class Replica:
         return self.messages
 
     def _forget(self, ranges: list[Range]) -> bool:
-        """Whether persistent messages were among them."""
+        """Forgets the messages in the ranges; whether persistent ones were among them."""
         persistent = False
         if self.notes or self._doubtful:
             # They are forgotten by position.
@@ -243,7 +243,7 @@ class Replica:
         return persistent or any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> bool:
-        """Whether persistent messages are among them.
+        """Adds messages; whether persistent ones are among them.
 
         A position that is known already keeps its message: it is the same one.
         """
@@ -257,7 +257,7 @@ class Replica:
         return any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _note(self, record: Note) -> bool:
-        """Whether persistent messages are concerned."""
+        """Takes notes; whether persistent messages are concerned."""
         concerned = take_notes(self.notes, record.what, record.values, self.messages)
         doubtful = self._doubtful.get(record.what)
         if doubtful:
@@ -287,6 +287,6 @@ class Replica:
 
 
 def forget_origins(origins: dict[Origin, int], node: NodeId, before: int) -> None:
-    """Processes of the node before this one are no more: what they had published is not asked."""
+    """Forgets the origins of the node's earlier processes: nobody asks for them any more."""
     for origin in [o for o in origins if o.node == node and o.incarnation < before]:
         del origins[origin]

@@ -1,4 +1,4 @@
-"""Messages that nobody has given back, kept in runs: what came in together stays together.
+"""Messages that nobody has given back, as an interval list: what came in together stays together.
 
 Inputs: batches of messages at consecutive positions, how many are wanted, which are settled.
 Outputs: the same batches, whole or in parts, with their positions as ranges. So the usual way of a
@@ -45,18 +45,18 @@ class Run:
         self.left = len(messages)
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
-        """The positions and messages."""
+        """The positions and messages of the run."""
         for position, message in enumerate(self.messages, self.first):
             if message is not None:
                 yield position, message
 
     def get(self, position: int) -> bytes | None:
-        """The message there; None if it is not in this run."""
+        """The message at a position; None if it is not in this run."""
         index = position - self.first
         return self.messages[index] if 0 <= index < len(self.messages) else None
 
     def trim(self) -> None:
-        """Entries at both ends whose messages are gone are dropped; the run is not empty."""
+        """Drops the entries at both ends whose messages are gone; the run is not empty."""
         messages = self.messages
         start = 0
         while messages[start] is None:
@@ -68,7 +68,7 @@ class Run:
             messages.pop()
 
     def oldest_persistent(self) -> int | None:
-        """The position of its first persistent message."""
+        """The position of the run's first persistent message."""
         if self.persistent:
             for position, message in self.pairs():
                 if message[0] & FLAG_PERSISTENT:
@@ -97,7 +97,7 @@ class _Runs:
             yield from run.pairs()
 
     def ranges(self) -> list[Range]:
-        """The positions."""
+        """The positions of all messages, as ranges."""
         found: list[Range] = []
         for run in self._live():
             if run.left == len(run.messages):
@@ -110,17 +110,17 @@ class _Runs:
         return (run for run in self._runs[self._head :] if run.left)
 
     def _index_of(self, position: int) -> int:
-        """The run that begins at this position or, at last, before it; -1 if there is none."""
+        """The index of the run that begins here or, at last, before this position; -1: none."""
         found = bisect_right(self._runs, position, self._head, key=_first_of) - 1
         return found if found >= self._head else -1
 
     def get(self, position: int) -> bytes | None:
-        """The message there, if it is here."""
+        """The message at a position; None if it is not here."""
         index = self._index_of(position)
         return self._runs[index].get(position) if index >= 0 else None
 
     def oldest_persistent(self) -> int | None:
-        """The first persistent position."""
+        """The first position of a persistent message."""
         for run in self._live():
             position = run.oldest_persistent()
             if position is not None:
@@ -137,7 +137,7 @@ class _Runs:
 
 
 class Fresh(_Runs):
-    """What was never handed out. No run has gaps here."""
+    """Messages that were never handed out. No run has gaps here."""
 
     __slots__ = ()
 
@@ -147,7 +147,7 @@ class Fresh(_Runs):
         return self._runs[self._head].first
 
     def add(self, first: int, messages: Sequence[bytes], persistent: bool) -> None:
-        """New messages behind all others, at positions from `first` on."""
+        """Adds new messages behind all others, at positions from `first` on."""
         runs = self._runs
         self.count += len(messages)
         if runs:
@@ -166,7 +166,7 @@ class Fresh(_Runs):
             runs.append(Run(first + start, part, persistent, None))
 
     def within(self, amount: int, size: int) -> int:
-        """How many of the next `amount` have no more than so many bytes; one at least."""
+        """How many of the next `amount` have no more than so many bytes; at least 1."""
         count = 0
         for index in range(self._head, len(self._runs)):
             messages = self._runs[index].messages
@@ -186,7 +186,7 @@ class Fresh(_Runs):
         return amount
 
     def pop(self, amount: int, before: int | None = None) -> tuple[int, list[bytes], bool]:
-        """The next ones: their first position, up to `amount` messages of one run, persistence.
+        """Takes the next ones of one run: first position, up to `amount` messages, persistence.
 
         Only positions `before` the given one; there must be at least one such message.
         """
@@ -218,7 +218,7 @@ class Fresh(_Runs):
             runs[self._head - 1] = _NO_RUN
 
     def extract(self, position: int) -> bytes | None:
-        """The message there leaves, out of turn; None if it is not here."""
+        """Takes a message out of turn; None if it is not here."""
         index = self._index_of(position)
         message = self._runs[index].get(position) if index >= 0 else None
         if message is None:
@@ -247,7 +247,7 @@ class Fresh(_Runs):
 
 
 class InFlight(_Runs):
-    """What takers have. Each run has one taker; what it has settled out of turn are gaps."""
+    """Messages that takers have. Each run has one taker; what was settled out of turn are gaps."""
 
     __slots__ = ("_empty",)
 
@@ -262,7 +262,7 @@ class InFlight(_Runs):
         return len(self._runs) - self._head
 
     def add(self, holder: NodeId, first: int, messages: list[bytes], persistent: bool) -> None:
-        """Messages that were the next ones, so beyond all that is here, are with a taker."""
+        """Adds messages that were the next ones, so beyond all that is here, and go to a taker."""
         runs = self._runs
         self.count += len(messages)
         if runs:
@@ -282,7 +282,7 @@ class InFlight(_Runs):
     def release(
         self, holder: NodeId, first: int, last: int, gone: list[bytes], ranges: list[Range]
     ) -> None:
-        """What the holder has from `first` to `last` leaves, to the two lists."""
+        """Moves what the holder has from `first` to `last` to the two lists."""
         runs = self._runs
         index = self._head
         if index < len(runs) and first >= runs[index].first + len(runs[index].messages):
@@ -302,7 +302,7 @@ class InFlight(_Runs):
             self._sweep()
 
     def extract(self, position: int) -> tuple[bytes, NodeId] | None:
-        """The message there leaves, whoever has it; None if it is not here."""
+        """Takes a message out of turn, whoever has it; None if it is not here."""
         index = self._index_of(position)
         if index < 0:
             return None
@@ -318,7 +318,7 @@ class InFlight(_Runs):
         return message, run.holder
 
     def take_from(self, holder: NodeId) -> list[tuple[int, bytes]]:
-        """All that the holder has leaves: positions and messages, ascending."""
+        """Takes all that the holder has: positions and messages, ascending."""
         found: list[tuple[int, bytes]] = []
         for index in range(self._head, len(self._runs)):
             run = self._runs[index]
@@ -329,7 +329,7 @@ class InFlight(_Runs):
         return found
 
     def counts(self) -> dict[NodeId, int]:
-        """How many each holder has; a look at each run, not at each message."""
+        """How many messages each holder has; looks at each run, not at each message."""
         found: dict[NodeId, int] = {}
         for run in self._live():
             assert run.holder is not None
@@ -349,7 +349,7 @@ class InFlight(_Runs):
         assert all(run.holder is not None for run in self._live())
 
     def _shrink(self, index: int, taken: int) -> None:
-        """So many messages have left a run."""
+        """Notes that so many messages have left a run."""
         self.count -= taken
         run = self._runs[index]
         run.left -= taken

@@ -21,14 +21,14 @@ from fedq.fragments.tracked import TrackedMessages
 
 
 def record_seen(fragment: Fragment, epoch: int) -> int:
-    """The primary's last word on what was seen, at this epoch; returns the number of the event."""
+    """Records the primary's last word on what was seen, at this epoch; the number of the event."""
     fragment.last += 1
     fragment.recorder.seen(fragment.last, epoch, seen_ranges(fragment))
     return fragment.last
 
 
 def seen_ranges(fragment: Fragment) -> list[Range]:
-    """What may have been seen, ascending; at most `SEEN_RANGES_MAX`."""
+    """The ranges of what may have been seen, ascending; at most `SEEN_RANGES_MAX`."""
     ranges = fragment.messages.held_ranges()
     if fragment.seen_through:
         ranges.append((0, fragment.seen_through))
@@ -50,12 +50,12 @@ def _seen_singly(tracked: TrackedMessages) -> list[Range]:
 
 
 def mark_all(fragment: Fragment) -> None:
-    """All that is of earlier reigns may have been seen."""
+    """Marks all that is of earlier reigns as perhaps seen."""
     fragment.seen_through = first_position(fragment.reign)
 
 
 def take_up_seen(fragment: Fragment, seen: Sequence[Range]) -> None:
-    """The fragment begins its reign, and nothing but these positions of it may have been seen."""
+    """Begins the reign with what was seen: these positions, and nothing else that is here."""
     tracked = fragment.tracked
     if tracked is None:
         return

@@ -90,7 +90,7 @@ class Takers:
         return not self.single or self.active == node
 
     def watch(self, node: NodeId, consumers: int, alone: bool = False, ticket: int = 0) -> None:
-        """`node` has this many consumers, `ticket` is their lowest one; its credit is void."""
+        """Notes that `node` has so many consumers, the lowest with `ticket`; its credit is void."""
         if alone:
             self.alone = node
         elif self.alone == node:
@@ -126,18 +126,18 @@ class Takers:
         return ticket or (unheard[0] if unheard else 0)
 
     def attach(self, node: NodeId, consumers: int, alone: bool, ticket: int) -> None:
-        """A link to `node` begins, or a reign: as `watch`, and both count from 0."""
+        """Begins a link to `node`, or a reign: as `watch`, and both count from 0."""
         self.sent.pop(node, None)
         # It asks again for what it has not heard of.
         self._given.pop(node, None)
         self.watch(node, consumers, alone, ticket)
 
     def forget(self, node: NodeId) -> None:
-        """The node is gone."""
+        """Forgets a node that is gone."""
         self.attach(node, 0, False, 0)
 
     def grant(self, node: NodeId, through: int, once: bool, level: int = 0) -> None:
-        """`node` takes messages through number `through` of all that are sent to it.
+        """Lets `node` take messages through number `through` of all that are sent to it.
 
         `once`: what cannot be used now is to be given back; `level`: of what priority all its
         credit is.
@@ -218,7 +218,7 @@ class Takers:
         return list(shares.items())
 
     def give_back(self) -> list[tuple[NodeId, int]]:
-        """The fragment is empty: credit to return, and offers are forgotten."""
+        """The credit to return because the fragment is empty; offers are forgotten."""
         if self.offered:
             self.offered.clear()
         if not self.once:
@@ -230,7 +230,7 @@ class Takers:
         return back
 
     def offers(self) -> list[NodeId]:
-        """The fragment has messages left: watchers to tell that were not told yet."""
+        """The watchers to tell, and not told yet, that the fragment has messages left."""
         new = [
             node
             for node in self.consumers

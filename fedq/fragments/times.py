@@ -1,4 +1,4 @@
-"""When something is due about messages: a time, a position.
+"""When something is due about messages, as a priority queue of times and positions.
 
 Input: appointments; a single entry is never taken back, so whoever asks what is due looks whether
 it still matters, and now and then names all that do (`renew`). Times are milliseconds of the wall
@@ -12,7 +12,7 @@ from fedq.core.limits import DUE_PER_LOOK_MAX
 
 
 class Deadlines:
-    """A queue of (when, position)."""
+    """A priority queue (binary heap) of (when, position)."""
 
     __slots__ = ("_heap",)
 
@@ -20,11 +20,11 @@ class Deadlines:
         self._heap: list[tuple[int, int]] = []
 
     def add(self, when_ms: int, position: int) -> None:
-        """Something is due about the message then."""
+        """Adds an appointment: something is due about the message at this time."""
         heapq.heappush(self._heap, (when_ms, position))
 
     def renew(self, appointments: Iterable[tuple[int, int]]) -> None:
-        """These are all that still matter."""
+        """Replaces all appointments by those that still matter."""
         self._heap = sorted(appointments)
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def due(self, before_ms: int, most: int = DUE_PER_LOOK_MAX) -> list[tuple[int, int]]:
-        """What is due before that time, up to so many in order of time; it leaves."""
+        """The appointments before that time, in its order and at most `most`; they leave."""
         heap = self._heap
         found: list[tuple[int, int]] = []
         while heap and heap[0][0] < before_ms and len(found) < most:

@@ -26,7 +26,7 @@ Notes = dict[int, dict[int, int]]
 
 
 class TrackedMessages:
-    """See the module's docstring."""
+    """The messages of a fragment that have a history, kept singly."""
 
     __slots__ = (
         "_ascending", "_highest", "delayed", "died_before", "expiring", "line", "longest",
@@ -55,7 +55,7 @@ class TrackedMessages:
 
     @property
     def ready_count(self) -> int:
-        """Messages that wait for a taker."""
+        """How many messages wait for a taker."""
         return len(self.messages) - len(self.unacked)
 
     def in_order(self) -> dict[int, bytes]:
@@ -66,7 +66,7 @@ class TrackedMessages:
         return self.messages
 
     def oldest_persistent(self) -> int | None:
-        """The first persistent position."""
+        """The first position of a persistent message."""
         return oldest_persistent(self.in_order())
 
     # --- they come ---------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class TrackedMessages:
     def take_over(
         self, messages: Mapping[int, bytes], notes: Mapping[int, Mapping[int, int]], unix_ms: int
     ) -> list[int]:
-        """The messages (ascending) of an earlier reign take their places; returns the dead ones."""
+        """Takes over the messages (ascending) of an earlier reign; returns the dead ones."""
         self.messages = dict(messages)
         self._highest = max(self.messages, default=0)
         self.longest = max(map(len, self.messages.values()), default=1)
@@ -99,7 +99,7 @@ class TrackedMessages:
         return dead
 
     def add(self, first: int, messages: Sequence[bytes]) -> None:
-        """New messages, from this position on, behind all others."""
+        """Adds new messages, from this position on, behind all others."""
         positions = range(first, first + len(messages))
         self._grow(first, positions[-1])
         self.longest = max(self.longest, max(map(len, messages)))
@@ -109,7 +109,7 @@ class TrackedMessages:
             self.ready_bytes += sum(map(body_size, messages))
 
     def adopt(self, position: int, message: bytes, holder: NodeId | None) -> None:
-        """A message that was in a run; ready if it has no holder."""
+        """Adopts a message that was in a run; ready if it has no holder."""
         self._grow(position, position)
         self.messages[position] = message
         if len(message) > self.longest:
@@ -152,7 +152,7 @@ class TrackedMessages:
     # --- they change hands -------------------------------------------------------------------
 
     def hold_back(self, position: int, holder: NodeId) -> None:
-        """A ready message has a holder, though it was not handed out."""
+        """Gives a ready message a holder, though it was not handed out."""
         self.unacked[position] = holder
         if self.policy.max_bytes is not None:
             self.ready_bytes -= body_size(self.messages[position])
@@ -162,7 +162,7 @@ class TrackedMessages:
         return self.line.next(self.messages, self.unacked)
 
     def take(self, amount: int, before: int | None) -> tuple[list[int], list[bytes]]:
-        """The next ones in line, those `before` a position; they are to get a holder, or to go."""
+        """Takes the next ones in line, those `before` a position; a holder or an end follows."""
         live = self.messages
         positions = self.line.take(amount, live, self.unacked, before)
         bodies = [live[position] for position in positions]
@@ -185,7 +185,7 @@ class TrackedMessages:
         return positions
 
     def told(self, positions: list[int], bodies: list[bytes]) -> list[bytes]:
-        """Consumers see how often a message came back, in RabbitMQ's `x-delivery-count`."""
+        """Messages as consumers see them: `x-delivery-count` says how often one came back."""
         returns = self.notes.get(NOTE_RETURNS)
         if not returns or not self.policy.counts_returns:
             return bodies
@@ -195,12 +195,12 @@ class TrackedMessages:
         ]
 
     def held_by(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
-        """Those of these positions that the taker has, each once."""
+        """The positions, each once, that the taker has of those given."""
         unacked = self.unacked
         return list(dict.fromkeys(p for p in positions if unacked.get(p) == taker))
 
     def put_back(self, positions: Iterable[int]) -> None:
-        """Messages that are with a taker are ready again, at their old places."""
+        """Makes messages that are with a taker ready again, at their old places."""
         expires = self.notes.get(NOTE_EXPIRES)
         for position in positions:
             del self.unacked[position]
@@ -212,14 +212,14 @@ class TrackedMessages:
                 self.ready_bytes += body_size(message)
 
     def count_returns(self, positions: Iterable[int]) -> dict[int, int]:
-        """These came back once more; returns how often each has by now."""
+        """Counts that these came back once more; returns how often each has by now."""
         returns = self.notes.setdefault(NOTE_RETURNS, {})
         for position in positions:
             returns[position] = returns.get(position, 0) + 1
         return {position: returns[position] for position in positions}
 
     def release(self, taker: NodeId, positions: Iterable[int]) -> list[int]:
-        """Which of these, ascending, the taker may decide about; they have no holder after that.
+        """Takes those of these positions from the taker that it may decide about; ascending.
 
         A message that is ready may be decided about by anybody (see `Fragment.settle`).
         """
@@ -238,7 +238,7 @@ class TrackedMessages:
         return sorted(released)
 
     def attach(self, taker: NodeId, held: Iterable[int]) -> None:
-        """These messages, if they are here, are with the taker since an earlier reign."""
+        """Gives the taker, since an earlier reign, these messages, if they are here."""
         for position in held:
             if position not in self.messages:
                 continue
@@ -256,7 +256,7 @@ class TrackedMessages:
     # --- they go -----------------------------------------------------------------------------
 
     def forget(self, positions: list[int]) -> tuple[list[bytes], list[Range]]:
-        """Messages without a holder (ascending) leave."""
+        """Forgets messages without a holder (ascending)."""
         pop, discard = self.messages.pop, self.redelivered.discard
         gone = [pop(position) for position in positions]
         if self.redelivered:

@@ -50,7 +50,7 @@ class _Batch:
 
 
 class Unread:
-    """See the module's docstring."""
+    """The unread messages of one backup's copy."""
 
     __slots__ = ("_batches", "bytes_held", "count")
 
@@ -63,7 +63,7 @@ class Unread:
         return bool(self._batches)
 
     def add(self, outline: Outline) -> bool:
-        """Messages beyond all that are here; whether persistent ones are among them."""
+        """Adds messages beyond all that are here; whether persistent ones are among them."""
         batch = _Batch(outline)
         self._batches.append(batch)
         self.bytes_held += batch.size()
@@ -75,7 +75,7 @@ class Unread:
         return ((batch.first, batch.outline.last_position) for batch in self._batches)
 
     def read(self) -> dict[int, bytes]:
-        """All messages, which are here no more, by ascending position."""
+        """Takes all messages out, by ascending position."""
         messages: dict[int, bytes] = {}
         # One after the other: each is here twice while it is taken apart.
         while self._batches:
@@ -84,7 +84,7 @@ class Unread:
         return messages
 
     def forget(self, gone: Range) -> tuple[bool, dict[int, bytes]]:
-        """The messages in the range are gone.
+        """Forgets the messages in the range.
 
         Whether records with persistent messages were concerned; and messages that are here no more
         because they have to be dealt with singly: all that are below the range, maybe some in it.

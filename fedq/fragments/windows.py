@@ -32,7 +32,7 @@ _PATIENCE_MS_MAX: Final = 1_000
 
 
 class Window:
-    """Of one node. See the module's docstring."""
+    """The window of one node; see the module's docstring."""
 
     __slots__ = (
         "_base_ms", "_begun_ms", "_ended_ms", "_filled", "_left", "_out", "_rest", "_rests",
@@ -62,7 +62,7 @@ class Window:
         return max(self._size, self._widened, consumers)
 
     def give(self, held: int, count: int, consumers: int, now_ms: int) -> int:
-        """`count` messages go to the node, which holds `held` already.
+        """Notes that `count` messages go to the node, which holds `held` already.
 
         Returns how long the round took that this ends; -1: it ends none.
         """
@@ -82,7 +82,7 @@ class Window:
         return elapsed
 
     def _measure(self, elapsed: int, size: int, consumers: int) -> None:
-        """A full window of that size came back within this time.
+        """Measures a full window of that size that came back within this time.
 
         By now it may be larger: what it may have because it acknowledged nothing was not tried.
         """
@@ -102,11 +102,11 @@ class Window:
             self._rests //= 2
 
     def widen(self, size: int) -> None:
-        """It may have so many, as long as it acknowledges nothing."""
+        """Lets the node have so many messages, as long as it acknowledges nothing."""
         self._widened = size
 
     def on_back(self, held: int, count: int, now_ms: int) -> None:
-        """It has acknowledged so many at once: to do that again it must have as many.
+        """Notes that the node has acknowledged so many at once: its window must allow that again.
 
         `held`: what it has left.
         """
@@ -119,7 +119,7 @@ class Window:
 
 
 class Windows:
-    """Of all nodes that have consumers of one fragment."""
+    """The windows of all nodes that have consumers of one fragment."""
 
     __slots__ = ("_grown", "_handed", "_held", "_idle", "_of", "_round_ms", "_since_ms", "_step")
 
@@ -151,7 +151,7 @@ class Windows:
         return max(free, min(self._idle.get(node, 0), consumers))
 
     def took(self, node: NodeId, count: int, consumers: int, now_ms: int) -> None:
-        """The node, which has so many consumers, was handed `count` messages to be settled."""
+        """Notes that the node, which has so many consumers, was handed `count` to settle."""
         held = self._held.get(node, 0)
         self._held[node] = held + count
         idle = self._idle.get(node, 0)
@@ -163,31 +163,31 @@ class Windows:
             self._step = FIRST_STEP
 
     def came_back(self, node: NodeId, count: int, now_ms: int) -> None:
-        """The node has settled so many, or given them back."""
+        """Notes that the node has settled so many, or given them back."""
         held = self._held.get(node, 0)
         if held:
             left = self._held[node] = max(0, held - count)
             self._window(node).on_back(left, min(count, held, KEEP_UP_WINDOW_MAX), now_ms)
 
     def note_idle(self, node: NodeId, idle: int) -> None:
-        """So many consumers of the node have nothing: one each they may have, whatever its window.
+        """Lets so many consumers of the node, which have nothing, have one message each.
 
         What their neighbours hold may stay there for hours.
         """
         self._idle[node] = idle
 
     def attach(self, node: NodeId, held: int) -> None:
-        """The node begins anew, with so many messages; or is gone, with none."""
+        """Begins anew with the node, which has so many messages; with none, if it is gone."""
         self._of.pop(node, None)
         self._idle.pop(node, None)
         self._held[node] = held
 
     def nothing_waits(self) -> None:
-        """All messages are with somebody."""
+        """Notes that no message waits: all are with somebody."""
         self._handed = -1
 
     def grow_by(self, handed: int, now_ms: int) -> int:
-        """Messages wait; `handed`: how many were ever handed out.
+        """Notes that messages wait; `handed`: how many were ever handed out.
 
         Returns how many more are to go to each consumer now, by `widen`; 0: none yet.
         """
@@ -205,7 +205,7 @@ class Windows:
         return step
 
     def widen(self, node: NodeId, more: int) -> None:
-        """The node may have so many more than it holds, whatever was measured."""
+        """Lets the node have so many more than it holds, whatever was measured."""
         self._window(node).widen(self._held.get(node, 0) + more)
 
     def _window(self, node: NodeId) -> Window:

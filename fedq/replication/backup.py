@@ -46,7 +46,7 @@ class BackupReplication:
         self.astray = False
 
     def on_start(self, message: CopyStart) -> bool:
-        """The copy begins; false for a stale message."""
+        """Takes the start of a copy; false for a stale message."""
         if message.reign != self.reign or self.state != OFFERED or message.copy != self.copy:
             return False
         self.state = COPYING
@@ -76,7 +76,7 @@ class BackupReplication:
         return True
 
     def advance(self, chunk: int) -> None:
-        """What has been taken so far is written; journal chunk `chunk` must sync (0: none)."""
+        """Notes that all taken so far is written; journal chunk `chunk` must sync (0: none)."""
         pending = self._pending
         if chunk == 0:
             if not pending:
@@ -86,7 +86,7 @@ class BackupReplication:
         pending.append((chunk, self.received, self.copied))
 
     def on_synced(self, chunk: int) -> None:
-        """The journal is on disk up to and including `chunk`."""
+        """Takes note that the journal is on disk up to and including `chunk`."""
         pending = self._pending
         while pending and pending[0][0] <= chunk:
             _, self.safe_through, self.safe_copied = pending.popleft()

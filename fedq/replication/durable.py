@@ -1,4 +1,4 @@
-"""From *written up to* to *safe up to*, as disk syncs complete in order.
+"""The way from *written up to* to *safe up to* (a low-water mark), as syncs complete in order.
 
 One mark per fragment and role. `advance` is told, in order, up to which event things were handed
 to the journal, and the number of the journal chunk that must be on disk before that counts.
@@ -17,7 +17,7 @@ class DurableMark:
         self._pending: deque[tuple[int, int]] = deque()
 
     def advance(self, through: int, chunk: int) -> None:
-        """Events up to `through` are written; `chunk` must be synced for them (0: none)."""
+        """Notes that events up to `through` are written; `chunk` must be synced (0: none)."""
         pending = self._pending
         if chunk == 0:
             if not pending:
@@ -27,7 +27,7 @@ class DurableMark:
         pending.append((chunk, through))
 
     def on_synced(self, chunk: int) -> None:
-        """The journal is on disk up to and including `chunk`."""
+        """Takes note that the journal is on disk up to and including `chunk`."""
         pending = self._pending
         while pending and pending[0][0] <= chunk:
             self.safe = pending.popleft()[1]

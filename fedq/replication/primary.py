@@ -56,11 +56,11 @@ class Records(Protocol):
 
     @property
     def last(self) -> int:
-        """The highest event number in it."""
+        """The highest event number in the record."""
 
     @property
     def data(self) -> bytes:
-        """Its journal encoding."""
+        """The record's journal encoding."""
 
 
 class Progress:
@@ -90,7 +90,7 @@ class Progress:
 
 
 class PrimaryReplication:
-    """The replication of one fragment in one reign. See the module's docstring."""
+    """The replication of one fragment in one reign; see the module's docstring."""
 
     __slots__ = ("_chunk_bytes_max", "awaited", "backups", "commit", "epoch", "fragment_id",
                  "in_sync", "joining", "local", "reign", "sends")  # fmt: skip
@@ -127,7 +127,7 @@ class PrimaryReplication:
         new: bool,
         now_ms: int,
     ) -> None:
-        """The map's word on the backups; `new`: the fragment was just created, all are empty.
+        """Sets the backups by the map's word; `new`: just created, so all copies are empty.
 
         Decides, then changes: with half of it something might be committed too early.
         """
@@ -152,14 +152,14 @@ class PrimaryReplication:
         self._raise_commit()
 
     def reset(self, node: NodeId, now_ms: int) -> None:
-        """The link to the backup starts anew: it has to say again what it holds."""
+        """Has a backup say again what it holds, as the link to it starts anew."""
         if node in self.backups:
             self.sends.pop(node, None)
             self.awaited.pop(node, None)
             self.backups[node] = Progress(WAITING, 0, now_ms)
 
     def on_records(self, records: Sequence[Records], now_ms: int) -> None:
-        """New events of this turn, in order: as few messages as can be to each backup."""
+        """Takes new events of this turn, in order: as few messages as can be to each backup."""
         encoded = [record.data for record in records]
         pieces = [(records[stop - 1].last, b"".join(encoded[at:stop])) for at, stop in cut(encoded)]
         for node, progress in self.backups.items():
@@ -172,7 +172,7 @@ class PrimaryReplication:
                 progress.sent = last
 
     def on_local(self, through: int) -> bool:
-        """This node holds everything up to `through`, on disk where that is asked for.
+        """Takes note that this node holds all up to `through`, on disk where that is asked for.
 
         Whether that commits anything.
         """
@@ -190,7 +190,7 @@ class PrimaryReplication:
         last: int,
         now_ms: int,
     ) -> None:
-        """A backup says what it holds: from here on it follows, and gets what it lacks.
+        """Takes a backup's offer of what it holds: from here on it follows, and gets what it lacks.
 
         `here`: the positions that there are. Ranges are compared, not messages.
         """
@@ -220,7 +220,7 @@ class PrimaryReplication:
                 progress.moved_ms = now_ms
 
     def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> bool:
-        """A backup holds the events up to `through` and the chunks up to `copied`.
+        """Takes note that a backup holds the events up to `through` and the chunks up to `copied`.
 
         Whether that commits anything, or more of its copy is to be sent.
         """
@@ -243,7 +243,7 @@ class PrimaryReplication:
         return self._raise_commit()
 
     def _look_how_far_behind(self, node: NodeId, progress: Progress, now_ms: int) -> None:
-        """It has what was committed at its mark."""
+        """Moves a backup's mark, if it has what was committed there."""
         if now_ms - progress.mark_ms <= COPY_BEHIND_MS_MAX:
             self.awaited[node] = None
         progress.mark, progress.mark_ms = self.commit, now_ms
@@ -268,7 +268,7 @@ class PrimaryReplication:
         return progress is not None and progress.state == STREAMING and progress.acked >= event
 
     def may_join(self) -> list[NodeId]:
-        """Backups that have everything and are not in the in-sync set yet."""
+        """The backups that have everything and are not in the in-sync set yet."""
         return [
             node
             for node, progress in self.backups.items()
@@ -278,26 +278,29 @@ class PrimaryReplication:
         ]
 
     def propose_joining(self, node: NodeId) -> None:
-        """From now on commits need this backup too, until the map has decided."""
+        """Has commits need this backup, too, until the map has decided."""
         self.awaited.pop(node, None)
         self.joining[node] = None
 
     def end_joining(self, node: NodeId) -> None:
-        """The map refused: the backup is not needed for commits."""
+        """Needs the backup for commits no more: the map refused."""
         self.joining.pop(node, None)
         self._raise_commit()
 
     @property
     def settled(self) -> bool:
-        """Every backup is in sync and owes nothing."""
+        """Whether every backup is in sync and owes nothing."""
         return all(
             node in self.in_sync and progress.acked >= progress.sent
             for node, progress in self.backups.items()
         )
 
     def stalled(self, now_ms: int, stall_ms: int, hanging: Collection[NodeId] = ()) -> list[NodeId]:
-        """Required backups that owe something and have not moved for `stall_ms`; a tenth of that
-        is enough where they are `hanging`: their disks have been waited for that long already."""
+        """The required backups that owe something and have not moved for `stall_ms`.
+
+        A tenth of that is enough where they are `hanging`: their disks have been waited for that
+        long already.
+        """
         return [
             node
             for node in (*self.in_sync, *self.joining, *self.awaited)
