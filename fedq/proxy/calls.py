@@ -36,7 +36,7 @@ class _Question:
 
 
 class Calls:
-    """Open questions of this node."""
+    """The open questions of this node."""
 
     __slots__ = ("_by_request", "_last")
 
@@ -51,7 +51,7 @@ class Calls:
         return self._last
 
     def on_reply(self, request: int, fragment: FragmentId, ready: int, consumers: int) -> None:
-        """One fragment has answered (a late or repeated answer changes nothing)."""
+        """Takes the answer of a fragment (a late or repeated one changes nothing)."""
         question = self._by_request.get(request)
         if question is None or fragment not in question.open:
             return
@@ -75,12 +75,12 @@ class Calls:
         return request in self._by_request
 
     def give_up(self, request: int) -> None:
-        """Nothing more is waited for: those that have not answered count 0."""
+        """Gives up waiting: fragments that have not answered count 0."""
         question = self._by_request.get(request)
         for fragment in list(question.open) if question is not None else ():
             self.on_reply(request, fragment, 0, 0)
 
     def on_fragment_gone(self, fragment: FragmentId) -> None:
-        """A deleted fragment answers 0."""
+        """Takes 0 as the answer of a deleted fragment."""
         for request, _ in self.waiting_for(fragment):
             self.on_reply(request, fragment, 0, 0)

@@ -41,12 +41,12 @@ class Relays(Generic[Waiter]):
 
     @property
     def full(self) -> bool:
-        """So much waits for the peer that publishers should pause."""
+        """Whether so much waits for the peer that publishers should pause."""
         return self.bytes_sent >= PEER_WINDOW_BYTES_MAX
 
     @property
     def relaxed(self) -> bool:
-        """There is room again for those that paused."""
+        """Whether there is room again for those that paused."""
         return self.bytes_sent <= PEER_WINDOW_BYTES_MAX // 2
 
     def add(self, vhost: str, messages: list[bytes], waiter: Waiter | None) -> bool:
@@ -78,7 +78,7 @@ class Relays(Generic[Waiter]):
         return list(self._sent)
 
     def on_done(self, through: int) -> list[tuple[int, Waiter]]:
-        """Relays up to `through` arrived; (last number, waiter) of those that end with them."""
+        """Takes note that relays up to `through` arrived; returns waiters that end with them."""
         sent = self._sent
         while sent and sent[0][0] + len(sent[0][2]) - 1 <= through:
             self.bytes_sent -= sum(map(len, sent.popleft()[2]))
@@ -88,23 +88,23 @@ class Relays(Generic[Waiter]):
         return done
 
     def release(self) -> list[tuple[int, Waiter]]:
-        """The peer counts as down: nobody waits for it; but what it has not answered is kept."""
+        """Releases waiters as the peer counts as down; what it has not answered is kept."""
         done, self._waiting = list(self._waiting), deque()
         return done
 
     def abandon(self) -> list[tuple[int, Waiter]]:
-        """The peer is gone, and its private queues with it."""
+        """Gives up all relays: the peer is gone, and its private queues with it."""
         self._pending = {}
         return self.on_done(self.last)
 
 
 def interest_bytes(message: Interest) -> int:
-    """About what a message takes on the wire."""
+    """The bytes that an item takes on the wire, about."""
     return sum([_entry_bytes(entry) for entries in _entries(message) for entry in entries])
 
 
 def in_pieces(message: Interest, bytes_max: int = INTEREST_PIECE_BYTES_MAX) -> list[Interest]:
-    """The same in messages that take about so much each, to be sent in this order."""
+    """Splits an interest into messages of about so many bytes, to be sent in this order."""
     lists: list[list[Any]] = [[], [], [], []]
     cuts = [lists]
     taken = 0
@@ -126,7 +126,7 @@ def in_pieces(message: Interest, bytes_max: int = INTEREST_PIECE_BYTES_MAX) -> l
 
 
 def _entries(message: Interest) -> tuple[Sequence[Any], ...]:
-    """In the order in which a receiver looks at them."""
+    """The entries in the order in which a receiver looks at them."""
     return message.everything, message.selective, message.removed, message.added
 
 
@@ -156,7 +156,7 @@ class InterestBook:
         self._now_selective: dict[QueueKey, None] = {}
 
     def add(self, item: InterestItem) -> None:
-        """One more binding."""
+        """Adds one binding."""
         counts = self._counts.setdefault(item.exchange, {})
         counts[item] = counts.get(item, 0) + 1
         if counts[item] > 1 or item.exchange in self._everything:
@@ -172,7 +172,7 @@ class InterestBook:
             self._added[item] = None
 
     def remove(self, item: InterestItem) -> None:
-        """One binding less."""
+        """Takes one binding away."""
         counts = self._counts[item.exchange]
         counts[item] -= 1
         if counts[item]:
@@ -189,14 +189,17 @@ class InterestBook:
             del self._counts[item.exchange]
 
     def _become_selective(self, exchange: QueueKey) -> None:
-        """The peers hear all items anew. If they have not heard "everything" yet they still do,
-        just before: it makes them forget the items that they had."""
+        """Has the peers hear all items of the exchange anew.
+
+        If they have not heard "everything" yet they still do, just before: it makes them forget the
+        items that they had.
+        """
         del self._everything[exchange]
         self._now_selective[exchange] = None
         self._added.update(dict.fromkeys(self._counts[exchange]))
 
     def _forget_changes(self, exchange: QueueKey) -> None:
-        """Items of an exchange matter no more: "everything" includes them."""
+        """Forgets changes of an exchange's items: "everything" includes them."""
         self._added = {item: None for item in self._added if item.exchange != exchange}
         self._removed = {item: None for item in self._removed if item.exchange != exchange}
 
@@ -221,7 +224,7 @@ class InterestBook:
         return message
 
     def everything_of(self) -> Interest:
-        """All of it, for a peer that knows nothing yet; speaks for every announcement so far."""
+        """All interest, for a peer that knows nothing yet; speaks for every announcement so far."""
         items = [
             item
             for exchange, counts in self._counts.items()

@@ -73,7 +73,7 @@ FRAME_MESSAGES_MAX = 4_096
 
 
 def size_of(message: PeerMessage) -> int:
-    """Roughly what a message costs on the wire; exact for what is large."""
+    """The bytes of a message on the wire, roughly; exact for what is large."""
     if isinstance(message, (CARRY_MESSAGES, Got, PublishAtomic)):
         return FIXED_BYTES + sum(map(len, message.messages)) + 8 * len(message.messages)
     if isinstance(message, CARRY_RECORDS):
@@ -101,7 +101,7 @@ def _frame_bytes(frame: PeerFrame) -> int:
 
 
 class Link:
-    """This node's end of the link with one peer."""
+    """The end of a link on this node: see the module's docstring."""
 
     __slots__ = (
         "_ack_asked", "_ack_since_ms", "_frame_bytes_max", "_framed", "_hurry", "_mark",
@@ -163,7 +163,7 @@ class Link:
         return self._received
 
     def set_session(self, mine_up: int, peer_up: int) -> bool:
-        """The map's word on when both came up (0: is down). True when a new session begins."""
+        """Sets the session by when the map says both came up (0: is down). True if it is new."""
         session = (mine_up, peer_up) if mine_up and peer_up else NO_SESSION
         if session == self.session:
             return False
@@ -190,20 +190,20 @@ class Link:
         self._next += 1
 
     def on_connected(self) -> None:
-        """A connection is there: what was not acknowledged goes again."""
+        """Begins to send, as a connection is there: what was not acknowledged goes again."""
         self.connected = True
         self._sent = self._next - 1 - len(self._unacked)
         self._hurry = bool(self._unacked)
         self._probes = False
 
     def on_disconnected(self) -> None:
-        """Nothing can be sent for now."""
+        """Stops sending for now."""
         self.connected = False
 
     def take_frames(
         self, version: MapVersion, now_ms: int, heartbeat: Heartbeat | None
     ) -> list[PeerFrame]:
-        """Frames for everything that is new, with the acknowledgement and the heartbeat."""
+        """The frames for everything that is new, with the acknowledgement and the heartbeat."""
         self.lingers = False
         if not self.connected:
             return []
@@ -228,7 +228,7 @@ class Link:
         return frames
 
     def _goes_back(self, now_ms: int) -> bool:
-        """All was sent: whether what is not acknowledged of it is to be sent again."""
+        """Whether, when all was sent, what is not acknowledged of it is to be sent again."""
         if not self._unacked or now_ms - self._moved_ms <= RESEND_MS:
             return False
         self._sent -= len(self._unacked)
@@ -268,7 +268,7 @@ class Link:
         return not self.lingers
 
     def on_frame(self, frame: PeerFrame, version: MapVersion, now_ms: int) -> list[PeerMessage]:
-        """Messages of the frame, and of held ones, that can be handed up now, in order."""
+        """Takes a frame; returns the messages that can be handed up now, in order."""
         if frame.map_version > version or self.held:
             self.hold(frame)
             return []
@@ -313,7 +313,7 @@ class Link:
         return bool(self.held) and self.held[0].map_version <= version
 
     def release(self, version: MapVersion, now_ms: int) -> list[PeerMessage]:
-        """What the first of the frames brings that waited, if it may be heard by now."""
+        """Releases the first of the frames that waited, if it may be heard by now."""
         if not self.may_release(version):
             return []
         frame = self.held.popleft()
@@ -321,7 +321,7 @@ class Link:
         return self._take(frame, now_ms)
 
     def hold(self, frame: PeerFrame) -> None:
-        """The frame waits its turn; one for which there is no room is sent again later."""
+        """Holds a frame that waits its turn; one for which there is no room is sent again later."""
         size = _frame_bytes(frame)
         if not self.held or (
             len(self.held) < HELD_FRAMES_MAX and self.bytes_held + size <= HELD_BYTES_MAX
@@ -345,7 +345,7 @@ class Link:
         return frame.messages[new:]
 
     def _acknowledge(self, frame: PeerFrame, now_ms: int) -> None:
-        """What the peer has is kept no longer."""
+        """Forgets what the peer has acknowledged."""
         unacked = self._unacked
         # It cannot have what was never in a frame.
         acknowledged = min(frame.acknowledged, self._framed)

@@ -1,4 +1,4 @@
-"""This node's publishes to one fragment, wherever its primary is.
+"""The publishes of one node to one fragment, wherever its primary is.
 
 Inputs: messages of local channels, `on_done` marks of the primary. Outputs: numbered batches,
 finished confirm groups.
@@ -51,7 +51,7 @@ class Numbered:
 
 
 class FragmentPublisher(Generic[Owner]):
-    """See the module's docstring."""
+    """The publisher of this node to one fragment."""
 
     __slots__ = (
         "_pending", "_unconfirmed", "_waiting", "bytes_unconfirmed", "fragment_id", "last",
@@ -74,12 +74,12 @@ class FragmentPublisher(Generic[Owner]):
 
     @property
     def full(self) -> bool:
-        """The window is full: whoever publishes should pause."""
+        """Whether the window is full: whoever publishes should pause."""
         return self.bytes_unconfirmed >= PUBLISH_WINDOW_BYTES_MAX
 
     @property
     def relaxed(self) -> bool:
-        """There is room again for those that paused."""
+        """Whether there is room again for those that paused."""
         return self.bytes_unconfirmed <= PUBLISH_WINDOW_BYTES_MAX // 2
 
     def add(self, messages: list[bytes], group: ConfirmGroup[Owner] | None) -> None:
@@ -122,11 +122,11 @@ class FragmentPublisher(Generic[Owner]):
         return batch
 
     def unconfirmed(self) -> list[Numbered]:
-        """Everything taken and not done, in order: what a new primary must be told again."""
+        """All that was taken and not done, in order: what a new primary must be told again."""
         return list(self._unconfirmed)
 
     def on_done(self, through: int, refused: Sequence[int] = ()) -> list[ConfirmGroup[Owner]]:
-        """Publishes up to `through` are committed, but for `refused`; the groups that end there."""
+        """Takes note that publishes up to `through` are committed, but for `refused`."""
         unconfirmed, waiting = self._unconfirmed, self._waiting
         while unconfirmed and unconfirmed[0].last <= through:
             self.bytes_unconfirmed -= unconfirmed.popleft().size
@@ -149,6 +149,6 @@ class FragmentPublisher(Generic[Owner]):
                 group.refuse_at(self.fragment_id, [number - first for number in mine])
 
     def abandon(self) -> list[ConfirmGroup[Owner]]:
-        """The fragment is deleted: nothing is owed any more."""
+        """Gives up all publishes: the fragment is deleted, and nothing is owed any more."""
         self._pending = []
         return self.on_done(self.last)

@@ -1,0 +1,1 @@
+"""The wiring: the cluster map, where a publish goes, and what the leader decides."""

@@ -148,7 +148,7 @@ def _set_user_limits(state: MapState, operation: SetUserLimits) -> Ok | Refused:
 def _change_limits(
     state: MapState, table: str, known: dict[str, Limits], name: str, wanted: Limits
 ) -> Ok:
-    """`known`: the table of that name."""
+    """Changes the limits of one name; `known`: its table."""
     if known.get(name, ()) == wanted:
         return Ok()
     if wanted:
@@ -267,12 +267,12 @@ def refuse_pattern(what: str, text: str) -> Refused | None:
 
 
 def no_user(name: str) -> Refused:
-    """There is no such user."""
+    """The refusal of a user that does not exist."""
     return Refused(NOT_FOUND, f"user '{name}' does not exist")
 
 
 def no_vhost(name: str) -> Refused:
-    """There is no such virtual host."""
+    """The refusal of a virtual host that does not exist."""
     return Refused(NOT_FOUND, f"virtual host '{name}' does not exist")
 
 

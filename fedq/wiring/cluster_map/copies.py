@@ -1,4 +1,4 @@
-"""Who holds a fragment: creating, retiring, and the one compare-and-set of its copies.
+"""The copies of fragments: creating, retiring, and the one compare-and-set of who holds which.
 
 Inputs: the map and a committed `AddFragment`, `RetireFragment` or `SetCopies`. Output: its result;
 changes are appended to the map's.
@@ -48,7 +48,7 @@ def apply(state: MapState, operation: FragmentOperation) -> Ok | Refused:
 
 
 def create_fragment(state: MapState, key: QueueKey, primary: NodeId) -> FragmentId:
-    """A new fragment of an existing queue, led by `primary`, which is up."""
+    """Creates a fragment of an existing queue, led by `primary`, which is up."""
     number = FragmentId(state.next_fragment)
     state.next_fragment += 1
     queue = state.queues[key]

@@ -1,4 +1,4 @@
-"""The running digest of a cluster map: two maps that came the same way have the same one.
+"""The running digest (a hash chain) of a cluster map: maps that came the same way have the same.
 
 Inputs: the digest before, a command of the log, its results. Output: the digest after. Members
 compare theirs at equal versions: a map that went another way is found out, whatever the cause (a

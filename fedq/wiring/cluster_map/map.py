@@ -86,7 +86,7 @@ class ReadMap:
     __slots__ = ("remembered", "remembered_bytes", "state", "weights")
 
     def __init__(self, data: bytes, objects_max: int = limits.MAP_OBJECTS_MAX) -> None:
-        """For any thread. ValueError if `data` is no intact snapshot."""
+        """Reads a snapshot, in any thread. ValueError if `data` is no intact one."""
         self.state, self.remembered = snapshot.decode(data, objects_max)
         self.weights = weighing.Weights()
         self.weights.recount(self.state)
@@ -102,7 +102,7 @@ class ClusterMap(MapState):
     )  # fmt: skip
 
     def __init__(self, objects_max: int = limits.MAP_OBJECTS_MAX) -> None:
-        """An empty map; `objects_max` must be the same on every node."""
+        """Begins empty; `objects_max` must be the same on every node."""
         super().__init__(objects_max)
         self.add_vhost(DEFAULT_VHOST)
         self._remembered: snapshot.Remembered = {}
@@ -208,7 +208,7 @@ class ClusterMap(MapState):
         return result
 
     def _refuse_failing(self, operation: Operation, error: Exception) -> Refused:
-        """An operation that nobody can apply: it fails on every node alike, so all refuse it.
+        """Refuses an operation that nobody can apply: it fails on every node alike.
 
         Nearly all that can fail is found out before anything changes. What has changed by then has
         changed everywhere, and is among the changes; what it weighs is counted anew.
@@ -253,5 +253,5 @@ class ClusterMap(MapState):
 
 
 def _bytes_of(remembered: snapshot.Remembered) -> int:
-    """What the remembered requests take of a snapshot at most."""
+    """The bytes of the remembered requests in a snapshot, at most."""
     return sum([weighing.request_bytes(*item) for item in remembered.items()])

@@ -132,7 +132,7 @@ def _refuse_process(known: Member, operation: MemberUp) -> Refused | None:
 
 
 def _take_out_of_sync(state: MapState, node: NodeId) -> None:
-    """What the node has on disk is old: wherever another copy is in sync, its own is not.
+    """Takes the node's copies out of sync, wherever another is: what its disk has is old.
 
     If it was to lead, the next copy in sync leads. Where it is the only one it stays: nobody else
     has those messages.

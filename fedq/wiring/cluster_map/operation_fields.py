@@ -17,7 +17,7 @@ _NUMBER_MAX: Final = 1 << 60
 
 
 def bounded(most: int) -> Callable[[object], str]:
-    """A text of at most so many bytes."""
+    """Checks a text of at most so many bytes."""
 
     def check(value: object) -> str:
         if not isinstance(value, str):
@@ -34,7 +34,7 @@ text: Final = bounded(limits.NAME_BYTES_MAX)
 
 
 def name(value: object) -> str:
-    """A text that is not empty."""
+    """Checks a text that is not empty."""
     found = text(value)
     if not found:
         raise ValueError("is empty")
@@ -42,28 +42,28 @@ def name(value: object) -> str:
 
 
 def flag(value: object) -> bool:
-    """True or false."""
+    """Checks a value that is true or false."""
     if not isinstance(value, bool):
         raise ValueError("is neither true nor false")
     return value
 
 
 def number(value: object) -> int:
-    """A number from 1."""
+    """Checks a number from 1."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < _NUMBER_MAX:
         raise ValueError("is not a number from 1")
     return value
 
 
 def count(value: object) -> int:
-    """A number from 0."""
+    """Checks a number from 0."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _NUMBER_MAX:
         raise ValueError("is not a number from 0")
     return value
 
 
 def up_to(most: int) -> Callable[[object], int]:
-    """A number from 1 to `most`."""
+    """Checks a number from 1 to `most`."""
 
     def check(value: object) -> int:
         found = number(value)
@@ -75,7 +75,7 @@ def up_to(most: int) -> Callable[[object], int]:
 
 
 def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
-    """One of these words."""
+    """Checks a text that is one of these words."""
 
     def check(value: object) -> str:
         if not isinstance(value, str) or value not in words:

@@ -91,7 +91,7 @@ class JoinEra:
 
 @dataclass(frozen=True, slots=True)
 class NewEra:
-    """Every process that knew the non-durable objects is gone: forget them."""
+    """Begins an era: every process that knew the non-durable objects is gone; forget them."""
 
 
 # --- wiring ----------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class DeleteQueue:
 
 @dataclass(frozen=True, slots=True)
 class EndQueue:
-    """The queue goes of which `fragment` is the first: not one of its name declared since.
+    """Ends the queue of which `fragment` is the first: not one of its name declared since.
 
     For whoever decided about one queue (its last consumer left, nobody used it, it was empty): a
     fragment's number is never given again.
@@ -189,7 +189,7 @@ class ClaimName:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseName:
-    """That queue is gone."""
+    """The claimed queue of `ClaimName` is gone."""
 
     vhost: str
     name: str
@@ -234,7 +234,7 @@ class RetireFragment:
 
 @dataclass(frozen=True, slots=True)
 class SetCopies:
-    """Who holds a fragment from now on: the one compare-and-set of failover and copying.
+    """Sets who holds a fragment: the one compare-and-set of failover and copying.
 
     `in_sync` pairs each node with the incarnation whose memory holds the copy, as its proposer saw
     it. Without it a backup that restarts between the proposal and its commit would be taken for
@@ -305,7 +305,7 @@ _CLAIM: Final[dict[str, Check]] = {
 def _member_up_before(
     node: NodeId, incarnation: Incarnation, peer_address: str, amqp_address: str, zone: str
 ) -> MemberUp:
-    """As releases wrote it that did not tell processes apart by more than their numbers."""
+    """The form of `MemberUp` in releases that told processes apart by their numbers alone."""
     return MemberUp(node, incarnation, peer_address, amqp_address, zone)
 
 
@@ -433,7 +433,7 @@ def command_of(request: str, encoded: Sequence[bytes]) -> bytes:
 
 
 def fitting(encoded: Iterable[bytes]) -> int:
-    """How many of the first encoded operations fit into one command (0: not even the first one)."""
+    """How many of the first encoded operations fit into one command (0: not even the first)."""
     room = limits.COMMAND_BYTES_MAX - _ENVELOPE_BYTES
     count = 0
     for one in encoded:

@@ -37,7 +37,7 @@ class DeleteVhost:
 
 @dataclass(frozen=True, slots=True)
 class SetVhostLimits:
-    """These limits of the virtual host, and no others; names and numbers, in order of names."""
+    """Sets the limits of the virtual host, and no others; names and numbers, in order of names."""
 
     vhost: str
     limits: tuple[tuple[str, int], ...]
@@ -45,7 +45,7 @@ class SetVhostLimits:
 
 @dataclass(frozen=True, slots=True)
 class SetUserLimits:
-    """These limits of the user, and no others; names and numbers, in order of names."""
+    """Sets the limits of the user, and no others; names and numbers, in order of names."""
 
     user: str
     limits: tuple[tuple[str, int], ...]
@@ -97,7 +97,7 @@ class SetPermissions:
 
 @dataclass(frozen=True, slots=True)
 class ClearPermissions:
-    """The user has no business in that virtual host any more."""
+    """Takes from the user all permissions in that virtual host."""
 
     user: str
     vhost: str

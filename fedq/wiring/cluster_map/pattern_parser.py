@@ -1,4 +1,4 @@
-"""From the text of a regular expression to the program that `patterns` beside it runs.
+"""The way from the text of a regular expression to the program that `patterns` beside it runs.
 
 Inputs: a text, and how many steps its program may have. Output: the steps, the last of which is
 `MATCH`; or `PatternError` with what is wrong and where. Time and memory are bounded by the limits:
@@ -74,7 +74,7 @@ def _merged(spans: list[tuple[int, int]]) -> list[int]:
 
 
 def _complement(cuts: list[int]) -> list[int]:
-    """The same for all other characters."""
+    """The ranges of all other characters."""
     begin = cuts[1:] if cuts[:1] == [0] else [0, *cuts]
     return begin[:-1] if cuts[-1:] == [_CODE_END] else [*begin, _CODE_END]
 
@@ -169,7 +169,7 @@ class _Parser:
         return _Repeat(part, least, most)
 
     def bounds(self) -> tuple[int, int | None] | None:
-        """The repetition that follows; None if none does."""
+        """Takes the repetition that follows; None if none does."""
         if self.take("*"):
             return 0, None
         if self.take("+"):

@@ -1,4 +1,4 @@
-"""Regular expressions of permissions, matched in time bounded by their length and the name's.
+r"""Regular expressions of permissions as Thompson automata: time is bounded by both lengths.
 
 Inputs: the text of a pattern, as RabbitMQ's administrators write them; names. Output: whether the
 pattern is found in the name (anywhere: `^` and `$` tie it to the ends), or `PatternError`.
@@ -9,9 +9,9 @@ pattern becomes a small program whose alternatives advance together, one charact
 Thompson), so a name takes at most (its length) x `limits.PATTERN_STEPS_MAX` steps. What cannot be
 matched in this way (back references, looking ahead and behind, possessive quantifiers) is refused.
 
-Understood: literals, `.`, classes, `\\d \\w \\s \\D \\W \\S \\t \\n \\r \\f`, `\\xhh`, escaped
+Understood: literals, `.`, classes, `\d \w \s \D \W \S \t \n \r \f`, `\xhh`, escaped
 punctuation, groups `(…)` and `(?:…)`, `|`, `* + ? {m} {m,} {m,n}` (lazy ones mean the same here),
-`^ $ \\A \\z`. `$` is the very end of the name.
+`^ $ \A \z`. `$` is the very end of the name.
 """
 
 from typing import Final, NamedTuple
@@ -89,7 +89,7 @@ class Pattern:
         return after
 
     def _closure(self, places: list[int], *, at_start: bool) -> _State:
-        """What is reached without a character; ends of the name wait as `END`."""
+        """The places that are reached without a character; ends of the name wait as `END`."""
         alive = self._reach(places, at_start=at_start, at_end=False)
         found = any(self._program[place].code == MATCH for place in alive)
         return _State(() if found else tuple(sorted(alive)), found)

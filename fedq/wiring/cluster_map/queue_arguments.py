@@ -47,7 +47,7 @@ class QueueShape(NamedTuple):
 
 
 def _text(text: str) -> str:
-    """Text as Erlang writes it."""
+    """A text as Erlang writes it."""
     return f'"{text}"'
 
 
@@ -192,7 +192,7 @@ _WITHOUT_EFFECT: Final = {
 
 
 def name_of(key: QueueKey) -> str:
-    """A queue in a refusal."""
+    """The name of a queue in a refusal."""
     return f"queue '{key.name}' in vhost '{key.vhost}'"
 
 

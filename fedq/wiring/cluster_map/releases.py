@@ -1,4 +1,4 @@
-"""Which version of what nodes say the cluster speaks.
+"""The version that the cluster speaks, of all that nodes say to each other.
 
 Inputs: the map and a committed `Speaks`. Output: its result; changes are appended to the map's. The
 version rises when every member of the map has said that it can, and never falls: commands and

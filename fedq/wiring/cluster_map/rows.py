@@ -35,7 +35,7 @@ Result: TypeAlias = Ok | Refused
 
 
 class _Cell(NamedTuple):
-    """What a value is in JSON, and how it is read from that, and written; None: it is the same."""
+    """The form of a value in JSON, how it is read, and how written; None: it is the same."""
 
     type: type
     read: Callable[[Any], Any] | None = None
@@ -111,7 +111,7 @@ class _Part(NamedTuple):
 
 
 class _Form:
-    """How the rows of a table are written, and read."""
+    """The form of a table's rows, to write and to read them."""
 
     __slots__ = (
         "_later", "_make_key", "_make_record", "_of_key", "_readers", "_types", "row",
@@ -160,17 +160,17 @@ def _writer(key: _Part, record: _Part) -> Callable[[Any, Any], list[object]]:
 
 
 def _tuple(make: Callable[..., Any], cells: dict[str, _Cell]) -> _Part:
-    """Of what is a tuple of just these."""
+    """The cells of a tuple that has just these."""
     return _Part(make, cells, iter)
 
 
 def _record(make: Callable[..., Any], cells: dict[str, _Cell]) -> _Part:
-    """Of what has an attribute of each name."""
+    """The cells of a record that has an attribute of each name."""
     return _Part(make, cells, attrgetter(*cells))
 
 
 def _value(cell: _Cell) -> _Part:
-    """Of what is a cell by itself."""
+    """The one cell of a value."""
     return _Part(lambda value: value, {"": cell}, lambda value: (value,))
 
 
@@ -297,7 +297,7 @@ LATER: Final[dict[str, object]] = {
 
 
 def head_of(state: MapState) -> dict[str, object]:
-    """What is said once of a map; it may change afterwards."""
+    """The head of a snapshot: what is said once of a map, and may change afterwards."""
     return {
         name: cell.write(getattr(state, name)) if cell.write else getattr(state, name)
         for name, cell in _HEAD.items()

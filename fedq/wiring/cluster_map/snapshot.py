@@ -1,6 +1,6 @@
-"""The whole cluster map as bytes, for the Raft log's compaction.
+r"""The whole cluster map as bytes, for the Raft log's compaction.
 
-    fedq-map 1 <BLAKE2b-256 of the body, hexadecimal>\\n<body: one JSON object>
+    fedq-map 1 <BLAKE2b-256 of the body, hexadecimal>\n<body: one JSON object>
 
 Inputs: a map's state and its remembered requests; outputs: bytes, and back. Reading checks the
 digest, then every type, then the map's invariants: damage of any kind is one ValueError. The order

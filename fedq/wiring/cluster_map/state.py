@@ -90,7 +90,7 @@ class Binding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FragmentInfo:
-    """Who holds a fragment. Never changed in place."""
+    """The copies of a fragment, and which of them leads. Never changed in place."""
 
     id: FragmentId
     queue: QueueKey
@@ -140,7 +140,7 @@ Limits: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class GrantKey(NamedTuple):
-    """Whose grant, and where."""
+    """The key of a grant: its user, and its virtual host."""
 
     user: str
     vhost: str
@@ -233,7 +233,7 @@ class ClaimTaken(NamedTuple):
 
 
 class ClaimReleased(NamedTuple):
-    """Nobody holds this name any more; `claim` did."""
+    """A name is held by nobody any more; `claim` held it."""
 
     key: QueueKey
     claim: Claim

@@ -112,7 +112,7 @@ class Weights:
                 self._weigh(state, table, key)
 
     def note(self, state: MapState, changes: list[Change]) -> None:
-        """Weighs what these changes were about, as it is now."""
+        """Weighs anew what these changes were about."""
         for change in changes:
             match change:
                 case ExchangeAdded(key) | ExchangeRemoved(key):

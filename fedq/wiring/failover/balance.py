@@ -66,7 +66,7 @@ class Balance:
 
 
 def _target(view: View, info: FragmentInfo, candidates: list[NodeId]) -> NodeId | None:
-    """The node that should take over the copy of the busiest backup; counts the move in."""
+    """Takes the node that should get the copy of the busiest backup; counts the move in."""
     busiest = max(info.backups, key=lambda node: (view.copies[node], node))
     limit = view.copies[busiest] - DIFFERENCE_MIN
     covered = zones_covered(info.copies, view.zones)

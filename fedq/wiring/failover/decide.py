@@ -68,8 +68,11 @@ class FailoverMemory:
     )
 
     def __init__(self, replace_backup_ms: int, revive_wait_ms: int) -> None:
-        """How long a lost backup may take to return before another node replaces it; and how long
-        a fragment that is in nobody's memory waits for copies to be compared."""
+        """`replace_backup_ms`: how long a lost backup may take to return before it is replaced.
+
+        `revive_wait_ms`: how long a fragment that is in nobody's memory waits for copies to be
+        compared.
+        """
         self.replace_backup_ms = replace_backup_ms
         self.revivals = Revivals(revive_wait_ms)
         #: The fragments that lack copies.
@@ -90,7 +93,7 @@ class FailoverMemory:
     def on_worth(
         self, node: NodeId, incarnation: Incarnation, fragment: FragmentId, epoch: int, worth: Worth
     ) -> None:
-        """A node says what its copy holds: everything is looked at again."""
+        """Takes a node's word on what its copy holds: everything is looked at again."""
         if self.revivals.on_answer(node, incarnation, fragment, epoch, worth):
             self._wake_ms = 0
             self._is_awake = True
@@ -117,7 +120,7 @@ class FailoverMemory:
         self, seen: tuple[object, ...], fragments_version: int, now_ms: int, cluster: ClusterMap,
         view: View,
     ) -> Look:  # fmt: skip
-        """A look at all fragments as they are from now on."""
+        """Begins a look at all fragments as they are from now on."""
         self.plan = []
         self._looking_at = seen, fragments_version, now_ms
         self._is_awake = False

@@ -1,4 +1,4 @@
-"""Which nodes count as gone: the leader's eyes.
+"""A failure detector by heartbeats: which nodes count as gone for the leader.
 
 Inputs: what was heard from whom and when (`now_ms`, monotonic), links that broke, hosts that
 refused a connection. Output: `suspects`, and `unproven`: those of whom nothing is known either way.
@@ -45,12 +45,12 @@ class Detector:
             self.add_peer(peer)
 
     def add_peer(self, peer: NodeId) -> None:
-        """Watches this peer too; nothing changes if it is known."""
+        """Watches this peer, too; nothing changes if it is known."""
         if peer != self._me:
             self._heard_ms.setdefault(peer, None)
 
     def heard(self, peer: NodeId, now_ms: int) -> None:
-        """A frame came from the process that the cluster map names.
+        """Takes note that a frame came from the process that the cluster map names.
 
         A frame of a newer process must not be reported here: it proves nothing about the old one.
         """
@@ -58,7 +58,7 @@ class Detector:
         self._unheard.pop(peer, None)
 
     def named(self, peer: NodeId, now_ms: int) -> None:
-        """The cluster map names another process of this peer: what was known was of an earlier one.
+        """Forgets what was known of an earlier process: the map names another one of this peer.
 
         It counts as heard, for it has just asked to be in the map; but as `unheard`, too: this node
         may be reading an old log after a stop of all.
@@ -69,13 +69,15 @@ class Detector:
         self._unlinked.pop(peer, None)
 
     def refused(self, peer: NodeId) -> None:
-        """The peer's host answered that nobody listens there, or a newer process introduced itself:
-        the process that the map names is gone."""
+        """Takes proof that the process that the map names is gone.
+
+        The peer's host answered that nobody listens there, or a newer process introduced itself.
+        """
         self.add_peer(peer)
         self._refused[peer] = None
 
     def link_lost(self, peer: NodeId) -> None:
-        """The stream from the peer broke: it may live, but must be heard again to be relied on.
+        """Takes note that the stream broke: the peer may live, but must be heard again.
 
         Its silence still counts from `watching_since` or the last word, whichever is later.
         """
@@ -83,11 +85,11 @@ class Detector:
         self._unlinked[peer] = None
 
     def start_watching(self, now_ms: int) -> None:
-        """This node became the leader."""
+        """Begins to watch: this node became the leader."""
         self._watching_since = now_ms
 
     def stop_watching(self) -> None:
-        """This node leads no more; it suspects nobody."""
+        """Stops watching: this node leads no more, and suspects nobody."""
         self._watching_since = None
 
     def suspects(self, now_ms: int) -> list[NodeId]:

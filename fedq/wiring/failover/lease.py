@@ -1,4 +1,4 @@
-"""Whether this node may still confirm and deliver: it must know that nobody has replaced it.
+"""The lease of a node: it may confirm and deliver while it knows that nobody has replaced it.
 
 Inputs: the heartbeats that peers send, each of which echoes the newest `sent_ms` they heard from
 this node, by this node's own clock (monotonic milliseconds). Output: whether the lease holds.

@@ -27,7 +27,7 @@ _REPAIR_WORK: Final = 3
 
 
 class Look:
-    """See the module's docstring."""
+    """A look at all fragments that can be cut anywhere."""
 
     __slots__ = ("_cluster", "_repairs", "_revivals", "_steps", "_view", "operations")
 
@@ -45,7 +45,7 @@ class Look:
         self._steps = self._look()
 
     def go_on(self, work: Work | None) -> bool:
-        """As far as there is room, one step at least; whether it is over. None: to its end."""
+        """Looks on while there is room, at least one step; whether it is over. None: to its end."""
         for cost in self._steps:
             if work is not None:
                 work.spend(cost)
@@ -64,7 +64,7 @@ class Look:
         return self._repairs.wake_ms
 
     def _look(self) -> Iterator[int]:
-        """Each step says what it cost."""
+        """The steps of the look; each says what it cost."""
         view, cluster = self._view, self._cluster
         for info in self._fragments():
             view.count(info)
@@ -101,7 +101,7 @@ class Look:
             yield _REPAIR_WORK
 
     def _fragments(self) -> Iterator[FragmentInfo]:
-        """Those that there were when this began, if they are there still, as they are by then."""
+        """The fragments there were when this began, if still there, as they are by then."""
         fragments = self._cluster.fragments
         for number in list(fragments):
             info = fragments.get(number)

@@ -28,8 +28,10 @@ class View:
         unheard: Collection[NodeId] = (),
         gone: Collection[NodeId] = (),
     ) -> None:
-        """`unheard`: of their processes nothing is known but that the map names them; `gone`: there
-        is proof that they have ended, where suspects are silent."""
+        """`unheard`: nodes whose processes nothing is known of but that the map names them.
+
+        `gone`: nodes whose processes are proven to have ended, where suspects are silent.
+        """
         suspected = dict.fromkeys(suspects)
         self._gone = dict.fromkeys(gone)
         #: The newest process of each member, up or not.
@@ -69,7 +71,7 @@ class View:
         self.copies = dict.fromkeys(cluster.members, 0)
 
     def count(self, info: FragmentInfo) -> None:
-        """Counts in a fragment as it is."""
+        """Counts a fragment in as it is."""
         self.leads[info.primary] += 1
         for node in info.copies:
             self.copies[node] += 1
@@ -92,7 +94,7 @@ class View:
         )
 
     def proven(self, nodes: Collection[NodeId]) -> list[NodeId]:
-        """Those of the nodes that are known to live."""
+        """The nodes among these that are known to live."""
         return [node for node in nodes if node in self.up and node not in self.unproven]
 
     def best_leader(self, fragment: FragmentId, nodes: Sequence[NodeId]) -> NodeId:
@@ -110,7 +112,7 @@ class View:
         return max(backups, key=merit)
 
     def note(self, before: FragmentInfo, primary: NodeId, backups: Sequence[NodeId]) -> None:
-        """Counts in that a fragment's copies will be these."""
+        """Counts a fragment in as it will be, with these copies."""
         self.leads[before.primary] -= 1
         self.leads[primary] += 1
         for node in before.copies:

@@ -36,7 +36,7 @@ class Worth(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """The copy with the highest one leads."""
+        """The rank of the copy: the one with the highest leads."""
         return self.whole, self.last, self.live
 
 
@@ -67,7 +67,7 @@ class Revivals:
     __slots__ = ("_earlier", "_waits", "awaited", "questions", "unlike", "wait_ms", "without")
 
     def __init__(self, wait_ms: int) -> None:
-        """How long copies in sync that are not there are waited for."""
+        """`wait_ms`: how long copies in sync that are not there are waited for."""
         self.wait_ms = wait_ms
         self._waits: dict[FragmentId, _Wait] = {}
         self._earlier: dict[FragmentId, _Wait] = {}
@@ -81,7 +81,7 @@ class Revivals:
         self.unlike: dict[NodeId, int] = {}
 
     def begin(self) -> None:
-        """A look at all fragments begins: what is not asked for in it is forgotten at its end.
+        """Begins a look at all fragments: what is not asked for in it is forgotten at its end.
 
         It may take a while, and be given up for another one.
         """
@@ -90,13 +90,13 @@ class Revivals:
         self.awaited, self.without, self.unlike = {}, {}, {}
 
     def end(self) -> None:
-        """The look is over."""
+        """Ends the look."""
         self._earlier = {}
 
     def on_answer(
         self, node: NodeId, incarnation: Incarnation, fragment: FragmentId, epoch: int, worth: Worth
     ) -> bool:
-        """A node says what its copy holds; whether that was wanted."""
+        """Takes a node's word on what its copy holds; whether that was wanted."""
         wait = self._waits.get(fragment) or self._earlier.get(fragment)
         if wait is None or wait.epoch != epoch or node not in wait.asked_ms:
             return False

@@ -82,7 +82,7 @@ _NONE: Final = _None()
 
 
 def type_class(value: object) -> str:
-    """What of a value's type counts in comparisons: the width of an integer does not."""
+    """The class of a value's type that counts in comparisons: without the width of an integer."""
     name = type_name(value)
     return "signedint" if name == "long" else name
 

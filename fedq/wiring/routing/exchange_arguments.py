@@ -23,7 +23,7 @@ DELAYED_TYPE: Final = "x-delayed-type"
 
 
 def name_of(key: QueueKey) -> str:
-    """An exchange in a refusal."""
+    """The name of an exchange in a refusal."""
     return f"exchange '{key.name}' in vhost '{key.vhost}'"
 
 

@@ -1,4 +1,4 @@
-"""From the type and arguments of an exchange to the table by which it routes."""
+"""The way from the type and arguments of an exchange to the table by which it routes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -58,7 +58,7 @@ class Table(Protocol):
 
 
 class DirectTable:
-    """Exactly the routing key (specification 3.1.3.1)."""
+    """A table by exactly the routing key (specification 3.1.3.1), with a dictionary."""
 
     __slots__ = ("_by_key",)
     by_key_alone = True
@@ -68,16 +68,19 @@ class DirectTable:
         self._by_key: dict[str, Found] = {}
 
     def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Adds a binding under its key."""
         counts = self._by_key.setdefault(key, {})
         counts[destination] = counts.get(destination, 0) + 1
 
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Removes a binding from under its key."""
         counts = self._by_key[key]
         _discount(counts, destination)
         if not counts:
             del self._by_key[key]
 
     def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
+        """Adds the destinations bound with one of the routing keys."""
         looked = 0
         for key in keys:
             counts = self._by_key.get(key)
@@ -87,12 +90,13 @@ class DirectTable:
         return len(keys) - 1 + looked // _COPIED_PER_UNIT
 
     def destinations(self) -> Iterator[Destination]:
+        """All destinations, key by key."""
         for counts in self._by_key.values():
             yield from counts
 
 
 class FanoutTable:
-    """Everything to everyone (specification 3.1.3.2)."""
+    """A table of everything to everyone (specification 3.1.3.2)."""
 
     __slots__ = ("_counts",)
     by_key_alone = True
@@ -102,21 +106,25 @@ class FanoutTable:
         self._counts: Found = {}
 
     def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Adds a binding, whatever its key."""
         self._counts[destination] = self._counts.get(destination, 0) + 1
 
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Removes a binding, whatever its key."""
         _discount(self._counts, destination)
 
     def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
+        """Adds all destinations."""
         found.update(self._counts)
         return len(self._counts) // _COPIED_PER_UNIT
 
     def destinations(self) -> Iterator[Destination]:
+        """All destinations, each once."""
         yield from self._counts
 
 
 class TopicTable:
-    """Patterns of words (specification 3.1.3.4). The trie knows destinations by small numbers.
+    """A table by patterns of words (specification 3.1.3.4), with a trie of numbered destinations.
 
     A number stands for one destination from its first binding to its last, then for another one.
     """
@@ -138,6 +146,7 @@ class TopicTable:
         self._free: list[int] = []
 
     def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Adds a binding's pattern to the trie."""
         number = self._numbers.get(destination)
         if number is None:
             if self._free:
@@ -153,6 +162,7 @@ class TopicTable:
         self._trie.add(_bytes_of(key), number)
 
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Removes a binding's pattern from the trie; an unbound destination loses its number."""
         number = self._numbers[destination]
         self._trie.remove(_bytes_of(key), number)
         self._bindings[number] -= 1
@@ -167,6 +177,7 @@ class TopicTable:
         return self._trie.walked // _WALKED_PER_UNIT
 
     def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
+        """Adds the destinations whose patterns match one of the routing keys."""
         before, looked, numbers = self._trie.walked, 0, dict[int, None]()
         for key in keys:
             matched = self._trie.match(_bytes_of(key))
@@ -184,11 +195,12 @@ class TopicTable:
         return [names[number] for number in numbers]
 
     def destinations(self) -> Iterator[Destination]:
+        """All destinations, each once."""
         yield from self._numbers
 
 
 class HeadersTable:
-    """The message's headers (specification 3.1.3.3)."""
+    """A table by the message's headers (specification 3.1.3.3), with an index of patterns."""
 
     __slots__ = ("_patterns",)
     by_key_alone = False
@@ -198,13 +210,16 @@ class HeadersTable:
         self._patterns: HeaderIndex[tuple[Destination, str, str]] = HeaderIndex()
 
     def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Adds a binding's header pattern to the index."""
         name = (destination, key, arguments_text(arguments))
         self._patterns.add(name, HeaderPattern(arguments or {}))
 
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
+        """Removes a binding's header pattern from the index."""
         self._patterns.remove((destination, key, arguments_text(arguments)))
 
     def match(self, keys: Sequence[str], properties: Properties, found: Found) -> int:
+        """Adds the destinations whose patterns match the message's headers."""
         if not self._patterns:
             return 0
         table, before = properties().get("headers", {}), self._patterns.looked
@@ -213,6 +228,7 @@ class HeadersTable:
         return len(table) + self._patterns.looked - before
 
     def destinations(self) -> Iterator[Destination]:
+        """All destinations, once for each binding."""
         for destination, _, _ in self._patterns:
             yield destination
 

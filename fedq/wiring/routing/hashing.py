@@ -1,4 +1,4 @@
-"""Consistent hashing: each publish goes to one of the destinations, in proportion to their weights.
+"""Consistent hashing (weighted rendezvous): each publish goes to one destination, by weight.
 
 Inputs: bindings, whose keys are weights; publishes. Output: one destination for each publish, the
 same for equal values of what is hashed (the routing key, a header or a property).
@@ -40,7 +40,7 @@ _SCALE: Final = 2.0**-64
 
 
 class _Bucket(NamedTuple):
-    """What can be drawn."""
+    """A destination that can be drawn, or all of a node's."""
 
     seed: int
     weight: int
@@ -74,13 +74,13 @@ class HashTable:
     # --- bindings ---
 
     def add(self, destination: Destination, key: str, arguments: Arguments) -> None:
-        """A key that is no weight counts for nothing."""
+        """Adds a binding; a key that is no weight counts for nothing."""
         bindings = self._bindings.setdefault(destination, {})
         bindings[key, text_of(arguments)] = max(0, min(weight_of(key) or 0, WEIGHT_MAX))
         self._buckets = None
 
     def remove(self, destination: Destination, key: str, arguments: Arguments) -> None:
-        """See `fedq.wiring.routing.exchanges.Table`."""
+        """Removes a binding."""
         bindings = self._bindings[destination]
         del bindings[key, text_of(arguments)]
         if not bindings:
@@ -96,7 +96,7 @@ class HashTable:
         self._buckets = None
 
     def destinations(self) -> Iterator[Destination]:
-        """See `fedq.wiring.routing.exchanges.Table`."""
+        """All destinations, each once or more."""
         yield from self._bindings
 
     # --- publishes ---
@@ -197,7 +197,7 @@ def _header_of(properties: Mapping[str, Any], name: str) -> object:
 
 
 def _name(destination: Destination) -> str:
-    """What a destination draws by: the same on every node, but for private queues."""
+    """The name that a destination draws by: the same on every node, but for private queues."""
     if isinstance(destination, ToExchange):
         return f"exchange {destination.key.name}"
     if isinstance(destination, QueueKey):

@@ -1,4 +1,4 @@
-"""Matching of headers exchanges.
+"""The matching of headers exchanges.
 
 A binding's arguments are its pattern: `x-match` says how (`all`, the default; `any`; and both
 `-with-x`), every other entry is a header to look for. Entries whose names begin with "x-" are
@@ -138,8 +138,11 @@ def _hook(name: str, value: object) -> Hook:
 
 
 def _hooks_of(headers: Mapping[str, Any]) -> Iterator[Hook]:
-    """All that a pattern may hang on and these headers have. (Equal hooks need not be equal
-    values: True is 1 as a key. So whether a pattern matches is always seen in the values.)"""
+    """All that a pattern may hang on and these headers have.
+
+    Equal hooks need not be equal values: True is 1 as a key. So whether a pattern matches is always
+    seen in the values.
+    """
     yield ()
     for name, value in headers.items():
         yield name, None

@@ -56,7 +56,7 @@ def _escaped(node: NodeId) -> str:
 
 
 def _unescaped(text: str) -> NodeId | None:
-    """The node id that is written so; None if none is."""
+    """The node id of an escaped text; None if there is none."""
     try:
         node = NodeId(
             _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), text.encode()).decode()

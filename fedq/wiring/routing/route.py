@@ -24,7 +24,7 @@ _NOWHERE: Final = Route((), (), ())
 
 
 def sorted_out(found: Found, delayed: bool = False, by_route_alone: bool = False) -> Route:
-    """The destinations by kind. That there are none may be for the headers, whoever finds it."""
+    """The destinations by kind. There may be none because of the headers, whoever finds it."""
     if not found:
         return _NOWHERE
     queues: list[QueueKey] = []

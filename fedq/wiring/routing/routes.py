@@ -136,13 +136,16 @@ class Router:
         self._forget_all(key.vhost)
 
     def add_queue(self, name: QueueKey, destination: QueueKey | int | NodeId) -> None:
-        """Where the default exchange leads for this routing key: a shared queue, a private queue
-        of this node, or the node that holds a queue of a claimed name."""
+        """Adds the queue to which the default exchange leads for this routing key.
+
+        That is a shared queue, a private queue of this node, or the node that holds a queue of a
+        claimed name.
+        """
         self._named[name] = destination
         self._forget_route(name.vhost, "", name.name)
 
     def remove_queue(self, name: QueueKey) -> None:
-        """No queue has this name any more; its bindings are undone by `unbind_all`."""
+        """Removes a queue's name; its bindings are undone by `unbind_all`."""
         self._named.pop(name, None)
         self._forget_route(name.vhost, "", name.name)
 
@@ -207,7 +210,7 @@ class Router:
         self._forget_all(source.vhost)
 
     def forget_node(self, node: NodeId) -> None:
-        """The node went: what it wanted to hear, and the names it held, are void."""
+        """Forgets a node that went: what it wanted to hear, and the names it held, are void."""
         self.unbind_all(node)
         for source in [source for source, nodes in self._everything.items() if node in nodes]:
             self.set_everything(source, node, False)
@@ -312,8 +315,11 @@ class Router:
     def _walk(
         self, source: QueueKey, keys: Sequence[str], properties: Properties
     ) -> tuple[Found, bool, bool]:
-        """What is bound to an exchange, whether one that delays was passed on the way, and whether
-        all of that depends on the routing keys alone."""
+        """The destinations bound to an exchange, and two facts about the way to them.
+
+        First, whether an exchange that delays was passed; second, whether all of that depends on
+        the routing keys alone.
+        """
         found: Found = {}
         visited = {source: None}
         left = [source]
@@ -359,7 +365,7 @@ class Router:
         return self._kept[vhost].size
 
     def _forget_all(self, vhost: str) -> None:
-        """An exchange changed, or what is beyond its bindings."""
+        """Forgets all routes: an exchange changed, or what is beyond its bindings."""
         self._cache_bytes -= self._kept[vhost].size if vhost in self._kept else 0
         self._kept.pop(vhost, None)
 
@@ -374,7 +380,7 @@ class Router:
             kept.routes, kept.size = {}, 0
 
     def _forget_key(self, source: QueueKey, table: Table, routing_key: str) -> None:
-        """A binding changed: only one route can be wrong now, or any."""
+        """Forgets routes as a binding changed: only one can be wrong now, or any."""
         passed_on = ToExchange(source) in self._bound or source in self._stand_ins
         if table.by_exact_key and not passed_on:
             self._forget_route(source.vhost, source.name, routing_key)
@@ -397,7 +403,7 @@ class Router:
 
 
 class _Kept:
-    """What is kept of the answers in one virtual host."""
+    """The answers that are kept in one virtual host."""
 
     __slots__ = ("routes", "size", "topics")
 

@@ -1,4 +1,4 @@
-"""What is kept of a topic exchange, to which any number of different keys may come."""
+"""The kept routes of a topic exchange, to which any number of different keys may come."""
 
 from typing import Final, cast
 
