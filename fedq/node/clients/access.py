@@ -1,4 +1,4 @@
-"""Who may log in, and which virtual hosts they may open; the cluster's first users.
+"""The rights of users to log in and to open virtual hosts; the cluster's first users.
 
 Inputs: what clients say of themselves, the cluster map, ticks. Outputs: a user's name or None, a
 refusal or None, and the proposal of the configuration's users while the map has never had any.
@@ -36,7 +36,7 @@ WELL_KNOWN: Final = "guest"
 
 
 class Access:
-    """See the module's docstring."""
+    """Decides who may log in, and what a user may open."""
 
     __slots__ = (
         "_asked_ms", "_failed", "_failures", "_first", "_key", "_known", "_salts", "_verified",
@@ -118,13 +118,13 @@ class Access:
         raise LoginPending
 
     def forget(self, client: Client) -> None:
-        """The client is gone."""
+        """Forgets a client that is gone."""
         login = self.queue.forget(client)
         if login is not None:
             self._failures.budget_of(login.place, login.user).give_back()
 
     def _verify_next(self) -> None:
-        """As many as may be are verified."""
+        """Hands out passwords to verify, as many as may be under way."""
         while self.queue.running < limits.LOGINS_RUNNING_MAX:
             if not self._verified.has_left(self.state.now_ms):
                 return
@@ -135,7 +135,7 @@ class Access:
             self.state.out.verifications.append(wanted)
 
     def on_verified(self, number: int, is_right: bool | None) -> list[tuple[Client, str | None]]:
-        """A verdict is there: the clients that waited for it, and who they are."""
+        """Takes a verdict: the clients that waited for it, and who they are."""
         login = self.queue.end(number)
         if login is not None and is_right is not None:
             if is_right:
@@ -162,7 +162,7 @@ class Access:
         return [(client, user if is_user else None) for client in login.clients]
 
     def _fail(self, user: str, reason: str) -> None:
-        """Somebody is not let in."""
+        """Notes a failed login."""
         address = "somewhere" if self.speaking is None else self.speaking.address
         now_ms = self.state.now_ms
         self.state.out.warnings += self._failures.note(user, address, reason, now_ms)

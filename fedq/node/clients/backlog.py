@@ -20,14 +20,14 @@ def needs_no_map(command: Publishes | Settles | Request) -> bool:
 
 
 def backlog_of(channel: Channel) -> deque[Publishes | Settles | Request]:
-    """What waits behind the channel's request; made when first needed."""
+    """The backlog behind a channel's request; made when first needed."""
     if channel.backlog is None:
         channel.backlog = deque()
     return channel.backlog
 
 
 def give_up_waiting(state: NodeState, fail: Callable[[Channel, ChannelViolation], None]) -> None:
-    """Requests that the cluster has not answered in time are refused."""
+    """Refuses requests that the cluster has not answered in time."""
     for channel in [c for c in state.waiting if not c.waiting or c.closed]:
         del state.waiting[channel]
     for channel, since_ms in list(state.waiting.items()):

@@ -67,7 +67,7 @@ _FOR_PRESENT_CLIENTS = (m.BasicConsume, m.BasicGet, m.BasicQos, m.BasicCancel)
 
 
 class ClientFlow:
-    """See the module's docstring."""
+    """The clients of a node: connections, channels, and who answers which command."""
 
     __slots__ = (
         "_fenced", "_handlers", "_late", "_next_turn", "_wakes", "access", "answers", "blocking",
@@ -126,7 +126,7 @@ class ClientFlow:
             self._hear(client)
 
     def _listen_to_late(self) -> None:
-        """Clients that came early are heard, as many as a turn has room for."""
+        """Listens to clients that came early, as many as a turn has room for."""
         while self._late and not self.state.work.is_spent:
             client = next(iter(self._late))
             del self._late[client]
@@ -134,7 +134,7 @@ class ClientFlow:
             self._hear(client)
 
     def _hear(self, client: Client) -> None:
-        """The client is read, beginning with what it said early, until its login has to wait."""
+        """Reads the client, beginning with what it said early, until its login has to wait."""
         self.access.speaking = client
         while client.early and not client.gone and client not in self.access.queue:
             data, client.early = client.early[0], client.early[1:]
@@ -175,7 +175,7 @@ class ClientFlow:
             self.state.hold_reading(client, ALARM)
 
     def _begin_share(self, client: Client) -> None:
-        """What follows is work for this client."""
+        """Begins a share of the turn for work of this client."""
         work = self.state.work
         if client.turn != work.turn:
             client.turn, client.used = work.turn, 0
@@ -250,7 +250,7 @@ class ClientFlow:
                     self.ends.leave(channel)
 
     def _perform(self, channel: Channel, command: Publishes | Settles | Request) -> None:
-        """The one place where violations are caught, and what can be contained (ADR 0035)."""
+        """Performs a command; violations, and what can be contained, end only here (ADR 0035)."""
         if not self.state.serving and not needs_no_map(command):
             # The map may be an old one: nothing is answered from it, or routed by it.
             self.answers.wait(channel)
@@ -285,7 +285,7 @@ class ClientFlow:
         self.state.at = self.state.at_what = None
 
     def _look_ahead(self, client: Client, begun: Begun) -> None:
-        """A publish that will be refused is, before its body comes: if nothing may change that."""
+        """Refuses a publish before its body comes, if nothing may change that refusal."""
         channel = client.channels.get(begun.channel)
         if channel is None or channel.waiting or not self.state.serving:
             return
@@ -315,7 +315,7 @@ class ClientFlow:
         handler(channel, method)
 
     def _go_on_later(self, channel: Channel, left: Publishes | Settles | Request) -> None:
-        """The turn has done enough: this, and what comes behind it, is for the next one.
+        """Puts off to the next turn this command, and what comes behind it.
 
         Nobody waits for an answer of the cluster, so nothing is ever given up.
         """
@@ -324,13 +324,13 @@ class ClientFlow:
         self._wait_for_turn(channel)
 
     def _wait_for_turn(self, channel: Channel) -> None:
-        """The channel goes on when a turn has room for it."""
+        """Lets the channel wait until a turn has room for it."""
         channel.waiting = True
         self._next_turn.add(channel)
         self.state.hold_reading(channel.client, "backlog")
 
     def begin_turn(self) -> None:
-        """What the last turn left over comes before all that is new."""
+        """Begins with what the last turn left over, before all that is new."""
         self._listen_to_late()
         if self._next_turn:
             for channel in self._next_turn.take():
@@ -371,7 +371,7 @@ class ClientFlow:
                 self.ends.drop(channel)
 
     def _contain(self, client: Client, command: Command | None, error: Exception) -> None:
-        """It changed nothing but what is the connection's: the connection ends, and only it."""
+        """Contains a fault that changed only what is the connection's: only the connection ends."""
         self.state.out.faults.append(fault_of(client, command, error))
         self._close(client, failed())
 
@@ -386,7 +386,7 @@ class ClientFlow:
         self._end(client)
 
     def _end(self, client: Client) -> None:
-        """All state of a connection goes; its machine may still have bytes to write."""
+        """Forgets all state of a connection; its machine may still have bytes to write."""
         if client.gone:
             return
         self.state.accounts.on_ended(client)
@@ -397,18 +397,18 @@ class ClientFlow:
             self.ends.consumers.private_ends.end(private)
 
     def cut_off(self, client: Client, text: str) -> None:
-        """connection.close 506 to who holds more than there is."""
+        """Sends connection.close 506 to a client that makes the node hold more than there is."""
         self._close(client, ConnectionViolation(RESOURCE_ERROR, text))
 
     # --- the end for reasons that are not the client's ---------------------------------------
 
     def end(self, client: Client, text: str) -> None:
-        """connection.close 320; nothing, if it has ended."""
+        """Sends connection.close 320; nothing, if the connection has ended."""
         if not client.gone:
             self._close(client, ConnectionViolation(CONNECTION_FORCED, text))
 
     def send_away(self, client: Client, text: str) -> None:
-        """connection.close 320 to who waits for this node to join.
+        """Sends connection.close 320 to clients that wait for this node to join.
 
         Of what it said no more is heard than that it speaks AMQP.
         """
@@ -438,7 +438,7 @@ class ClientFlow:
             self._arm(client)
 
     def _arm(self, client: Client) -> None:
-        """The connection's machine is due then; what it was armed for before is void.
+        """Arms the connection for the time at which its machine is due, in place of an earlier one.
 
         One whose socket is gone is due no more, though what waited for the cluster is still done.
         """
@@ -449,7 +449,7 @@ class ClientFlow:
             self._wakes.put(client.connection, client.wake_ms)
 
     def drain(self) -> bool:
-        """Every connection's bytes of this turn go into their lanes; true if more is to come."""
+        """Moves every connection's bytes of this turn into their lanes; true if more is to come."""
         drain_clients(self.state)
         if feed_at_turn_limit(self.state) or self._next_turn or self.readers.is_waited_for:
             return True

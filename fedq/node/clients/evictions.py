@@ -1,4 +1,4 @@
-"""Who has to leave: when a virtual host or a user goes, or an operator wants it.
+"""Clients that have to leave: when a virtual host or a user goes, or an operator wants it.
 
 Inputs: changes of the map; snapshots, after which all is compared; what an operator asks for.
 Outputs: connection.close 320 with RabbitMQ's words, or the operator's, and the end of the private
@@ -24,13 +24,13 @@ END_WORK: Final = 50
 
 
 def end_all(flow: ClientFlow, owner: object, clients: Iterable[Client], text: str) -> None:
-    """connection.close 320 to these, piece by piece, as a chore of this owner."""
+    """Sends connection.close 320 to these clients, piece by piece, as a chore of this owner."""
     state = flow.state
     state.chores.begin(owner, Each(state.work, clients, partial(flow.end, text=text), END_WORK))
 
 
 class Evictions:
-    """See the module's docstring."""
+    """Ends the clients that have to leave."""
 
     __slots__ = ("_asked", "_users", "_vhosts", "clients", "private_ends", "state")
 
@@ -44,16 +44,16 @@ class Evictions:
         self._asked: list[tuple[list[Client], str]] = []
 
     def on_vhost_removed(self, vhost: str) -> None:
-        """The virtual host is gone; should it come back at once, it is another one."""
+        """Notes that the virtual host is gone; should it come back at once, it is another one."""
         self._vhosts[vhost] = None
 
     def on_user_changed(self, user: str) -> None:
-        """The user came, changed, or went."""
+        """Notes that the user came, changed, or went."""
         if user not in self.state.map.users:
             self._users[user] = None
 
     def on_snapshot(self) -> None:
-        """The whole map was replaced."""
+        """Notes that the whole map was replaced."""
         known = self.state.map
         for client in self.state.clients.values():
             if client.vhost and client.vhost not in known.vhosts:
@@ -88,7 +88,7 @@ class Evictions:
         answer(len(found))
 
     def work_off(self) -> None:
-        """At the end of a turn: closes what has to be closed."""
+        """Closes what has to be closed; at the end of a turn."""
         if not self._vhosts and not self._users and not self._asked:
             return
         vhosts, self._vhosts = self._vhosts, {}
@@ -123,7 +123,7 @@ class _Closing:
         self._left.reverse()
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Ends the next clients."""
         evictions = self._evictions
         work = evictions.state.work
         while self._left:

@@ -25,7 +25,7 @@ NOT_JOINED = "this node has not joined a majority of the cluster yet; try anothe
 
 
 class Fencing:
-    """See the module's docstring."""
+    """Tells clients and operator that this node may not serve."""
 
     __slots__ = ("_serves", "_since_ms", "_told", "_warned_ms", "clients", "state")
 
@@ -78,7 +78,7 @@ class Fencing:
             self._send_away()
 
     def _send_away(self) -> None:
-        """All clients, some in each turn: who comes meanwhile, in the next round."""
+        """Sends all clients away, some in each turn; those who come meanwhile in the next round."""
         state, clients = self.state, self.clients
         if state.chores.are_under_way(self):
             return

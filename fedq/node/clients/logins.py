@@ -1,4 +1,4 @@
-"""Passwords that wait to be verified: each place that clients come from in turn, then its users.
+"""Passwords that wait to be verified, by fair queueing: by place in turn, then by user.
 
 In: logins of clients, verdicts of whoever verifies (it takes long on purpose, so the driver does it
 beside its turns). Out: the passwords to verify next, and who waits for a verdict. A place is an
@@ -44,7 +44,7 @@ class Login:
 
 
 class LoginQueue:
-    """See the module's docstring."""
+    """The queue of logins, by place and user; see the module's docstring."""
 
     __slots__ = (
         "_by_client", "_by_digest", "_doubted", "_doubts", "_last_number", "_running", "_waiting"
@@ -63,7 +63,7 @@ class LoginQueue:
 
     @property
     def running(self) -> int:
-        """How many are being verified."""
+        """How many passwords are being verified."""
         return len(self._running)
 
     def __contains__(self, client: Client) -> bool:
@@ -71,7 +71,7 @@ class LoginQueue:
         return client in self._by_client
 
     def join(self, client: Client, digest: bytes) -> bool:
-        """The client waits for the verdict about this, if somebody does already."""
+        """Lets the client wait for the verdict about this password, if somebody does already."""
         login = self._by_digest.get(digest)
         if login is None:
             return False
@@ -80,14 +80,14 @@ class LoginQueue:
         return True
 
     def add(self, client: Client, login: Login) -> None:
-        """The client waits for the verdict about this, the first one to do so."""
+        """Adds a password, for whose verdict the client is the first to wait."""
         self._by_digest[login.digest] = login
         row = self._row_of(login.place)
         row.setdefault(login.place, {}).setdefault(login.user, {})[login] = None
         self.join(client, login.digest)
 
     def next(self) -> Verification | None:
-        """What is to be verified next; None: nothing waits."""
+        """The password to verify next; None: nothing waits."""
         row = self._waiting or self._doubted
         if self._doubted and (self._last_number + 1) % _TURNS_PER_DOUBT == 0:
             row = self._doubted
@@ -108,7 +108,7 @@ class LoginQueue:
         return Verification(self._last_number, login.record, login.password)
 
     def end(self, number: int) -> Login | None:
-        """The verdict is there; who waited for it does so no more."""
+        """Ends a login whose verdict is there; nobody waits for it any more."""
         login = self._running.pop(number, None)
         if login is not None:
             del self._by_digest[login.digest]
@@ -117,7 +117,7 @@ class LoginQueue:
         return login
 
     def forget(self, client: Client) -> Login | None:
-        """The client is gone. What only it asked for is not verified any more, and returned."""
+        """Forgets a client that is gone; returns the password that only it wanted verified."""
         login = self._by_client.pop(client, None)
         if login is None:
             return None
@@ -129,7 +129,7 @@ class LoginQueue:
         return login
 
     def doubt(self, place: str) -> None:
-        """A password from there was wrong."""
+        """Notes that a password from that place was wrong."""
         if place in self._doubts:
             return
         if len(self._doubts) >= limits.LOGINS_REMEMBERED_MAX:
@@ -139,7 +139,7 @@ class LoginQueue:
             self._doubted[place] = self._waiting.pop(place)
 
     def trust(self, place: str) -> None:
-        """A password from there was right, or it was long ago that one was wrong."""
+        """Notes that a password from there was right, or that a wrong one was long ago."""
         if place not in self._doubts:
             return
         del self._doubts[place]
@@ -188,7 +188,7 @@ class Failures:
         return known
 
     def note(self, user: str, address: str, reason: str, now_ms: int) -> list[str]:
-        """One more; what is to be said now."""
+        """Notes one more failure; returns what is to be said now."""
         lines = self.tick(now_ms)
         if self._since_ms + _TELL_WITHIN_MS <= now_ms:
             self._since_ms, self._told = now_ms, 0
@@ -200,7 +200,7 @@ class Failures:
         return lines
 
     def tick(self, now_ms: int) -> list[str]:
-        """How many were not told one by one, when their time is over."""
+        """How many failures were not told one by one, when their time is over."""
         if not self._untold or now_ms < self._since_ms + _TELL_WITHIN_MS:
             return []
         untold, self._untold = self._untold, 0
@@ -225,7 +225,7 @@ def shown(user: str) -> str:
 
 
 def place_of(address: str) -> str:
-    """Where a client comes from, of its "host:port"."""
+    """The place that a client comes from, of its "host:port"."""
     host = address.rpartition(":")[0].strip("[]").partition("%")[0]
     try:
         parsed = ipaddress.ip_address(host)

@@ -40,7 +40,7 @@ _LOOK_WORK: Final = 5
 
 
 class Memory:
-    """See the module's docstring."""
+    """Compares what this node holds with its bounds."""
 
     __slots__ = ("_full", "_look_bytes", "_looked_ms", "clients", "state")
 
@@ -124,11 +124,11 @@ class Memory:
         self._hold_publishers()
 
     def _hold_publishers(self) -> None:
-        """Whoever publishes is not read while this node, or another one, takes in no more."""
+        """Keeps publishers from being read while this node, or another one, takes in no more."""
         self.clients.blocking.set_waiting(self.state.takes_nothing or bool(self._full))
 
     def _go_on(self) -> None:
-        """Other nodes hear of what has waited here."""
+        """Lets other nodes hear of what has waited here."""
         state = self.state
         state.chores.begin(self, Each(state.work, state.primaries, self._look_at, _LOOK_WORK))
         done, state.relays_done = state.relays_done, []
@@ -139,7 +139,7 @@ class Memory:
         self.state.marks.primaries[fragment] = None
 
     def _end_unfinished(self) -> None:
-        """As long as bodies without an end are the most of what is held."""
+        """Ends contents without an end, as long as their bodies are the most of what is held."""
         state, bound = self.state, self.state.settings.memory_bytes_max // 2
         while state.accounts.bytes_unfinished > bound:
             worst = max(state.clients.values(), key=_unfinished_of)

@@ -38,7 +38,7 @@ _NOTHING: Final = Grant("", "", "")
 
 
 class _Right:
-    """One of the three patterns of a grant, with its verdicts so far."""
+    """A pattern of a grant (there are three), with its verdicts so far."""
 
     __slots__ = ("_pattern", "_verdicts")
 
@@ -78,7 +78,7 @@ class _Rights:
 
 
 class Permissions:
-    """See the module's docstring."""
+    """The permissions of all users in all virtual hosts, with what was found out so far."""
 
     __slots__ = ("_checks", "_rights", "_version", "state")
 

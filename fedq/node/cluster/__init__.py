@@ -1,1 +1,1 @@
-"""This node among the others: joining, leading, handing over, proposing to the map."""
+"""The node among the others: joining, leading, handing over, proposing to the map."""

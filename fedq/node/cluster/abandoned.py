@@ -13,7 +13,7 @@ from fedq.wiring.cluster_map.operations import EndQueue, MarkUsed
 
 
 class Abandoned:
-    """See the module's docstring."""
+    """Ends queues that nobody uses any more."""
 
     __slots__ = ("proposals", "state")
 
@@ -22,8 +22,10 @@ class Abandoned:
         self.proposals = proposals
 
     def look_at(self, primary: Primary) -> None:
-        """A queue goes when its last consumer in the cluster has gone, or it was of no use for
-        too long, if it was declared so. Its first fragment decides."""
+        """Proposes the end of a queue that nobody uses any more; its first fragment decides.
+
+        Declared so, a queue goes with its last consumer in the cluster, or unused for too long.
+        """
         state, takers = self.state, primary.takers
         fragment = primary.fragment
         queue = state.map.queues[primary.queue]
@@ -60,7 +62,7 @@ class Abandoned:
         self.proposals.ask(EndQueue(fragment), on_result)
 
     def _mark_used(self, primary: Primary) -> None:
-        """The next primary must know, too, that the queue goes with its last consumer."""
+        """Lets the next primary know, too, that the queue goes with its last consumer."""
 
         def on_result(_: Result) -> None:
             primary.marking = False

@@ -1,4 +1,4 @@
-"""This node among the others: heartbeats, lease, joining, and, as the leader, failover.
+"""The node among the others: heartbeats, lease, joining, and, as the leader, failover.
 
 Inputs: ticks, heartbeats, link news, the Raft leader. Outputs: `serving`, heartbeats to send, and
 proposals: this node's coming up, failover decisions, changes of the copies it leads.
@@ -35,7 +35,7 @@ _MARK_WORK: Final = 5
 
 
 class ClusterFlow:
-    """See the module's docstring."""
+    """Keeps this node a member: heartbeats, lease, joining and, as the leader, failover."""
 
     __slots__ = (
         "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
@@ -80,7 +80,7 @@ class ClusterFlow:
     # --- inputs ------------------------------------------------------------------------------
 
     def on_frame(self, frame: PeerFrame) -> None:
-        """Any frame says that its sender lives; a heartbeat says more."""
+        """Takes a frame: any one says that its sender lives; a heartbeat says more."""
         state = self.state
         if frame.last_words is not None:
             self.aside.on_last_words(frame.sender, frame.last_words)
@@ -118,7 +118,7 @@ class ClusterFlow:
         self._answering[node] = process
 
     def on_link_down(self, node: NodeId, refused: bool) -> None:
-        """The stream broke; `refused`: the peer's process is gone."""
+        """Takes note that the stream broke; `refused`: the peer's process is gone."""
         self.state.peers[node].link.on_disconnected()
         self._heard_as.pop(node, None)
         if refused:
@@ -127,7 +127,7 @@ class ClusterFlow:
             self.detector.link_lost(node)
 
     def on_leader(self, leader: NodeId | None) -> None:
-        """The Raft log has a leader, or none."""
+        """Takes note that the Raft log has a leader, or none."""
         state = self.state
         if leader == state.leader:
             return
@@ -142,7 +142,7 @@ class ClusterFlow:
     # --- time --------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Everything that is due."""
+        """Does everything that is due."""
         state = self.state
         self.punctuality.tick()
         self.aside.tick()
@@ -158,7 +158,7 @@ class ClusterFlow:
             state.chores.add(self, looks)
 
     def _judge_processes(self) -> None:
-        """What is known of a process says nothing about the one that came up after it."""
+        """Tells the detector of processes that are new in the map, or answer in their place."""
         state = self.state
         for node in state.peers:
             member = state.map.members.get(node)
@@ -174,7 +174,7 @@ class ClusterFlow:
                 self.detector.refused(node)
 
     def take_frames(self) -> None:
-        """At the end of a turn: what goes to each peer, with a heartbeat if one is due."""
+        """The frames that go to each peer at the end of a turn, with a heartbeat if one is due."""
         state, out = self.state, self.state.out
         for node, peer in state.peers.items():
             beat = self._heartbeat_for(node)
@@ -199,7 +199,7 @@ class ClusterFlow:
         )
 
     def decide_joined(self) -> bool:
-        """True once: when this process is up in the map, in an era that lives, and knows its peers.
+        """Whether this process has joined: up in the map, in an era that lives; true only once.
 
         After a stop of all nodes that is the new era: what clients find is what will stay. Before
         every live peer has said what its private queues want, publishes here would miss them.
@@ -227,7 +227,7 @@ class ClusterFlow:
         return self.lease.ends_ms(state.leader)
 
     def begin_turn(self, now_ms: int) -> None:
-        """It is this late: what inputs have done at once is not done after the lease's end.
+        """Notes how late it is: inputs of this turn do nothing after the lease's end.
 
         One of them may renew it: `decide_serving` says so when the turn ends.
         """
@@ -301,7 +301,7 @@ class ClusterFlow:
         return expires or not primary.replication.settled
 
     def _let_in(self, node: NodeId, incarnation: Incarnation) -> None:
-        """Who is in sync is of the era, from the same commit on, whoever leads the log by then.
+        """Proposes that a backup joins the era, from the same commit on: who is in sync is of it.
 
         It has all that was confirmed: if everybody else goes, what is not durable goes on with it.
         This node's era is the present one, since this process lives.

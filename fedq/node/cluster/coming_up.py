@@ -24,7 +24,7 @@ _LIVES_AFTER = 3
 
 
 class ComingUp:
-    """See the module's docstring."""
+    """The way of this process into the cluster map."""
 
     __slots__ = ("_asked_ms", "_refusal", "_rival", "_rival_ms", "_was_up", "overtaken_by",
                  "proposals", "state")  # fmt: skip
@@ -49,7 +49,7 @@ class ComingUp:
         return known is not None and known.up and self._is_mine(known)
 
     def look(self) -> None:
-        """The map's members have changed: has another process taken this one's place?"""
+        """Looks at the map's members: has another process taken this one's place?"""
         state = self.state
         if state.map.cluster_version > NEWEST and state.out.fatal is None:
             state.out.fatal = (
@@ -128,7 +128,7 @@ class ComingUp:
             self.state.out.fatal = result.text
 
     def _look_at_rival(self, rival: Member) -> None:
-        """A process of this name is up, and this directory knows nothing of it: does it live?"""
+        """Judges a process of this name that is up and unknown to this directory: does it live?"""
         state = self.state
         if self._rival != (rival.incarnation, rival.start):
             self._rival = (rival.incarnation, rival.start)

@@ -21,7 +21,7 @@ _OPERATION_WORK: Final = 8
 
 
 class Deciding:
-    """See the module's docstring."""
+    """The leader's decisions, made piece by piece."""
 
     __slots__ = ("_detector", "_memory", "_proposals", "_sent", "reviving", "state")
 
@@ -37,19 +37,19 @@ class Deciding:
         self._sent = 0
 
     def begin_reign(self) -> None:
-        """This node leads from now on: what another leader knew it has to find out."""
+        """Begins to lead: what another leader knew, this node has to find out."""
         settings = self.state.settings
         self._memory = FailoverMemory(settings.replace_backup_ms, settings.revive_wait_ms)
 
     def tick(self) -> None:
-        """It is time to look whether there is anything to decide."""
+        """Looks whether it is time to decide anything."""
         self._sent = 0
         chores = self.state.chores
         if self._leads() and not chores.are_under_way(self):
             chores.add(self, self)
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`. A loss of many fragments takes several commands."""
+        """Looks at the next fragments; a loss of many takes several commands."""
         state, memory, detector = self.state, self._memory, self._detector
         work = state.work
         if not self._leads():
@@ -73,7 +73,7 @@ class Deciding:
         return True
 
     def on_worth(self, sender: NodeId, message: CopyWorth) -> None:
-        """A node says what its copy holds, as this node, then the leader, has asked."""
+        """Notes what a node's copy holds, as this node, then the leader, has asked."""
         self.reviving.on_worth(self._memory, sender, message)
 
     def _leads(self) -> bool:

@@ -37,7 +37,7 @@ _HEARD_WITHIN_BEATS: Final = 2
 
 
 class HandingOver:
-    """See the module's docstring."""
+    """Hands over fragments of this node, because it stops or its disk hangs."""
 
     __slots__ = (
         "_asked", "_detector", "_given_until_ms", "_owed_since_ms", "_proposals", "_said_at",
@@ -62,7 +62,7 @@ class HandingOver:
         self._asked: dict[FragmentId, tuple[Epoch, bool]] = {}
 
     def stop(self) -> None:
-        """The node is to be stopped: what it leads is to be led by others."""
+        """Begins to stop: what this node leads is to be led by others."""
         state = self.state
         if self._stop_at_ms is None:
             self._stop_at_ms = state.now_ms + state.settings.stop_wait_ms
@@ -70,7 +70,7 @@ class HandingOver:
             state.stopping = True
 
     def tick(self) -> None:
-        """Everything that is due."""
+        """Does everything that is due."""
         self._look_at_disk()
         state = self.state
         if not (state.disk_stalls or state.stopping or self._asked):
@@ -114,7 +114,7 @@ class HandingOver:
         )
 
     def say_all_seen(self) -> None:
-        """The node ends now: what was seen of all that it still leads, or has just been given."""
+        """Says, as the node ends, what was seen of all that it leads, or has just given away."""
         state = self.state
         if self._said_at == state.map.version:
             return
@@ -123,7 +123,7 @@ class HandingOver:
             self._say_seen(primary, state.map.fragments[fragment])
 
     def _say_seen(self, primary: Primary, info: FragmentInfo) -> None:
-        """Nothing of this fragment is handed out from now on, whatever becomes of it.
+        """Says what was seen of a fragment: nothing of it is handed out after that.
 
         What was said counts for the next epoch alone: it is said again if there is one since.
         """
@@ -162,7 +162,7 @@ class HandingOver:
         )
 
     def on_log_owed(self, owed_ms: int) -> None:
-        """A node whose Raft log does not get to its disk learns of no change of the map.
+        """Notes how long the disk of the Raft log hangs: such a node learns of no map change.
 
         All the others would wait for it at each of them. So it serves nobody and says nothing, is
         taken for gone, and comes back when the disk does. One that is alone has nobody to do so.
@@ -180,7 +180,7 @@ class HandingOver:
         )
 
     def _say(self, stalls: bool, trouble: str, relief: str) -> None:
-        """A disk has begun, or ceased, to hang."""
+        """Tells the operator that a disk has begun, or ceased, to hang."""
         out = self.state.out
         if stalls:
             out.warnings.append(trouble)
@@ -213,7 +213,7 @@ class HandingOver:
         return min(able, key=lambda node: (leads.get(node, 0), node)) if able else None
 
     def _ask(self, primary: Primary, info: FragmentInfo, target: NodeId) -> None:
-        """Nothing is handed out from now on, before the map has decided."""
+        """Asks the map to move the fragment; nothing is handed out before it has decided."""
         state = self.state
         primary.handing_over = True
         backups = (state.me, *(node for node in info.backups if node != target))
@@ -239,8 +239,10 @@ class HandingOver:
         self._proposals.ask(operation, on_result)
 
     def _ask_again(self, primary: Primary, info: FragmentInfo, leads: dict[NodeId, int]) -> None:
-        """Nobody knows what became of the question. Where there is no better one, the copies as
-        they are, at a new epoch, void it."""
+        """Asks again, as nobody knows what became of the question.
+
+        Where no better one is left, the copies as they are, at a new epoch, void it.
+        """
         target = self._choose(primary, info, leads)
         if target is not None:
             self._ask(primary, info, target)
@@ -252,7 +254,7 @@ class HandingOver:
         )
 
     def _forget_decided(self) -> None:
-        """What has another epoch by now was decided: who still leads, serves again."""
+        """Forgets what has another epoch by now: it was decided. Who still leads, serves again."""
         state = self.state
         for fragment, (epoch, _) in list(self._asked.items()):
             info = state.map.fragments.get(fragment)

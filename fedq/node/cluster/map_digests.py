@@ -18,7 +18,7 @@ _VERSIONS_MAX: Final = 1_024
 
 
 class MapDigests:
-    """See the module's docstring."""
+    """The digests of this node's cluster map, to be compared with its peers'."""
 
     __slots__ = ("_agrees", "_digests", "state")
 
@@ -29,13 +29,13 @@ class MapDigests:
         self._agrees: dict[NodeId, bool] = {}
 
     def note(self) -> None:
-        """The map has moved on."""
+        """Notes the digest of a new version of the map."""
         self._digests[self.state.map.version] = self.state.map.digest
         if len(self._digests) > _VERSIONS_MAX:
             self._digests.popitem(last=False)
 
     def compare(self, peer: NodeId, theirs: MapApplied) -> None:
-        """A peer says what its map is at a version that this node has applied."""
+        """Compares this node's map with a peer's at a version that this node has applied."""
         mine = self._digests.get(theirs.version, NO_DIGEST)
         if NO_DIGEST in (mine, theirs.digest):
             return

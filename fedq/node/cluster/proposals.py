@@ -48,7 +48,7 @@ class _Sent:
 
 
 class Proposals:
-    """See the module's docstring."""
+    """The changes that this node has asked for and not heard of yet."""
 
     __slots__ = ("_gathered", "_last", "_sent", "state")
 
@@ -75,7 +75,7 @@ class Proposals:
         self.state.out.proposals.append(encode_command(self._next_request(), operations))
 
     def ask_for_fragment(self, queue: QueueKey) -> None:
-        """This node's publishes to a queue all go elsewhere: it asks for its own fragment."""
+        """Asks for a fragment here, as this node's publishes to the queue all go elsewhere."""
         info = self.state.map.queues.get(queue)
         if info is None or "x-fedq-fragments" in info.arguments:
             return
@@ -86,7 +86,7 @@ class Proposals:
             self.ask(AddFragment(*queue, self.state.me))
 
     def flush(self) -> None:
-        """What gathered in this turn becomes commands."""
+        """Makes commands of what gathered in this turn."""
         state, gathered = self.state, self._gathered
         if not gathered:
             return
@@ -116,7 +116,7 @@ class Proposals:
                 self._answer(answer, result)
 
     def _answer(self, answer: Answer, result: Result) -> None:
-        """What one asker does with its answer is its own affair: the others hear theirs."""
+        """Answers one asker; if that raises, it is its own affair, and the others hear theirs."""
         try:
             answer(result)
         except Exception as error:
@@ -138,8 +138,11 @@ class Proposals:
                 state.out.proposals.append(sent.command)
 
     def _next_request(self) -> str:
-        """Never used before: a process on a restored directory may have the number of an earlier
-        one, whose requests the map remembers."""
+        """A request id that was never used before.
+
+        A process on a restored directory may have the number of an earlier one, whose requests the
+        map remembers; so the id has more than the number.
+        """
         self._last += 1
         settings = self.state.settings
         return f"{settings.node}.{settings.incarnation}{settings.start[:8]}.{self._last}"

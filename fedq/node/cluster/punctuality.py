@@ -24,7 +24,7 @@ _ROUND_MS: Final = 100
 
 
 class Punctuality:
-    """See the module's docstring."""
+    """Measures how late turns and echoes are, and warns."""
 
     __slots__ = ("_began_ms", "_echoes", "_late", "_latest_ms", "_seen_ms", "_told", "state")
 
@@ -41,7 +41,7 @@ class Punctuality:
         self._told: dict[str, int] = {}
 
     def on_echo(self, peer: NodeId, echo_ms: int) -> None:
-        """The peer has heard what this node said then, by this node's clock."""
+        """Takes an echo: the peer has heard what this node said then, by this node's clock."""
         age_ms = self.state.now_ms - echo_ms
         if echo_ms > 0 and age_ms >= 0:
             count, youngest_ms = self._echoes.get(peer, (0, age_ms))

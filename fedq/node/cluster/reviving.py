@@ -23,7 +23,7 @@ _TOLD_MS: Final = 600_000
 
 
 class Reviving:
-    """See the module's docstring."""
+    """Questions to copies of fragments that are in nobody's memory, and their answers."""
 
     __slots__ = ("_asked", "_awaited", "state")
 
@@ -35,7 +35,7 @@ class Reviving:
         self._asked: dict[tuple[NodeId, FragmentId], CopyQuery] = {}
 
     def on_query(self, sender: NodeId, message: CopyQuery) -> None:
-        """The leader wants to know what this node's copy holds.
+        """Takes a question of the leader: what this node's copy holds.
 
         Who asks again meanwhile gets one answer, and nobody wants to know of fragments that are
         gone: whatever is asked, not more is under way than there are fragments.
@@ -57,7 +57,7 @@ class Reviving:
             self.on_query(asker, last)
 
     def on_worth(self, memory: FailoverMemory, sender: NodeId, message: CopyWorth) -> None:
-        """A node has answered."""
+        """Takes the answer of a node."""
         member = self.state.map.members.get(sender)
         if member is not None:
             worth = Worth(message.whole, message.last, message.live, message.digest)
@@ -118,7 +118,7 @@ class Reviving:
         state.found[subject] = (sentence, state.now_ms + _TOLD_MS)
 
     def _tell_awaited(self, awaited: dict[NodeId, int], wait_ms: int) -> None:
-        """As long as somebody is awaited the status says so; the log, each time it is others."""
+        """Tells who is awaited: the status as long as somebody is, the log when it is others."""
         state = self.state
         # Whoever is here answers within a moment.
         absent = [node for node in awaited if node not in state.peers or not self._is_here(node)]
@@ -142,8 +142,11 @@ class Reviving:
 
 
 class _Weighing:
-    """A chore: what a copy holds is found out and told. One that changes meanwhile is led by
-    somebody, and nobody wants to know any more: that is told as None."""
+    """A chore: finds out what a copy holds, and tells it.
+
+    A copy that changes meanwhile is led by somebody, and nobody wants to know any more: that is
+    told as None.
+    """
 
     __slots__ = (
         "_checksum",
@@ -169,7 +172,7 @@ class _Weighing:
         self._checksum: Checksum | None = None
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Looks at the next positions of the copy."""
         work = self._state.work
         work.spend(_QUESTION_WORK)
         copy, edits = self._copy_now()

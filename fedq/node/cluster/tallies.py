@@ -23,7 +23,7 @@ TOLD_AT_ONCE: Final = 200
 
 
 class Tallies:
-    """See the module's docstring."""
+    """The connections and channels of other nodes' users and virtual hosts."""
 
     __slots__ = ("_owed", "_theirs", "state")
 
@@ -35,27 +35,27 @@ class Tallies:
         self._theirs: dict[NodeId, dict[Name, tuple[int, int]]] = {}
 
     def connections(self, name: Name) -> int:
-        """How many the others have."""
+        """How many connections the other nodes have."""
         return sum([theirs[name][0] for theirs in self._theirs.values() if name in theirs])
 
     def channels(self, name: Name) -> int:
-        """How many the others have; users have them, virtual hosts do not."""
+        """How many channels the other nodes have; users have them, virtual hosts do not."""
         return sum([theirs[name][1] for theirs in self._theirs.values() if name in theirs])
 
     def introduce(self, node: NodeId) -> None:
-        """A session with the peer begins: it is told everything."""
+        """Tells a peer everything, as a session with it begins."""
         accounts = self.state.accounts
         owed: dict[Name, None] = {("user", name): None for name in accounts.users}
         owed.update({("vhost", name): None for name in accounts.vhosts})
         self._owed[node] = owed
 
     def forget(self, node: NodeId) -> None:
-        """The session with the peer is over."""
+        """Forgets a peer's tallies, as the session with it is over."""
         self._owed.pop(node, None)
         self._theirs.pop(node, None)
 
     def tick(self) -> None:
-        """Tells what has changed."""
+        """Tells the peers what has changed."""
         state = self.state
         changed, state.accounts.changed = state.accounts.changed, {}
         for node, owed in self._owed.items():
@@ -76,7 +76,7 @@ class Tallies:
         return Tally(user, vhost, account.connections, account.channels)
 
     def on_tally(self, sender: NodeId, message: Tally) -> None:
-        """A peer says what it has."""
+        """Takes a tally of a peer."""
         known = self.state.map
         name: Name = ("user", message.user) if message.user else ("vhost", message.vhost)
         is_known = message.user in known.users if message.user else message.vhost in known.vhosts
