@@ -1,1 +1,1 @@
-"""From queues to consumers, and what becomes of deliveries."""
+"""The way from queues to consumers, and what becomes of deliveries."""

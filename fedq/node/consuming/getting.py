@@ -60,7 +60,7 @@ class Overdue:
         self._no_ack = no_ack
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Drops the next messages that are over."""
         work = self._getting.state.work
         while not self._getting.answer_private(self._channel, self._fragment, self._no_ack):
             if work.is_spent:
@@ -69,7 +69,7 @@ class Overdue:
 
 
 class Getting:
-    """See the module's docstring."""
+    """Answers basic.get from a queue's fragments, wherever they are."""
 
     __slots__ = ("_last", "_open", "_put_off", "readers", "settling", "state", "timers")
 
@@ -86,7 +86,7 @@ class Getting:
         self._put_off: list[Get] = []
 
     def get_private(self, channel: Channel, private: PrivateQueue, no_ack: bool) -> bool:
-        """From a queue of this node alone: answered at once (true), unless very much of it is over.
+        """Gets from a queue of this node alone: at once (true), unless very much of it is over.
 
         Then the channel waits until that is dead.
         """
@@ -95,7 +95,7 @@ class Getting:
         return self.state.chores.begin(channel.client, overdue)
 
     def answer_private(self, channel: Channel, fragment: Fragment, no_ack: bool) -> bool:
-        """The same, once nothing is over; false before."""
+        """Answers a get from a queue of this node alone, once nothing is over; false before."""
         if not self.timers.before(fragment):
             return False
         if not channel.closed and not channel.leaving:
@@ -106,7 +106,7 @@ class Getting:
         return True
 
     def get(self, channel: Channel, queue: QueueKey, no_ack: bool) -> bool:
-        """Answers at once (true), or later: then the channel waits."""
+        """Gets a message: at once (true), or later; then the channel waits."""
         state = self.state
         to_ask: deque[FragmentId] = deque()
         info = state.map.queues[queue]
@@ -131,7 +131,7 @@ class Getting:
         return False
 
     def _tell_first(self, fragment: FragmentId) -> None:
-        """The queue is in use: its first fragment has to know, whichever one has a message."""
+        """Tells the queue's first fragment that it is in use, whichever one has a message."""
         info = self.state.map.fragments[fragment]
         if info.primary != self.state.me:
             self.state.send(info.primary, Call(NO_REQUEST, fragment, CALL_DECLARE))
@@ -157,7 +157,7 @@ class Getting:
             self.state.marks.answered[get.channel] = None
 
     def _ask(self, request: int, fragment: FragmentId) -> None:
-        """A fragment of this very node is looked at again by `tick`, until it serves."""
+        """Asks a fragment; one of this very node is looked at again by `tick`, until it serves."""
         info = self.state.map.fragments[fragment]
         if info.primary != self.state.me:
             self.state.send(info.primary, GetMessage(request, fragment, info.reign))

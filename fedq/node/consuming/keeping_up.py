@@ -14,7 +14,7 @@ from fedq.proxy.hub import NO_LIMIT
 
 
 def meet(primary: Primary) -> None:
-    """A node has consumers, maybe the first ones beside another node's.
+    """Makes windows when a second node, maybe, has consumers of the fragment.
 
     Who holds what is looked up, once: the other one may only just have been admitted.
     """
@@ -59,19 +59,19 @@ def rooms_elsewhere(state: NodeState, primary: Primary) -> dict[NodeId, int] | N
 
 
 def note_taken(state: NodeState, primary: Primary, node: NodeId, count: int) -> None:
-    """The node was handed so many messages that it will settle."""
+    """Notes that the node was handed messages that it will settle."""
     if primary.windows is not None and count:
         consumers = primary.takers.consumers.get(node, 1)
         primary.windows.took(node, count, consumers, state.now_ms)
 
 
 def note_back(windows: Windows, node: NodeId, settlements: Settlements, now_ms: int) -> None:
-    """The node has settled messages."""
+    """Notes that the node has settled messages."""
     windows.came_back(node, sum(len(run) for lane in settlements.lanes() for run in lane), now_ms)
 
 
 def look_what_waits(state: NodeState, timers: QueueTimers, primary: Primary) -> None:
-    """Where messages wait and nobody is handed any, all get more than they keep up with."""
+    """Gives all nodes more where messages wait and nobody is handed any, whatever their pace."""
     windows = windows_of(state, primary)
     if windows is None:
         return

@@ -27,7 +27,7 @@ DUE_STEP_MS: Final = 5
 
 
 class QueueTimers:
-    """See the module's docstring."""
+    """Applies what queue policies ask as time goes by."""
 
     __slots__ = ("_armed", "_due", "letters", "state")
 
@@ -42,7 +42,7 @@ class QueueTimers:
     # --- around the dispatch of a turn -------------------------------------------------------
 
     def before(self, fragment: Fragment) -> bool:
-        """What is due changes what can be handed out.
+        """Does what is due and changes what can be handed out, before messages are.
 
         A message that came in this very turn, with no time to live, is still to be offered.
         False: so much is over that it takes several turns; nothing is to be handed out before.
@@ -66,7 +66,7 @@ class QueueTimers:
         return max(_DEATHS_MIN, self.state.work.left // DEATH_WORK)
 
     def after(self, primary: Primary) -> None:
-        """What nobody took is subject to the queue's limits; the dead set out."""
+        """Applies the queue's limits to what nobody took, and sends the dead on their way."""
         fragment = primary.fragment
         if not self.state.serving or primary.holds_back:
             return
@@ -77,7 +77,7 @@ class QueueTimers:
                 self.state.marks.unfinished[fragment.fragment_id] = None
 
     def after_private(self, private: PrivateQueue) -> None:
-        """The same for a queue of this node alone."""
+        """As `after`, for a queue of this node alone."""
         self._enforce(private.fragment)
         if private.fragment.tracked is not None and private.fragment.out.dead:
             self.letters.send_private(private)
@@ -104,15 +104,15 @@ class QueueTimers:
     # --- the clock ---------------------------------------------------------------------------
 
     def look_again(self, primary: Primary, after_ms: int) -> None:
-        """The fragment is looked at then, or with the tick after that, though nothing happens."""
+        """Has the fragment looked at then, or with the tick after that, though nothing happens."""
         self._arm(primary.fragment.fragment_id, self.state.unix_ms + after_ms)
 
     def look_at(self, fragment: FragmentId, after_ms: int) -> None:
-        """The same for the queue of a fragment that another node serves."""
+        """Has the queue of a fragment that another node serves looked at then."""
         self._arm(fragment, self.state.unix_ms + after_ms)
 
     def _arm(self, fragment: FragmentId, when_ms: int) -> bool:
-        """False if it is looked at before then."""
+        """Notes when the fragment is to be looked at; false if it is looked at before then."""
         armed = self._armed.get(fragment)
         if armed is not None and when_ms >= armed:
             return False
@@ -130,7 +130,7 @@ class QueueTimers:
         return self._due[0] - self.state.settings.unix_offset_ms
 
     def begin_turn(self) -> None:
-        """Fragments in which something expires, or is due, are looked at in this turn."""
+        """Marks the fragments in which something expires, or is due, in this turn."""
         due, unix_ms = self._due, self.state.unix_ms
         if due and due[0] <= unix_ms:
             while due and due[0] <= unix_ms:
@@ -138,7 +138,7 @@ class QueueTimers:
             self._ring()
 
     def tick(self) -> None:
-        """All fragments that are to be looked at again are, and private queues of no use go."""
+        """Looks at all that is to be looked at again; private queues of no use go."""
         self._ring()
         self._drop_unused()
 

@@ -33,7 +33,7 @@ _MANDATORY = 1
 
 
 class Readers:
-    """See the module's docstring."""
+    """Clients that do not read: what waits for them, and how much they leave unread."""
 
     __slots__ = (
         "_answered", "_answered_before", "_late", "_turn", "_unread", "bytes_unread", "state",
@@ -61,7 +61,7 @@ class Readers:
         return size > self.state.settings.share_bytes_max
 
     def on_long_answer(self, size: int) -> None:
-        """So much was written to one client at once."""
+        """Notes that so much was written to one client at once."""
         turn = self.state.work.turn
         if self._turn != turn:
             self._answered_before = self._answered if self._turn == turn - 1 else 0
@@ -88,7 +88,7 @@ class Readers:
         return True
 
     def resume(self) -> None:
-        """Near the end of a turn: channels whose clients read again go on."""
+        """Lets channels whose clients read again go on; near the end of a turn."""
         state = self.state
         if state.written_much:
             self._note_written()
@@ -117,14 +117,14 @@ class Readers:
         return any(channel.client.writable for channel in self._late)
 
     def _note_written(self) -> None:
-        """What earlier turns wrote is unread as long as its socket takes no more."""
+        """Notes what earlier turns wrote: unread as long as its socket takes no more."""
         written, self.state.written_much = self.state.written_much, {}
         for client, size in written.items():
             if not client.writable and not client.gone:
                 self._add(client, size)
 
     def on_writable(self, client: Client, writable: bool) -> None:
-        """The client's socket has more than the mark, or little, to send."""
+        """Notes that the client's socket has more than the mark, or little, to send."""
         if writable:
             self.forget(client)
         elif client not in self._unread:
@@ -136,13 +136,13 @@ class Readers:
         self.bytes_unread += size
 
     def forget(self, client: Client) -> None:
-        """The client has read, or is gone."""
+        """Forgets a client that has read, or is gone."""
         held = self._unread.pop(client, None)
         if held is not None:
             self.bytes_unread -= held[0]
 
     def tick(self, cut_off: Callable[[Client, str], None]) -> None:
-        """While too much is unread, those who have read nothing for long are cut off."""
+        """Cuts off clients that have read nothing for long, while too much is unread."""
         if not self.is_full():
             return
         for client, (_, since_ms) in sorted(self._unread.items(), key=_size_of, reverse=True):

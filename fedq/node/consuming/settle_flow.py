@@ -41,7 +41,7 @@ Lanes = dict[FragmentId, Settlements]
 
 
 class SettleFlow:
-    """See the module's docstring."""
+    """Settles deliveries, by tags of a channel or by positions in a fragment."""
 
     __slots__ = ("state",)
 
@@ -49,7 +49,7 @@ class SettleFlow:
         self.state = state
 
     def on_settles(self, channel: Channel, batch: list[Settled]) -> list[Settled]:
-        """A run of basic.ack, nack and reject; raises 406 for an unknown tag.
+        """Takes a run of basic.ack, nack and reject; raises 406 for an unknown tag.
 
         Returns what is left for the next turn: this one has done so much already.
         """
@@ -108,7 +108,7 @@ class SettleFlow:
     def _take(
         self, channel: Channel, lanes: Lanes, parts: list[Part[Consumer | None]], outcome: int
     ) -> None:
-        """Deliveries leave the channel's window: for their fragments, or for its transaction."""
+        """Takes deliveries out of the channel's window: for their fragments, or its transaction."""
         transaction = channel.transaction
         work = self.state.work
         for part in parts:
@@ -125,7 +125,7 @@ class SettleFlow:
     def note(
         self, channel: Channel, lanes: Lanes, part: Part[Consumer | None], outcome: int
     ) -> None:
-        """Deliveries that are done with: their consumer takes others, their fragment is to know."""
+        """Notes settled deliveries: their consumer takes others, their fragment is to know."""
         holder, fragment, positions = part.holder, part.fragment, part.positions
         settlements = lanes.get(fragment)
         if settlements is None:
@@ -145,15 +145,15 @@ class SettleFlow:
             self.settle(fragment, settlements)
 
     def acknowledge(self, fragment: FragmentId, positions: list[int]) -> None:
-        """Deliveries that are done with."""
+        """Acknowledges deliveries."""
         self.settle(fragment, Settlements([positions], [], [], []))
 
     def return_unseen(self, fragment: FragmentId, positions: list[int]) -> None:
-        """Messages of a fragment elsewhere that no consumer here has seen go back to it."""
+        """Gives back messages of a fragment elsewhere that no consumer here has seen."""
         self.settle(fragment, Settlements([], [], [], [positions]))
 
     def settle(self, fragment: FragmentId, settlements: Settlements) -> None:
-        """What became of deliveries; of remote ones it gathers until the end of the turn."""
+        """Settles deliveries; those of remote fragments gather until the end of the turn."""
         state = self.state
         private = state.private_by_id.get(fragment)
         primary = state.primaries.get(fragment)
@@ -174,7 +174,7 @@ class SettleFlow:
                 lane.extend(positions)
 
     def flush_settlements(self) -> None:
-        """One message per remote fragment."""
+        """Sends the gathered settlements, as one message per remote fragment."""
         state = self.state
         settlements, state.marks.settlements = state.marks.settlements, {}
         for fragment, lanes in settlements.items():
@@ -191,7 +191,7 @@ class SettleFlow:
     # --- all that a channel has --------------------------------------------------------------
 
     def return_all(self, channel: Channel, then: Callable[[], None]) -> bool:
-        """What the channel has returns to its queues, and then something else is done.
+        """Returns what the channel has to its queues; then something else is done.
 
         The channel ends, or recovers; as long as that goes on it counts among those that hold
         something (`NodeState.leaving`). True if it is done already.
@@ -206,7 +206,7 @@ class SettleFlow:
         return self.state.chores.begin(channel.client, Returning(self, channel, then))
 
     def restore(self, channel: Channel, transaction: Transaction) -> None:
-        """What a transaction would have settled waits for an acknowledgement again."""
+        """Undoes the settlements of a transaction: deliveries wait for acknowledgement again."""
         settles, transaction.settles = transaction.settles, []
         transaction.settled = 0
         channel.unacked.restore(part for part, _ in settles)
@@ -232,7 +232,7 @@ class SettleFlow:
     # --- many at a time keep their order -----------------------------------------------------
 
     def shut(self, channel: Channel) -> None:
-        """Much of what the channel has returns piece by piece: nothing is handed out meanwhile.
+        """Keeps queues from handing out while much of what the channel has returns to them.
 
         Otherwise those that wait behind the messages of a later piece would come before them (P4).
         """
@@ -248,7 +248,7 @@ class SettleFlow:
         self.state.work.spend(channel.unacked.spans // _SPANS_PER_UNIT)
 
     def open(self, channel: Channel) -> None:
-        """All of it has returned."""
+        """Lets the queues hand out again: all of it has returned."""
         shut, channel.shut = channel.shut, None
         for number, fragment in (shut or {}).items():
             fragment.shut -= 1
@@ -275,7 +275,7 @@ class Returning:
         self._through = channel.unacked.last_tag
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Returns the next deliveries."""
         flow, channel = self._flow, self._channel
         while not flow.return_some(channel, self._through):
             if flow.state.work.is_spent:

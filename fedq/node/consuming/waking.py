@@ -20,14 +20,14 @@ GrantAnew = Callable[[QueueKey], None]
 
 
 def wake_client(state: NodeState, client: Client) -> None:
-    """All consumers of a connection may take more."""
+    """Lets all consumers of a connection take more."""
     for channel in client.channels.values():
         if channel.consumers:
             wake_consumers(state, channel)
 
 
 def wake_consumers(state: NodeState, channel: Channel, grant_anew: GrantAnew | None = None) -> None:
-    """All consumers of a channel may take more.
+    """Lets all consumers of a channel take more.
 
     `grant_anew`: or less, so that credit which fragments elsewhere have for them is void.
     """
@@ -57,13 +57,13 @@ class Waking:
         self._queues: dict[QueueKey, None] = {}
 
     def finish(self) -> None:
-        """All of it, however much work it is."""
+        """Wakes all that are left, however much work it is."""
         while not self._is_done:
             self._step()
         self._channel.wanted = None
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Wakes the next consumers."""
         is_first = True
         while not self._is_done:
             if self._state.work.is_spent and not is_first:
@@ -78,7 +78,7 @@ class Waking:
         return not (self._left or self._queues or self._wanted.again)
 
     def _step(self) -> None:
-        """The next consumer, or queue, or all of them once more."""
+        """Wakes the next consumer, or looks at its queue, or begins once more."""
         work, wanted = self._state.work, self._wanted
         if self._left:
             consumer = self._left.pop()
@@ -105,7 +105,7 @@ class Waking:
 
 
 def feed_at_turn_limit(state: NodeState) -> bool:
-    """Who took as much as one turn gives takes more; false if there is nobody."""
+    """Feeds clients that took as much as one turn gives; false if there are none."""
     if not state.at_turn_limit:
         return False
     at_turn_limit, state.at_turn_limit = state.at_turn_limit, {}

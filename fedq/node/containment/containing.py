@@ -20,7 +20,7 @@ DECIDED_FIRST: Final = (
 
 
 def failed() -> ConnectionViolation:
-    """What the client hears."""
+    """The sentence that the client hears about its failed command."""
     return ConnectionViolation(
         INTERNAL_ERROR,
         "the node could not do this, for a reason that is its own and in its log: connect again, "
@@ -29,7 +29,7 @@ def failed() -> ConnectionViolation:
 
 
 def fault_of(client: Client, command: Command | None, error: Exception) -> Fault:
-    """What the log says; without a command it was the bytes that could not be read."""
+    """The fault for the log; without a command it was the bytes that could not be read."""
     what = "bytes"
     if isinstance(command, Request):
         what = name_of(command.method)

@@ -33,7 +33,7 @@ class _Failed:
 
 
 class MapFaults:
-    """See the module's docstring."""
+    """Steps of the map that failed on this node, and when each is tried again."""
 
     __slots__ = ("_failed", "state")
 
@@ -42,7 +42,7 @@ class MapFaults:
         self._failed: dict[str, _Failed] = {}
 
     def contain(self, subject: str, again: Callable[[], None], error: Exception) -> None:
-        """A step for this object raised; raises it again where the node has to stop.
+        """Contains a step for this object that raised; raises again where the node has to stop.
 
         What is to be done for the object the next time takes the place of what failed before.
         """
@@ -59,7 +59,7 @@ class MapFaults:
         state.found[f"step {subject}"] = (f"{text}; its log says why", state.now_ms + wait_ms)
 
     def tick(self) -> None:
-        """What is due is tried again."""
+        """Tries again what is due."""
         if not self._failed:
             return
         state = self.state

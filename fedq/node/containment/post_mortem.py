@@ -72,7 +72,7 @@ def post_mortem(state: NodeState, error: Exception) -> Stopped:
 
 
 def _copies(letters: list[_Letter]) -> list[bytes]:
-    """The messages themselves, as far as there is room."""
+    """Copies of the messages themselves, as far as there is room."""
     copies: list[bytes] = []
     room = SUSPECTS_KEPT_BYTES_MAX
     for letter in letters:
@@ -114,7 +114,7 @@ def _step_of(state: NodeState) -> str:
 
 
 def _that_fail(state: NodeState, letters: list[_Letter]) -> list[_Letter]:
-    """Those that fail alone, of as many as may be tried."""
+    """The messages that fail alone, of as many as may be tried."""
     failed: list[_Letter] = []
     left = SUSPECTS_TRIED_BYTES_MAX
     for letter in letters:
@@ -159,7 +159,7 @@ def _in_hand(state: NodeState) -> Iterator[_Letter]:
 
 
 def _named(what: Settle | Settlements) -> Iterator[Sequence[int]]:
-    """What deliveries a settlement is about, those that come back first."""
+    """The deliveries that a settlement is about, those that come back first."""
     if isinstance(what, Settle):
         yield from (what.unseen, what.rejected, what.requeued, what.acknowledged)
         return
@@ -168,7 +168,7 @@ def _named(what: Settle | Settlements) -> Iterator[Sequence[int]]:
 
 
 def _held(state: NodeState, number: FragmentId, positions: Iterable[int]) -> Iterator[_Letter]:
-    """Those of a fragment that are still there, if it is served here."""
+    """The messages of a fragment that are still there, if it is served here."""
     primary = state.primaries.get(number)
     if primary is None:
         return

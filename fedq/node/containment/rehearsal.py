@@ -1,9 +1,8 @@
-"""Whether a message fails where it is tried alone: all that is ever done with its content, on a
-fragment that is thrown away.
+"""Whether a message fails where it is tried alone, with all that is ever done with its content.
 
 Input: a message, and the policy of the queue that it was for. Output: the exception, if there is
-one. Nothing that lives is touched, so it can be asked of any message at any time; it is asked only
-of those that a node failed at.
+one. Everything is tried on a fragment that is thrown away. Nothing that lives is touched, so it can
+be asked of any message at any time; it is asked only of those that a node failed at.
 """
 
 from typing import Final
@@ -58,7 +57,7 @@ def _handle(message: bytes, policy: QueuePolicy, unix_ms: int) -> None:
 
 
 def _copy(fragment: Fragment, policy: QueuePolicy, unix_ms: int) -> None:
-    """A backup follows, and its copy becomes the fragment of the next reign."""
+    """Tries copying: a backup follows, and its copy becomes the fragment of the next reign."""
     copy = Replica(FragmentId(1), durable=True)
     for record in fragment.out.records:
         copy.apply(record.data)
@@ -69,7 +68,7 @@ def _copy(fragment: Fragment, policy: QueuePolicy, unix_ms: int) -> None:
 
 
 def _read(message: bytes, unix_ms: int) -> None:
-    """What routing and dead-lettering make of it."""
+    """Tries what routing and dead-lettering make of the message."""
     split_route(route_of(message))
     decode_properties(split(message)[1])
     as_stored(message)
@@ -80,7 +79,7 @@ def _read(message: bytes, unix_ms: int) -> None:
 
 
 def _deliver(fragment: Fragment, unix_ms: int) -> None:
-    """To a consumer, whichever way; one that is delayed when it is due."""
+    """Tries delivering to a consumer, whichever way; a delayed message when it is due."""
     due_ms = enforcement.next_ms(fragment)
     enforcement.wake(fragment, unix_ms if due_ms is None else max(unix_ms, due_ms))
     taken = fragment.take(_TAKER, 1)
@@ -93,7 +92,7 @@ def _deliver(fragment: Fragment, unix_ms: int) -> None:
 
 
 def _expire(policy: QueuePolicy, message: bytes, unix_ms: int) -> None:
-    """It dies where it waits: of its age, and of the queue's length."""
+    """Tries dying where the message waits: of its age, and of the queue's length."""
     fragment = Fragment(FragmentId(1), _REIGN, durable=False, recording=False, policy=policy)
     fragment.publish_private([message], unix_ms)
     enforcement.trim(fragment, 1)

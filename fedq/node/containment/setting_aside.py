@@ -45,7 +45,7 @@ class Aside(NamedTuple):
 
 
 class SettingAside:
-    """See the module's docstring."""
+    """Sets messages aside that this node, or another one, failed at."""
 
     __slots__ = ("_heard", "state")
 
@@ -55,7 +55,7 @@ class SettingAside:
         self._heard: dict[NodeId, Budget] = {}
 
     def on_last_words(self, sender: NodeId, words: LastWords) -> None:
-        """A peer has to stop: what it has in its hands comes back, but not to be tried again."""
+        """Takes the last words of a peer: what it failed at comes back, but is set aside."""
         state = self.state
         heard = self._heard.setdefault(sender, Budget(LAST_WORDS_HEARD_S, LAST_WORDS_HEARD_BURST))
         if not heard.has_left(state.now_ms):
@@ -78,7 +78,7 @@ class SettingAside:
         self, queue: QueueKey, act: int, positions: dict[int, None],
         answer: Callable[[list[Aside]], None],
     ) -> None:  # fmt: skip
-        """What is in quarantine of the fragments served here; `positions`: only these, if any.
+        """Does what is asked with what is in quarantine here; `positions`: only these, if any.
 
         It is answered when all of them have been looked through; what is done with it is replicated
         like all that changes.
@@ -87,7 +87,7 @@ class SettingAside:
         self.state.chores.begin(self, looking)
 
     def tick(self) -> None:
-        """Suspicions that were not proven end."""
+        """Ends suspicions that were not proven."""
         self.state.at = self.state.at_what = None
         suspects = self.state.suspects
         if suspects.count:
@@ -119,7 +119,7 @@ class _Looking:
         self._here: list[int] = []
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Looks through the next messages."""
         work = self._state.work
         while self._primary is not None or self._numbers:
             if self._primary is None:
@@ -167,5 +167,5 @@ class _Looking:
 
 
 def _moves(primary: Primary) -> bool:
-    """Whether the next primary is to decide."""
+    """Whether the fragment moves: then its next primary is to decide."""
     return primary.handing_over or primary.seen_at > 0

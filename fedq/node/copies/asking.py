@@ -16,7 +16,7 @@ from fedq.proxy.calls import Finish
 
 
 class Asking:
-    """See the module's docstring."""
+    """The questions of this node that fragments have not answered yet."""
 
     __slots__ = ("_leaving", "calls", "questions", "state")
 
@@ -30,7 +30,7 @@ class Asking:
     def ask(
         self, verb: int, fragments: Iterable[FragmentId], finish: Finish, until_ms: int = 0
     ) -> None:
-        """Asks; `finish` hears the totals, perhaps at once.
+        """Asks all fragments; `finish` hears the totals, perhaps at once.
 
         `until_ms`: for who leaves a queue, who has to hear nothing after that.
         """
@@ -60,7 +60,7 @@ class Asking:
         self.calls.on_reply(message.request, message.fragment, message.ready, message.consumers)
 
     def tick(self) -> None:
-        """Who leaves has waited long enough."""
+        """Gives up questions of who leaves a queue, which have waited long enough."""
         now_ms = self.state.now_ms
         for request, until_ms in list(self._leaving.items()):
             if now_ms >= until_ms or not self.calls.is_open(request):
@@ -68,7 +68,7 @@ class Asking:
                 self.calls.give_up(request)
 
     def on_fragment_moved(self, fragment: FragmentId) -> None:
-        """A new primary, a new link to it, or a process less that has it: it is asked again."""
+        """Asks again: a new primary, a new link to it, or a process less that has the fragment."""
         for request, verb in self.calls.waiting_for(fragment):
             self._ask_one(request, verb, fragment)
 

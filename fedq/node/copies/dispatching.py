@@ -19,7 +19,7 @@ from fedq.node.records.state import NodeState, Primary
 
 
 class Dispatching:
-    """See the module's docstring."""
+    """Hands out what queues have, to consumers here and elsewhere."""
 
     __slots__ = ("consuming", "questions", "state", "timers")
 
@@ -32,7 +32,7 @@ class Dispatching:
         self.timers = timers
 
     def everywhere(self, queue: QueueKey) -> None:
-        """Consumers take what they can now, here and elsewhere."""
+        """Hands out what consumers can take now, here and elsewhere."""
         self.consuming.dispatch(queue)
         info = self.state.map.queues.get(queue)
         for fragment in info.fragments if info is not None else ():
@@ -41,7 +41,7 @@ class Dispatching:
                 self.serve_takers(primary)
 
     def catch_up(self, queue: QueueKey) -> None:
-        """What came before in this turn takes effect in the queue, as far as it is here.
+        """Puts what came before in this turn into effect in the queue, as far as it is here.
 
         Costs next to nothing where nobody waits and no policy has a say.
         """

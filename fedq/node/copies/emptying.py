@@ -23,7 +23,7 @@ _LEAST: Final = 16
 
 
 class Purging:
-    """A chore: what was ready in a fragment when it began leaves. `then` hears how much it was."""
+    """A chore: removes what was ready in a fragment when it began. `then` hears how much it was."""
 
     __slots__ = ("_count", "_fragment", "_state", "_then", "_through")
 
@@ -38,7 +38,7 @@ class Purging:
         fragment.shut += 1
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Removes the next messages."""
         fragment, work = self._fragment, self._state.work
         shift = _RUN_SHIFT if fragment.tracked is None else 0
         while True:
@@ -58,7 +58,7 @@ class Purging:
 
 
 class Cancelling:
-    """A chore: the consumers of a queue that is gone end, and are told if they can hear it."""
+    """A chore: ends the consumers of a queue that is gone, and tells those that can hear it."""
 
     __slots__ = ("_left", "_state")
 
@@ -71,7 +71,7 @@ class Cancelling:
         self._left.reverse()
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Ends the next consumers."""
         work = self._state.work
         while self._left:
             self._cancel(self._left.pop())
@@ -99,6 +99,6 @@ class Cancelling:
 
 
 def cancel_all(state: NodeState, hub: Hub[Consumer], owner: object = None) -> None:
-    """The queue is gone: its consumers here end, and are told if they can hear it."""
+    """Ends the consumers here of a queue that is gone, and tells those that can hear it."""
     if hub.size:
         state.chores.begin(owner, Cancelling(state, hub.clear()))

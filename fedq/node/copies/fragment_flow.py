@@ -47,7 +47,7 @@ _OF_CONSUMERS: Final = (CALL_CONSUME, CALL_CONSUME_ALONE, CALL_LEFT)
 
 
 class FragmentFlow:
-    """See the module's docstring."""
+    """The shared fragments that this node serves: their events, copies and promises."""
 
     __slots__ = ("admission", "dispatching", "questions", "state")
 
@@ -63,7 +63,7 @@ class FragmentFlow:
     # --- what peers say to a primary ---------------------------------------------------------
 
     def on_publish_batch(self, sender: NodeId, message: PublishBatch) -> None:
-        """Publishes of another node."""
+        """Takes publishes of another node."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
             self.admission.publish(
@@ -71,7 +71,7 @@ class FragmentFlow:
             )
 
     def on_publish_atomic(self, sender: NodeId, message: PublishAtomic) -> None:
-        """A transaction of another node's client."""
+        """Takes a transaction of another node's client."""
         primary = self._current(message.fragment, message.reign)
         if primary is not None:
             self.admission.publish_atomic(
@@ -164,19 +164,19 @@ class FragmentFlow:
             self._touch(primary)
 
     def on_call(self, sender: NodeId, message: Call) -> None:
-        """A question from another node; a stale one is asked again of the right primary."""
+        """Takes a question from another node; a stale one is asked again of the right primary."""
         primary = self.state.primaries.get(message.fragment)
         if primary is not None:
             self.dispatching.catch_up(primary.queue)
         self.questions.put(sender, message.request, message.fragment, message.verb)
 
     def _note_use_until_now(self, primary: Primary, node: NodeId) -> None:
-        """What is known of a node's consumers ends: those that it had used the queue until now."""
+        """Notes that a node's consumers had used the queue until now, when word of them ends."""
         if node in primary.takers.consumers:
             note_use(self.state, primary)
 
     def lose_taker(self, primary: Primary, node: NodeId) -> None:
-        """A member went down: what its consumers had returns; it is waited for no more."""
+        """Takes back what the consumers of a member that went down had; waits for it no more."""
         primary.gets = deque(get for get in primary.gets if get[0] != node)
         # To admit its consumer now would be for ever: nobody takes it back.
         primary.calls = deque(call for call in primary.calls if call[0] != node)
@@ -205,7 +205,7 @@ class FragmentFlow:
                 del attaching[fragment]
 
     def _doubt(self, primary: Primary, node: NodeId) -> None:
-        """What this process may send again must not be here without a mark."""
+        """Marks as doubtful what this process may send again."""
         for origin in primary.unsure:
             if origin.node == node and self.state.map.is_up(*origin):
                 mark_all(primary.fragment)
@@ -236,12 +236,12 @@ class FragmentFlow:
             primary.replication.on_records(records, state.now_ms)
 
     def await_sync(self, primary: Primary, chunk: int) -> None:
-        """The primary's mark hears when a journal chunk is on disk."""
+        """Lets the primary's mark hear when a journal chunk is on disk."""
         self.state.sync_asked = chunk
         self.state.sync_waits.append((chunk, primary))
 
     def on_synced(self, primary: Primary, chunk: int) -> None:
-        """The journal is on disk up to a chunk for which the primary has waited."""
+        """Takes note that the journal is on disk up to a chunk for which the primary has waited."""
         primary.mark.on_synced(chunk)
         if primary.replication.on_local(primary.mark.safe):
             self.state.marks.commits[primary.fragment.fragment_id] = None
@@ -271,7 +271,7 @@ class FragmentFlow:
             self._keep_promises(primary)
 
     def _send_copies(self, primary: Primary) -> None:
-        """To the backups; records that no promise waits for (settlements, mostly) are patient."""
+        """Sends records to the backups; those that no promise waits for (settlements) have time."""
         replication, owed = primary.replication, primary.fragment.out.owed
         sends, replication.sends = replication.sends, {}
         awaited = max(
@@ -286,7 +286,7 @@ class FragmentFlow:
                 self.state.send(node, message, patient)
 
     def _pay_owed(self, primary: Primary) -> None:
-        """The after-commit lane: one cumulative mark per origin.
+        """Pays what is owed after a commit: one cumulative mark per origin.
 
         While memory is full other nodes hear nothing, so that their publishers pause. This node's
         own are not read anyhow; and dead letters, which make room by going, must not wait for it.
@@ -323,7 +323,7 @@ class FragmentFlow:
                 )
 
     def _keep_promises(self, primary: Primary) -> None:
-        """Answers that waited until an event was committed."""
+        """Gives the answers that waited until an event was committed."""
         promised, commit = primary.promised, primary.replication.commit
         while promised and promised[0][0] <= commit:
             _, asker, request, count = promised.popleft()

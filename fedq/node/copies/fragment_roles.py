@@ -48,7 +48,7 @@ class Copy(NamedTuple):
 
 
 class FragmentRoles:
-    """See the module's docstring."""
+    """Takes up and gives up parts for fragments, as the map says."""
 
     __slots__ = ("fragments", "replicas", "state")
 
@@ -82,7 +82,7 @@ class FragmentRoles:
         return False
 
     def _retire(self, fragment: FragmentId) -> None:
-        """The next part cannot be taken up: an earlier reign of this node ends all the same.
+        """Retires: the next part cannot be taken up, and an earlier reign here ends all the same.
 
         What is there waits in memory for the next try, as if it had been read from the disk.
         """
@@ -99,7 +99,7 @@ class FragmentRoles:
             )  # fmt: skip
 
     def forget_cold(self) -> None:
-        """Copies from the disk that the map has found no use for.
+        """Forgets copies from the disk that the map has found no use for.
 
         A node that restarts is taken out of its fragments' copies and, mostly, soon put back: what
         it has on disk need not be sent to it again. So they are kept for a while.
@@ -115,7 +115,7 @@ class FragmentRoles:
                 self.leave(fragment)
 
     def begin_failed_anew(self) -> None:
-        """Copies that this node could not keep, and that nobody counts on, are made anew."""
+        """Begins copies anew that this node could not keep, and that nobody counts on."""
         state = self.state
         for fragment, (failed_ms, wait_ms) in state.failed_copies.items():
             backup, info = state.backups.get(fragment), state.map.fragments.get(fragment)
@@ -130,12 +130,12 @@ class FragmentRoles:
                 self.refollow(backup)
 
     def leave(self, fragment: FragmentId) -> None:
-        """This node holds no copy any more: memory and journal forget it."""
+        """Gives up the copy of this node: memory and journal forget it."""
         if self.forget(fragment):
             self._write(fragment, encode_drop(fragment))
 
     def forget(self, fragment: FragmentId) -> bool:
-        """In memory alone: the next start finds what the map does not know. Whether it was here."""
+        """Forgets in memory alone, for the next start to find; whether it was here."""
         state = self.state
         held = fragment in state.primaries or fragment in state.backups
         held = held or fragment in state.recovered
@@ -154,14 +154,14 @@ class FragmentRoles:
         risk.end()
 
     def _write(self, fragment: FragmentId, record: bytes) -> None:
-        """A record without messages for the journal."""
+        """Writes a record without messages to the journal."""
         risk = self.state.risk
         risk.begin()
         self.state.plan.append(fragment, 0, record, False)
         risk.end()
 
     def refollow(self, backup: Backup) -> None:
-        """The link to the primary starts anew: the copy has to be compared again."""
+        """Has the copy compared again, as the link to the primary starts anew."""
         if backup.failed:
             return
         info = self.state.map.fragments[backup.replication.fragment_id]
@@ -170,7 +170,7 @@ class FragmentRoles:
         self.replicas.offer(backup)
 
     def compare_again(self) -> None:
-        """Copies that did not follow their primaries begin anew."""
+        """Begins copies anew that did not follow their primaries."""
         suspects, self.state.marks.suspect_copies = self.state.marks.suspect_copies, {}
         for fragment in suspects:
             backup = self.state.backups.get(fragment)
@@ -242,7 +242,7 @@ class FragmentRoles:
         ]  # fmt: skip
 
     def _become_primary(self, info: FragmentInfo) -> Primary:
-        """A primary of the new reign, of what this node has; nobody knows of it yet."""
+        """Makes a primary of the new reign, of what this node has; nobody knows of it yet."""
         state = self.state
         state.at, state.at_what = info.queue, None
         copy = self._copy_of(info.id)
@@ -271,7 +271,7 @@ class FragmentRoles:
         return primary
 
     def _begin_reign(self, info: FragmentInfo, primary: Primary) -> None:
-        """It takes the place of what this node had of the fragment before."""
+        """Puts the new primary in the place of what this node had of the fragment before."""
         state = self.state
         if primary.fragment.recorder.durable and info.reign != info.created:
             # Whatever it was: from now on all that counts is here.

@@ -31,7 +31,7 @@ _OF_CONSUMERS: Final = (CALL_CONSUME, CALL_CONSUME_ALONE, CALL_LEFT)
 
 
 class Questions:
-    """See the module's docstring."""
+    """Answers questions about the fragments that this node serves."""
 
     __slots__ = ("abandoned", "calls", "state")
 
@@ -42,7 +42,7 @@ class Questions:
         self.calls = Calls()
 
     def put(self, asker: NodeId, request: int, fragment: FragmentId, verb: int) -> bool:
-        """A question of this or another node; false if this node does not serve the fragment.
+        """Puts a question of this or another node; false if this node does not serve the fragment.
 
         A purge is answered when it is committed: it must not be undone by a failover. What must
         not be judged before this node may serve, and knows what consumers of an earlier reign
@@ -67,7 +67,7 @@ class Questions:
     def answer(
         self, asker: NodeId, request: int, fragment: FragmentId, ready: int, consumers: int
     ) -> None:
-        """To who asked: this node, or another."""
+        """Answers whoever asked: this node, or another."""
         if asker == self.state.me:
             self.calls.on_reply(request, fragment, ready, consumers)
         else:
@@ -98,7 +98,7 @@ class Questions:
                 primary.promised.append((fragment.last, asker, request, 0))
 
     def _purged(self, primary: Primary, asker: NodeId, request: int, count: int) -> None:
-        """Answered when it is committed; a fragment that has moved is asked again."""
+        """Answers a purge when it is committed; a fragment that has moved is asked again."""
         number = primary.fragment.fragment_id
         if self.state.primaries.get(number) is primary:
             primary.promised.append((primary.fragment.last, asker, request, count))
@@ -106,5 +106,5 @@ class Questions:
 
 
 def note_use(state: NodeState, primary: Primary) -> None:
-    """Somebody has use for the queue (x-expires)."""
+    """Notes that somebody has use for the queue (x-expires)."""
     primary.used_ms = state.now_ms

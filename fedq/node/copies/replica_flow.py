@@ -19,7 +19,7 @@ from fedq.node.risk import Fault
 
 
 class ReplicaFlow:
-    """See the module's docstring."""
+    """The copies that this node keeps for other primaries."""
 
     __slots__ = ("state",)
 
@@ -55,7 +55,7 @@ class ReplicaFlow:
             self.state.plan.append(message.fragment, 0, keep, False)
 
     def on_copy_chunk(self, sender: NodeId, message: CopyChunk) -> None:
-        """Old messages, newest first."""
+        """Takes old messages, newest first."""
         backup = self._current(message.fragment, sender)
         if backup is not None and backup.replication.on_chunk(message):
             if self._apply(backup, message.records) and message.done:
@@ -64,7 +64,7 @@ class ReplicaFlow:
             self._doubt(backup, f"chunk {message.number} of a copy out of its order")
 
     def _finish_copy(self, backup: Backup) -> None:
-        """The copy is complete; notes that the primary does not know are void on disk, too."""
+        """Completes the copy; notes that the primary does not know are void on disk, too."""
         replication = backup.replication
         for what, values in backup.replica.finish_copy().items():
             data = encode_note(
@@ -79,7 +79,7 @@ class ReplicaFlow:
             self.await_sync(replication.fragment_id, number)
 
     def on_replicate(self, sender: NodeId, message: Replicate) -> None:
-        """Live records."""
+        """Takes live records."""
         backup = self._current(message.fragment, sender)
         if backup is not None and backup.replication.on_records(message):
             if not self._apply(backup, message.records):
@@ -88,14 +88,14 @@ class ReplicaFlow:
             self._doubt(backup, f"records after {message.previous} out of their order")
 
     def _doubt(self, backup: Backup, why: str) -> None:
-        """Nothing of it counts: the copy is compared with the primary's once more."""
+        """Counts nothing of what came: the copy is compared with the primary's once more."""
         fragment = backup.replication.fragment_id
         if fragment not in self.state.marks.suspect_copies and not backup.failed:
             self.state.out.warnings.append(f"fragment {fragment}: {why}")
             self.state.marks.suspect_copies[fragment] = None
 
     def _give_up(self, backup: Backup, error: Exception) -> None:
-        """What its primary sent cannot be taken in here: this is no copy any more (ADR 0042).
+        """Gives the copy up (ADR 0042): what its primary sent cannot be taken in here.
 
         Nothing but this copy is half changed. It acknowledges nothing from now on, so its primary
         has it taken out of the set in sync; after a while it is begun anew, empty.
@@ -112,7 +112,7 @@ class ReplicaFlow:
         state.marks.suspect_copies.pop(fragment, None)
 
     def _apply(self, backup: Backup, records: bytes) -> bool:
-        """Records of the primary; false if they are none, and nothing of them counts."""
+        """Applies records of the primary; false if they are none, and nothing of them counts."""
         state, replication = self.state, backup.replication
         try:
             applied = backup.replica.apply(records)
@@ -136,19 +136,19 @@ class ReplicaFlow:
         return True
 
     def await_sync(self, fragment: FragmentId, chunk: int) -> None:
-        """The backup hears when a journal chunk is on disk."""
+        """Lets the backup hear when a journal chunk is on disk."""
         self.state.sync_asked = chunk
         self.state.sync_waits.append((chunk, fragment))
 
     def on_synced(self, fragment: FragmentId, chunk: int) -> None:
-        """The journal is on disk up to a chunk for which the backup has waited."""
+        """Takes note that the journal is on disk up to a chunk for which the backup has waited."""
         backup = self.state.backups.get(fragment)
         if backup is not None:
             backup.replication.on_synced(chunk)
             self.state.marks.backups[fragment] = None
 
     def finish(self, backup: Backup) -> None:
-        """One acknowledgement per fragment and turn, if there is something new."""
+        """Sends one acknowledgement per fragment and turn, if there is something new."""
         ack = backup.replication.take_ack()
         if ack is not None:
             self.state.send(backup.replication.primary, ack)
@@ -161,7 +161,7 @@ class ReplicaFlow:
 
 
 class _Offering:
-    """A chore: what a copy holds is found out, and offered to the primary that it follows.
+    """A chore: finds out what a copy holds, and offers it to the primary that it follows.
 
     Until then nothing of that primary is taken in. If it follows another one meanwhile, or anew,
     there is another offer for that.
@@ -181,7 +181,7 @@ class _Offering:
         self._positions = replica.positions()
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Looks at the next positions of the copy."""
         state, backup, replication = self._state, self._backup, self._replication
         fragment = replication.fragment_id
         if state.backups.get(fragment) is not backup or backup.replication is not replication:
