@@ -114,7 +114,7 @@ class Node:
 
     @property
     def uptime_ms(self) -> int:
-        """Since the first turn."""
+        """The time since the first turn."""
         return 0 if self._started_ms is None else self.state.now_ms - self._started_ms
 
     def post_mortem(self, error: Exception) -> Stopped:
@@ -165,7 +165,7 @@ class Node:
         state.out.again = goes_on or rounds == WORK_OFF_ROUNDS_MAX
 
     def _release_waiting(self) -> None:
-        """What waited for other nodes and need not any more is marked, or done."""
+        """Marks, or does, what waited for other nodes and need not any more."""
         marks = self.state.marks
         if marks.after_applied or marks.after_interest:
             self.map.release_waiting()
@@ -174,7 +174,7 @@ class Node:
             self.copies.roles.compare_again()
 
     def _work_off(self) -> None:
-        """One round over what is marked."""
+        """Works off one round of what is marked."""
         state, marks = self.state, self.state.marks
         if marks.unwanted:
             self._end_unwanted()
@@ -202,7 +202,7 @@ class Node:
                 self.answers.flush_confirms(channel)
 
     def _end_unwanted(self) -> None:
-        """Queues of this node alone that nobody uses, or whose name has gone to another."""
+        """Ends queues of this node alone that nobody uses, or whose name has gone to another."""
         unwanted, self.state.marks.unwanted = self.state.marks.unwanted, {}
         for fragment in unwanted:
             private = self.state.private_by_id.get(fragment)
@@ -210,7 +210,7 @@ class Node:
                 self.endings.private.end(private)
 
     def _deal(self) -> None:
-        """The queues that have new messages, or consumers that take more."""
+        """Deals from the queues that have new messages, or consumers that take more."""
         state = self.state
         queues, state.marks.queues = state.marks.queues, {}
         for fragment in state.marks.primaries:
@@ -222,7 +222,7 @@ class Node:
             self.consuming.flow.dispatch(queue)
 
     def _finish_copies(self) -> None:
-        """The fragments of which this node keeps copies."""
+        """Finishes the turn for fragments of which this node keeps copies."""
         state = self.state
         backups, state.marks.backups = state.marks.backups, {}
         for fragment in backups:
@@ -230,7 +230,7 @@ class Node:
                 self.copies.replicas.finish(backup)
 
     def _work_off_fragments(self) -> None:
-        """The fragments that this node serves.
+        """Works off the fragments that this node serves.
 
         Those of which only more is committed than before need neither be dealt from nor looked
         through.
@@ -257,7 +257,7 @@ class Node:
         self, connection: ConnectionId, address: str, is_loopback: bool,
         certificate_name: str | None = None, line: object = None,
     ) -> None:  # fmt: skip
-        """A client connected from `address`, for display; a verified certificate names it so.
+        """Takes a client from `address` (for display); a verified certificate names it so.
 
         `line`: what the driver wants to know the connection by in `NodeOut.fanned_to`; None: its
         number.
@@ -270,7 +270,7 @@ class Node:
         return client is not None and client.vhost != ""
 
     def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
-        """Bytes from a client."""
+        """Takes bytes from a client."""
         self.clients.flow.on_bytes(connection, data)
 
     def on_verified(self, number: int, is_right: bool | None) -> None:
@@ -303,7 +303,7 @@ class Node:
         self.cluster.on_link_down(peer, refused)
 
     def on_peer(self, frame: PeerFrame) -> None:
-        """A frame from a peer; the shell has made sure of its sender."""
+        """Takes a frame from a peer; the shell has made sure of its sender."""
         if frame.sender in self.state.peers:
             self.cluster.on_frame(frame)
             self.inbox.on_frame(frame)
@@ -320,7 +320,7 @@ class Node:
         return self.state.work.may_apply
 
     def on_committed(self, command: bytes) -> None:
-        """The next command of the log, in log order, each exactly once per process life.
+        """Takes the next command of the log, in order, each exactly once per process life.
 
         After a restart, commands since the last snapshot come again (the map was restored).
         """
@@ -328,7 +328,7 @@ class Node:
         self.inbox.on_map()
 
     def on_leader(self, leader: NodeId | None) -> None:
-        """Whom this node now believes to be the Raft leader."""
+        """Takes note whom this node now believes to be the Raft leader."""
         self.cluster.on_leader(leader)
 
     def snapshot(self) -> bytes:
@@ -345,7 +345,7 @@ class Node:
         self.inbox.on_map()
 
     def on_log_owed(self, owed_ms: int) -> None:
-        """For how long the disk of the Raft log has owed a sync; said a few times a second."""
+        """Notes for how long the disk of the Raft log has owed a sync; a few times a second."""
         self.cluster.handing.on_log_owed(owed_ms)
 
     # --- the journal -------------------------------------------------------------------------
@@ -364,11 +364,11 @@ class Node:
                 self.copies.replicas.on_synced(waiting, number)
 
     def on_journal_failed(self, reason: str) -> None:
-        """The disk is lost: nothing can be promised any more (P7)."""
+        """Takes note that the disk is lost: nothing can be promised any more (P7)."""
         self.state.out.fatal = f"the journal cannot be written: {reason}"
 
     def on_resources(self, waiting: int, resident: int, disk_free: int) -> None:
-        """What only the driver sees, a few times a second, in bytes.
+        """Takes what only the driver sees, a few times a second, in bytes.
 
         `waiting`: what it still has to write for clients and to the disk; `resident`: the memory of
         the process beyond what it began with; `disk_free`: on the disk of the data, -1 if unknown.
@@ -379,7 +379,7 @@ class Node:
     # --- administration ----------------------------------------------------------------------
 
     def on_change_asked(self, operation: Operation, answer: Callable[[Result], None]) -> None:
-        """Someone wants the map changed; `answer` hears the result once, within a later turn.
+        """Has the map changed; `answer` hears the result once, within a later turn.
 
         A change that was made is answered when every live member has applied it (P6).
         """
@@ -395,7 +395,7 @@ class Node:
     # --- time --------------------------------------------------------------------------------
 
     def on_tick(self) -> None:
-        """Called about every 50 ms of the clock given to `begin_turn`."""
+        """Does what is due; called about every 50 ms of the clock given to `begin_turn`."""
         state = self.state
         self.cluster.tick()
         self.cluster.handing.tick()
@@ -421,8 +421,10 @@ class Node:
             state.out.drop_segments += state.plan.dead(self.copies.roles.oldest_persistent)
 
     def stop(self) -> None:
-        """Begins a clean stop: what this node leads is handed over, which may take a while; then
-        clients get connection.close 320, and `stopped` turns true."""
+        """Begins a clean stop: what this node leads is handed over, which may take a while.
+
+        Then clients get connection.close 320, and `stopped` turns true.
+        """
         self.cluster.handing.stop()
         # Others that stop, too, are not to hand over to this one.
         self.cluster.beat_due = True

@@ -31,19 +31,19 @@ class Risk:
         return self._open
 
     def leave_to(self, depth: int) -> None:
-        """What was half changed within these sections is put in order, or harms nobody."""
+        """Leaves all but `depth` sections: what they half changed is in order, or harmless."""
         self._open = depth
 
     def begin(self) -> None:
-        """From here on things change."""
+        """Begins a section in which things change."""
         self._open += 1
 
     def end(self) -> None:
-        """All of it has changed."""
+        """Ends a section: all of it has changed."""
         self._open -= 1
 
     def close(self) -> None:
-        """What left the sections left nothing half done."""
+        """Closes all sections: what left them left nothing half done."""
         self._open = 0
 
 

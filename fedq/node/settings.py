@@ -75,8 +75,10 @@ class NodeSettings:
 
     @property
     def leave_wait_ms(self) -> int:
-        """Who leaves a queue waits so long at most for what goes with it: by then those who have
-        the majority have replaced a node that is gone."""
+        """How long a client that leaves a queue waits at most for what goes with it.
+
+        By then those who have the majority have replaced a node that is gone.
+        """
         return 2 * self.suspect_ms
 
     @property
@@ -86,7 +88,7 @@ class NodeSettings:
 
     @property
     def body_bytes_max(self) -> int:
-        """The longest message."""
+        """The length of the longest message."""
         return min(limits.BODY_BYTES_MAX, self.share_bytes_max)
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ _QUEUE_WORK: Final = 10
 
 
 class ChannelEnds:
-    """See the module's docstring."""
+    """Ends channels, and all of a connection's."""
 
     __slots__ = ("answers", "consumers", "settling", "state")
 
@@ -41,7 +41,7 @@ class ChannelEnds:
         self.consumers = consumers
 
     def close(self, channel: Channel, request: ChannelClose) -> None:
-        """channel.close."""
+        """Carries out channel.close."""
         queues = {consumer.queue: None for consumer in channel.consumers.values()}
         for queue in queues:
             self.consumers.dispatching.catch_up(queue)
@@ -53,7 +53,7 @@ class ChannelEnds:
             self.answers.wait_for_turns(channel)
 
     def refuse(self, channel: Channel, refused: Refused, request: Method) -> None:
-        """The request failed: the channel closes with the reason."""
+        """Refuses a request: the channel closes with the reason."""
         class_id, method_id = ids_of(request)
         self.fail(channel, ChannelViolation(refused.reply_code, refused.text, class_id, method_id))
 
@@ -70,14 +70,14 @@ class ChannelEnds:
         self.state.risk.end()
 
     def _agree(self, channel: Channel) -> None:
-        """channel.close-ok."""
+        """Sends channel.close-ok."""
         if not channel.closed:
             channel.client.machine.agree_to_close(channel.number)
             self.state.dirty_clients[channel.client] = None
             self.drop(channel)
 
     def drop(self, channel: Channel) -> None:
-        """The channel is no more; nothing that its client sent is worked off after this."""
+        """Drops the channel; nothing that its client sent is worked off after this."""
         channel.closed = True
         channel.flow = False
         self.state.leaving.pop(channel, None)
@@ -91,7 +91,7 @@ class ChannelEnds:
         self.state.release_reading(channel.client, "backlog")
 
     def leave(self, channel: Channel) -> None:
-        """The client is done with the channel; what it sent before still takes effect."""
+        """Leaves the channel, as its client does; what was sent before still takes effect."""
         if not channel.waiting:
             self.drop(channel)
             return
@@ -102,7 +102,7 @@ class ChannelEnds:
         self.end_consumers(channel)
 
     def end_consumers(self, channel: Channel, then: Callable[[], None] | None = None) -> None:
-        """All consumers of the channel go, and then something else is done."""
+        """Ends all consumers of the channel; then something else is done."""
         if channel.consumers:
             if not self.state.chores.begin(channel.client, Ending(self, channel, then)) and then:
                 self.answers.wait_for_turns(channel)
@@ -110,8 +110,10 @@ class ChannelEnds:
             then()
 
     def end_all(self, client: Client, end: Callable[[Client], None]) -> None:
-        """Ends the connection; connection.close-ok comes when the queues that went with its
-        consumers have gone."""
+        """Ends the connection.
+
+        connection.close-ok comes when the queues that went with its consumers have gone.
+        """
         queues = {
             consumer.queue: None
             for channel in client.channels.values()
@@ -126,20 +128,20 @@ class ChannelEnds:
         self.state.chores.begin(client, Last(gone))
 
     def _agree_to_end(self, client: Client) -> None:
-        """connection.close-ok, unless nobody is there to hear it."""
+        """Sends connection.close-ok, unless nobody is there to hear it."""
         if self.state.clients.get(client.connection) is client:
             client.machine.agree_to_end()
             self.state.dirty_clients[client] = None
 
     def end_some(self, channel: Channel, most: int) -> None:
-        """The first of its consumers go."""
+        """Ends the first consumers of the channel."""
         consumers = list(islice(channel.consumers.values(), most))
         queues = self.consumers.remove(consumers)
         self.state.work.spend(_CONSUMER_WORK * len(consumers) + _QUEUE_WORK * queues)
 
 
 class Ending:
-    """A chore: a channel's consumers go, some at a time."""
+    """A chore: ends a channel's consumers, some at a time."""
 
     __slots__ = ("_channel", "_ends", "_then")
 
@@ -151,7 +153,7 @@ class Ending:
         self._then = then
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Ends the next consumers."""
         channel, work = self._channel, self._ends.state.work
         while channel.consumers:
             # As many as there is room for if each is the last one of its queue; then the others.
@@ -174,12 +176,12 @@ class Last:
         self._action = action
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Does the one step."""
         self._action()
         return True
 
 
 def forget_number(channel: Channel) -> None:
-    """The number is free for another channel."""
+    """Frees the channel's number for another channel."""
     if channel.client.channels.get(channel.number) is channel:
         del channel.client.channels[channel.number]

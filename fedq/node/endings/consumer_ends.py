@@ -24,7 +24,7 @@ from fedq.proxy.hub import Hub
 
 
 class ConsumerEnds:
-    """See the module's docstring."""
+    """Takes consumers from their queues."""
 
     __slots__ = ("answers", "asking", "consuming", "dispatching", "private_ends", "state")
 
@@ -40,7 +40,7 @@ class ConsumerEnds:
         self.private_ends = private_ends
 
     def cancel(self, channel: Channel, request: BasicCancel) -> None:
-        """basic.cancel; an unknown tag is no error (1.8.3.5)."""
+        """Carries out basic.cancel; an unknown tag is no error (1.8.3.5)."""
         answer = None if request.no_wait else BasicCancelOk(request.consumer_tag)
         consumer = channel.consumers.get(request.consumer_tag)
         if consumer is None:
@@ -74,7 +74,7 @@ class ConsumerEnds:
         return self.state.now_ms + self.state.settings.leave_wait_ms
 
     def _cancel(self, consumer: Consumer, answer: BasicCancelOk | None, until_ms: int) -> None:
-        """Deliveries of what was published before come before the answer."""
+        """Cancels a consumer; deliveries of what was published before come before the answer."""
         channel, queue = consumer.channel, consumer.queue
         if consumer.hub is None:
             # Its queue, or its channel, has gone meanwhile.
@@ -107,10 +107,10 @@ class ConsumerEnds:
     def when_left(
         self, channel: Channel, queues: dict[QueueKey, None], action: Callable[[], None]
     ) -> None:
-        """Consumers of these queues have left: the channel waits until those queues that go with
-        their last consumer have gone, everywhere; then runs the action.
+        """Runs the action when queues without consumers have gone everywhere; the channel waits.
 
-        Not for ever: where nobody can say so within the time of a failover, they go later.
+        Of `queues`, which consumers have left, those count that go with their last consumer. Not
+        for ever: where nobody can say so within the time of a failover, they go later.
         """
         self._when_left(channel, queues, action, self._leave_until_ms())
 
@@ -124,8 +124,10 @@ class ConsumerEnds:
         self._ask_left(first, action, until_ms)
 
     def when_gone(self, queues: dict[QueueKey, None], action: Callable[[], None]) -> None:
-        """Runs the action when those of the queues that go with their last consumer, and have
-        none any more, have gone everywhere. Perhaps at once."""
+        """Runs the action, perhaps at once, when queues without consumers have gone everywhere.
+
+        Of `queues`, those count that go with their last consumer, and have none any more.
+        """
         self._ask_left(self._going(queues), action, self._leave_until_ms())
 
     def _ask_left(self, first: list[FragmentId], action: Callable[[], None], until_ms: int) -> None:
@@ -149,7 +151,7 @@ class ConsumerEnds:
     def _when_quiet(
         self, fragments: list[FragmentId], action: Callable[[], None], until_ms: int
     ) -> None:
-        """The queue's fragments elsewhere may have sent messages before they hear of the cancel.
+        """Runs the action when fragments elsewhere, which may still send, know of a cancel.
 
         When they answer a question, those messages have come, and gone back; when they answer
         another one, they have them again. So after cancel-ok nothing is missing from the queue.
@@ -165,7 +167,7 @@ class ConsumerEnds:
         self.asking.ask(CALL_COUNT, fragments, lambda _: action(), until_ms)
 
     def remove(self, consumers: Iterable[Consumer]) -> int:
-        """Consumers end; an auto-delete queue of this node goes with its last one.
+        """Removes consumers; an auto-delete queue of this node goes with its last one.
 
         Returns of how many queues.
         """
@@ -181,7 +183,7 @@ class ConsumerEnds:
         return len(queues)
 
     def _hand_over(self, hub: Hub[Consumer], queue: QueueKey) -> None:
-        """Once the fragments elsewhere answer, what they had sent to the one that left has come."""
+        """Hands over once the fragments elsewhere answer: what they sent before has come then."""
 
         def heard(_: Totals) -> None:
             # What came in this turn, before this word, was sent before, too.

@@ -22,7 +22,7 @@ _FREED_AT_ONCE: Final = 1_000
 
 
 class PrivateEnds:
-    """The end of exclusive queues; the map learns of it by `Registrations`."""
+    """Ends exclusive queues, piece by piece; the map learns of it by `Registrations`."""
 
     __slots__ = ("flow", "registrations", "state")
 
@@ -32,7 +32,7 @@ class PrivateEnds:
         self.registrations = registrations
 
     def end(self, private: PrivateQueue, then: Callable[[], None] | None = None) -> None:
-        """The queue ends, and then something else is done."""
+        """Ends a queue; then something else is done."""
         if private.ending and then is None:
             return
         private.ending = True
@@ -40,7 +40,7 @@ class PrivateEnds:
         self.state.chores.begin(private.owner, Unbinding(self, private, then))
 
     def delete(self, private: PrivateQueue) -> None:
-        """No binding is left: the queue is gone, if it has not been before."""
+        """Deletes a queue that has no binding left, if it has not gone before."""
         state = self.state
         if state.private.get(private.key) is not private:
             return
@@ -54,7 +54,7 @@ class PrivateEnds:
 
 
 class Unbinding:
-    """A chore: the bindings of an exclusive queue are undone; then it is gone."""
+    """A chore: undoes the bindings of an exclusive queue; then it is gone."""
 
     __slots__ = ("_ends", "_private", "_then")
 
@@ -66,7 +66,7 @@ class Unbinding:
         self._then = then
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Undoes the next bindings."""
         private, work = self._private, self._ends.state.work
         while private.bindings:
             most = max(1, work.room // _BINDING_WORK)

@@ -52,7 +52,7 @@ _STEP_WORK: Final = 8
 
 
 class MapFlow:
-    """See the module's docstring."""
+    """Carries committed map changes to the machines of this node."""
 
     __slots__ = (
         "_is_up", "_told", "asking", "consuming", "digests", "evictions", "faults", "fragments",
@@ -91,7 +91,7 @@ class MapFlow:
     # --- inputs ------------------------------------------------------------------------------
 
     def on_committed(self, command: bytes) -> None:
-        """The next command of the log."""
+        """Applies the next command of the log."""
         # Whatever was refused before has left nothing half done.
         self.state.risk.close()
         self.consuming.begin_map_change()
@@ -110,7 +110,7 @@ class MapFlow:
         self.proposals.on_committed(applied.request, list(applied.results))
 
     def on_snapshot(self, read: ReadMap) -> None:
-        """The whole map is replaced: everything in memory is compared with it."""
+        """Takes a whole new map: everything in memory is compared with it."""
         state = self.state
         state.risk.close()
         self.consuming.begin_map_change()
@@ -132,14 +132,14 @@ class MapFlow:
         self.evictions.on_snapshot()
 
     def _try(self, subject: str, step: Callable[[], None]) -> None:
-        """A step for one object; one that fails is done again later, and the others at once."""
+        """Does a step for one object; one that fails is done again later, others at once."""
         try:
             step()
         except Exception as error:
             self.faults.contain(subject, step, error)
 
     def _on_failed(self, change: Change, error: Exception) -> None:
-        """A change raised here: this object is compared with the map again later."""
+        """Notes that a change raised here: this object is compared with the map again later."""
         match change:
             case FragmentAdded() | FragmentChanged():
                 again = partial(self._on_fragment, change.id, True)
@@ -155,7 +155,7 @@ class MapFlow:
                 self.faults.contain("names", self.routes.anew, error)
 
     def _load(self, before: Iterable[QueueKey]) -> None:
-        """A new router that says what the map says; `before`: the queues there were."""
+        """Makes a new router that says what the map says; `before`: the queues there were."""
         state = self.state
         for key in before:
             if key not in state.map.queues:
@@ -209,7 +209,7 @@ class MapFlow:
             cancel_all(self.state, hub)
 
     def _tell_of_failures(self) -> None:
-        """Operations that were refused because they fail on every node."""
+        """Tells of operations that were refused because they fail on every node."""
         failures, self.state.map.failures = self.state.map.failures, []
         for error in failures:
             self.state.out.faults.append(Fault("an operation of the map fails: refused", error))
@@ -236,7 +236,7 @@ class MapFlow:
             hub.drop_prefetched(fragment)
 
     def _tell(self, line: str) -> None:
-        """A line for the log; not while this process reads what happened before it began."""
+        """Tells the log; not while this process reads what happened before it began."""
         if self.state.joined:
             self.state.out.story.append(line)
 
@@ -290,8 +290,10 @@ class MapFlow:
             self.sessions.aim(info)
 
     def _give_up_on(self, node: NodeId) -> None:
-        """A process of this member is gone: of the fragments that nobody has any more, whoever
-        waits for an answer gets none before somebody returns."""
+        """Stops waiting for fragments that a process which is gone was the last to have.
+
+        Whoever waits for an answer of these gets none before somebody returns.
+        """
         for info in list(self.state.map.fragments.values()):
             if node in info.in_sync and not self.state.is_in_memory(info.id):
                 self._try(f"fragment {info.id}", partial(self._ask_again, info.id))
@@ -301,7 +303,7 @@ class MapFlow:
         self.getting.on_fragment_moved(fragment)
 
     def _forget_orphans(self) -> None:
-        """Copies on disk of fragments that are no more."""
+        """Forgets copies on disk of fragments that are no more."""
         state = self.state
         if state.map.is_up(state.me, state.settings.incarnation):
             for fragment in [f for f in state.recovered if f not in state.map.fragments]:
@@ -318,7 +320,7 @@ class MapFlow:
                 self.sessions.tell_version(node)
 
     def on_map_applied(self, sender: NodeId, message: MapApplied) -> None:
-        """A peer has applied the map up to a version."""
+        """Takes note that a peer has applied the map up to a version."""
         self.state.peers[sender].applied = message.version
         self.digests.compare(sender, message)
         self.fragments.on_peer_applied(sender, message.version)

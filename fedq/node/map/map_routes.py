@@ -35,7 +35,7 @@ RouteChange = (
 
 
 class MapRoutes:
-    """See the module's docstring."""
+    """Keeps the router of this node as the cluster map says."""
 
     __slots__ = ("private", "state")
 
@@ -81,7 +81,7 @@ class MapRoutes:
         self.private.route_again()
 
     def on_change(self, change: RouteChange) -> None:
-        """The map says so: to stop at it would be to stop every node, and again at each start."""
+        """Follows a change of the map; to stop at it would be to stop every node, at each start."""
         try:
             self._route(change)
         except Exception as error:
@@ -89,7 +89,7 @@ class MapRoutes:
             self.anew()
 
     def _route(self, change: RouteChange) -> None:
-        """An exchange, a binding, a queue or a claimed name comes or goes."""
+        """Routes as an exchange, a binding, a queue or a claimed name comes or goes."""
         router, me = self.state.router, self.state.me
         match change:
             case BindingAdded():

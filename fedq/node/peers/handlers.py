@@ -19,7 +19,7 @@ def handlers_of(
     cluster: ClusterFlow, publishing: Publishing, consuming: Consuming, private: Private,
     copies: Copies, on_map_applied: Handler,
 ) -> dict[type, Handler]:  # fmt: skip
-    """By the message's type; of the map's own part, which is above, comes the last."""
+    """The handlers by the type of message; that of the map, which is above, comes last."""
     return {
         p.PublishBatch: copies.fragments.on_publish_batch,
         p.PublishAtomic: copies.fragments.on_publish_atomic,

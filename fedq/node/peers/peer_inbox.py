@@ -38,7 +38,7 @@ _BEGINNING_WORK: Final = 12
 
 
 class PeerInbox:
-    """See the module's docstring."""
+    """Messages of peers that wait to be heard."""
 
     __slots__ = ("_handlers", "_told", "_waiting", "state")
 
@@ -70,7 +70,7 @@ class PeerInbox:
             self._hear(sender, link.on_frame(frame, state.map.version, state.now_ms))
 
     def _tell_deaf(self, sender: NodeId) -> None:
-        """Once for each time that a peer is not heard."""
+        """Tells, once for each time, that a peer is not heard."""
         state, link = self.state, self.state.peers[sender].link
         if self._told.get(sender) == link.hear_ms:
             return
@@ -84,13 +84,13 @@ class PeerInbox:
         state.found[f"deaf to {sender}"] = (sentence, state.now_ms + link.deaf_ms)
 
     def on_map(self) -> None:
-        """The map has moved: frames that waited for it are heard."""
+        """Releases frames that waited for the map, which has moved."""
         for sender, peer in self.state.peers.items():
             if peer.link.held and sender not in self._waiting:
                 self._release(sender)
 
     def begin_turn(self) -> None:
-        """What the last turn left over comes first, another peer's each time."""
+        """Begins with what the last turn left over, another peer first each time."""
         waiting, self._waiting = self._waiting, {}
         for sender in waiting:
             peer = self.state.peers[sender]
@@ -100,7 +100,7 @@ class PeerInbox:
                 self._release(sender)
 
     def _release(self, sender: NodeId) -> None:
-        """Frames that are held, one by one as long as the turn has room."""
+        """Releases held frames, one by one as long as the turn has room."""
         state, peer = self.state, self.state.peers[sender]
         link = peer.link
         while link.may_release(state.map.version):
@@ -125,7 +125,7 @@ class PeerInbox:
 
 
 def _work_of(message: PeerMessage) -> int:
-    """What it costs to take a message in, by what is long in it."""
+    """The work of taking a message in, by what is long in it."""
     if isinstance(message, CARRY_MESSAGES):
         return 1 + (len(message.messages) >> 2)
     if isinstance(message, CARRY_RECORDS):

@@ -43,7 +43,7 @@ _ORIGINS_WORK: Final = 1
 
 
 class PeerSessions:
-    """See the module's docstring."""
+    """Begins and ends sessions with peers."""
 
     __slots__ = (
         "asking", "consuming", "faults", "fragments", "outlets", "private", "relays", "roles",
@@ -68,7 +68,7 @@ class PeerSessions:
     # --- the map's word ----------------------------------------------------------------------
 
     def refresh(self, node: NodeId) -> None:
-        """Who is up has changed: the session with the peer ends, or begins, if it is another."""
+        """Refreshes sessions as who is up has changed: one ends, or begins, if it is another."""
         state = self.state
         peer = state.peers[node]
         before = peer.link.session
@@ -118,7 +118,7 @@ class PeerSessions:
     # --- the end of a session ----------------------------------------------------------------
 
     def _end(self, node: NodeId, peer: Peer) -> None:
-        """What has not arrived is void; what the peer had returns, piece by piece."""
+        """Ends a session: what has not arrived is void, and what the peer had returns in pieces."""
         peer.link.set_session(0, 0)
         peer.waiting = []
         peer.unsaid = {}
@@ -128,7 +128,7 @@ class PeerSessions:
         self.state.chores.add(peer, _Forgetting(self, node))
 
     def forget(self, primary: Primary, node: NodeId) -> None:
-        """What the peer had of this fragment returns, if it is led here as it was then."""
+        """Returns what the peer had of this fragment, if it is led here as it was then."""
         fragment = primary.fragment.fragment_id
         if self.state.primaries.get(fragment) is not primary:
             return
@@ -139,30 +139,30 @@ class PeerSessions:
             self.faults.contain(f"fragment {fragment} without {node}", again, error)
 
     def _try(self, subject: str, step: Callable[[], None]) -> None:
-        """A step for one object; one that fails is done again later, and the others at once."""
+        """Does a step for one object; one that fails is done again later, others at once."""
         try:
             step()
         except Exception as error:
             self.faults.contain(subject, step, error)
 
     def _lose_again(self, fragment: FragmentId, node: NodeId) -> None:
-        """Unless it is back meanwhile: then it has said what it holds."""
+        """Returns again what the peer had, unless it is back: then it has said what it holds."""
         primary = self.state.primaries.get(fragment)
         if primary is not None and self.state.peers[node].link.session == NO_SESSION:
             self.fragments.lose_taker(primary, node)
 
     def on_forgotten(self, node: NodeId) -> None:
-        """All that it had has returned: the next session may begin."""
+        """Lets the next session begin: all that the peer had has returned."""
         self.state.peers[node].forgetting = False
         self._try(f"member {node}", partial(self.refresh, node))
 
     def _forget_peer(self, node: NodeId) -> None:
-        """The peer's process is gone for good, and its private queues with it."""
+        """Forgets a peer whose process is gone for good, and its private queues with it."""
         self.relays.on_peer_gone(node)
         self.private.on_peer_gone(node)
 
     def give_up_absent(self) -> None:
-        """Peers that have been down for too long, or are owed too much, are not waited for."""
+        """Gives up waiting for peers that have been down for too long, or are owed too much."""
         state = self.state
         lost, state.lost_peers = state.lost_peers, {}
         for node, peer in state.peers.items():
@@ -173,7 +173,7 @@ class PeerSessions:
                 self._forget_peer(node)
 
     def forget_origins(self, node: NodeId) -> None:
-        """A newer process of the node is in the map: those before it publish no more."""
+        """Forgets the origins of a node's earlier processes: a newer one is in the map."""
         state = self.state
         fragments = dict.fromkeys([*state.primaries, *state.backups])
         step = partial(self._try_origins, node)
@@ -197,7 +197,7 @@ class PeerSessions:
     # --- the beginning of a session ----------------------------------------------------------
 
     def _introduce(self, node: NodeId) -> None:
-        """A session with a peer begins: it hears all that it should know of us."""
+        """Introduces this node as a session begins: the peer hears all that it should know."""
         state = self.state
         peer = state.peers[node]
         if peer.link.session == NO_SESSION:
@@ -210,7 +210,7 @@ class PeerSessions:
         state.chores.add(peer, _Introducing(self, node))
 
     def say(self, fragment: FragmentId, node: NodeId) -> None:
-        """What is held of a fragment that the peer leads, and what of it is copied here."""
+        """Says what is held of a fragment that the peer leads, and what of it is copied here."""
         peer = self.state.peers[node]
         peer.unsaid.pop(fragment, None)
         self._try(f"fragment {fragment}", partial(self._say, fragment, node))
@@ -227,7 +227,7 @@ class PeerSessions:
             self.roles.refollow(backup)
 
     def aim(self, info: FragmentInfo) -> None:
-        """A reign, or a link to its primary, begins: everyone here turns to it."""
+        """Turns everyone here to the fragment's primary, as a reign, or a link to it, begins."""
         if info.queue in self.state.hubs or info.primary == self.state.me:
             self.consuming.aim(info.queue)
         self.consuming.introduce(info.id)
@@ -240,14 +240,14 @@ class PeerSessions:
         return peer is not None and info.id in peer.unsaid
 
     def tell_version(self, node: NodeId) -> None:
-        """How far this node has applied the map; who is not told all yet hears it after that."""
+        """Tells how far this node has applied the map; a peer that is not told all yet, later."""
         state = self.state
         if not state.peers[node].unsaid:
             state.send(node, MapApplied(state.map.version, state.map.digest))
 
 
 class _Forgetting:
-    """A chore: all that a peer had, in the session that has just ended, returns."""
+    """A chore: returns all that a peer had, in the session that has just ended."""
 
     __slots__ = ("_left", "_node", "_sessions")
 
@@ -258,7 +258,7 @@ class _Forgetting:
         self._left: deque[Primary] = deque(sessions.state.primaries.values())
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Returns what the peer had of the next fragments."""
         sessions, left = self._sessions, self._left
         work = sessions.state.work
         while left:
@@ -271,7 +271,7 @@ class _Forgetting:
 
 
 class _Introducing:
-    """A chore: a peer is told what is held of each fragment that it leads."""
+    """A chore: tells a peer what is held of each fragment that it leads."""
 
     __slots__ = ("_node", "_session", "_sessions")
 
@@ -281,7 +281,7 @@ class _Introducing:
         self._session = sessions.state.peers[node].link.session
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Tells of the next fragments."""
         sessions, node = self._sessions, self._node
         state = sessions.state
         peer = state.peers[node]

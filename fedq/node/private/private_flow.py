@@ -26,7 +26,7 @@ Binding = tuple[QueueKey, str, str]
 
 
 class PrivateFlow:
-    """See the module's docstring."""
+    """The private queues of this node, their bindings, and the peers' interest in them."""
 
     __slots__ = ("_everything_of", "_interest_of", "registrations", "state")
 
@@ -38,7 +38,7 @@ class PrivateFlow:
         self._everything_of: dict[NodeId, dict[QueueKey, None]] = {}
 
     def create(self, key: QueueKey, owner: Client, policy: QueuePolicy = PLAIN) -> PrivateQueue:
-        """A new queue, empty, reachable by its name through the default exchange."""
+        """Makes a queue, empty and reachable by its name through the default exchange."""
         state = self.state
         state.private_made += 1
         fragment = Fragment(
@@ -57,7 +57,7 @@ class PrivateFlow:
         return private
 
     def delete(self, private: PrivateQueue) -> None:
-        """The queue, its messages and bindings are gone."""
+        """Deletes the queue, its messages and bindings."""
         state = self.state
         state.risk.begin()
         for binding in list(private.bindings):
@@ -75,13 +75,13 @@ class PrivateFlow:
         state.risk.end()
 
     def refuse(self, key: QueueKey, owner: Client, exclusive: bool) -> Refused | None:
-        """Why its owner may not have this further queue; None if it may."""
+        """Why the client may not own this further queue; None if it may."""
         unnamed = self.state.private_unnamed.get(key.vhost, 0)
         limited = refuse_beyond_limit(self.state.map, key, unnamed)
         return limited or (self.state.accounts.refuse_more(owner) if exclusive else None)
 
     def count(self, private: PrivateQueue, more: int) -> None:
-        """A queue that its client did not name has come, or goes."""
+        """Counts a queue that its client did not name as it comes, or goes."""
         vhost, counts = private.key.vhost, self.state.private_unnamed
         private.is_counted = more > 0
         counts[vhost] = counts.get(vhost, 0) + more
@@ -89,7 +89,7 @@ class PrivateFlow:
             del counts[vhost]
 
     def bind(self, private: PrivateQueue, binding: Binding) -> None:
-        """The queue hears an exchange; a repeated binding changes nothing."""
+        """Binds the queue to an exchange; a repeated binding changes nothing."""
         if binding in private.bindings:
             return
         exchange, routing_key, arguments = binding
@@ -104,7 +104,7 @@ class PrivateFlow:
         self.state.risk.end()
 
     def unbind(self, private: PrivateQueue, binding: Binding) -> None:
-        """The queue hears it no longer; an unknown binding changes nothing."""
+        """Unbinds the queue; an unknown binding changes nothing."""
         if binding not in private.bindings:
             return
         exchange, routing_key, arguments = binding
@@ -124,14 +124,14 @@ class PrivateFlow:
         return list(found)
 
     def on_exchange_removed(self, exchange: QueueKey) -> None:
-        """The bindings to a deleted exchange are gone."""
+        """Forgets the bindings to a deleted exchange."""
         for number in self.state.router.private_of(exchange):
             private = self.state.private_by_id[FragmentId(number)]
             for binding in [b for b in private.bindings if b[0] == exchange]:
                 self._lose(private, binding)
 
     def _lose(self, private: PrivateQueue, binding: Binding) -> None:
-        """The map says that this binding is gone: no node may stop at it.
+        """Forgets a binding that the map says is gone: no node may stop at that.
 
         Half done, peers may send for it what nobody wants here, and the router forgets the whole
         exchange next.
@@ -147,8 +147,10 @@ class PrivateFlow:
             self.state.out.faults.append(Fault(text, error))
 
     def when_bound(self, exchange: QueueKey, action: Callable[[], None]) -> None:
-        """Runs the action when the cluster knows: the map that the exchange is in use here, every
-        live peer what this node wants to hear now."""
+        """Runs the action when the cluster knows that the exchange is in use here.
+
+        The map has to know it, and every live peer what this node wants to hear now.
+        """
         book = self.state.interest
         number = book.number + 1 if book.changed else book.number
         heard = (number, action)
@@ -167,14 +169,14 @@ class PrivateFlow:
                     self.state.send(node, piece)
 
     def introduce(self, node: NodeId) -> None:
-        """A new session with a peer: each side says all it wants."""
+        """Begins a session with a peer: each side says all it wants."""
         self.announce()
         self.state.peers[node].interest_told = 0
         for piece in in_pieces(self.state.interest.everything_of()):
             self.state.send(node, piece)
 
     def on_interest(self, sender: NodeId, message: Interest) -> None:
-        """What a peer newly wants, or no longer wants."""
+        """Takes what a peer newly wants, or no longer wants."""
         router = self.state.router
         unheard = self.state.unheard
         if message.whole:
@@ -205,12 +207,12 @@ class PrivateFlow:
         self.state.send(sender, InterestDone(message.number))
 
     def on_interest_done(self, sender: NodeId, message: InterestDone) -> None:
-        """A peer has our interest in force."""
+        """Takes note that a peer has this node's interest in force."""
         peer = self.state.peers[sender]
         peer.interest_told = max(peer.interest_told, message.number)
 
     def on_peer_gone(self, node: NodeId) -> None:
-        """A peer went down: its private queues are gone."""
+        """Forgets the private queues of a peer that went down."""
         self.state.peers[node].introduced = False
         self._forget_interest(node)
         self.state.router.forget_node(node)
@@ -223,7 +225,7 @@ class PrivateFlow:
             self.state.router.set_everything(exchange, node, False)
 
     def route_again(self) -> None:
-        """The router is new: it learns of the private queues and of the peers' interest.
+        """Tells a new router of the private queues and of the peers' interest.
 
         One that it fails at hears nothing any more; all others do.
         """

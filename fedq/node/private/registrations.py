@@ -22,7 +22,7 @@ COMPARE_EVERY_MS = 500
 
 
 class Registrations:
-    """See the module's docstring."""
+    """The claims and marks in the cluster map for this node's private queues."""
 
     __slots__ = (
         "_agreed", "_compared_ms", "_exchanges", "_waiting", "proposals", "state",
@@ -61,7 +61,7 @@ class Registrations:
         return ClaimName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)
 
     def release(self, key: QueueKey) -> None:
-        """A queue with a claimed name is gone; should this get lost, the comparison repeats it."""
+        """Releases a claimed name whose queue is gone; should this get lost, it is repeated."""
         self._agreed = None
         self.proposals.ask(
             ReleaseName(key.vhost, key.name, self.state.me, self.state.settings.incarnation)
@@ -83,12 +83,12 @@ class Registrations:
     # --- marks -------------------------------------------------------------------------------
 
     def on_bound(self, exchange: QueueKey) -> None:
-        """One more private binding to the exchange."""
+        """Counts one more private binding to the exchange."""
         self._agreed = None
         self._exchanges[exchange] = self._exchanges.get(exchange, 0) + 1
 
     def on_unbound(self, exchange: QueueKey) -> None:
-        """One less."""
+        """Counts one private binding less."""
         self._agreed = None
         left = self._exchanges[exchange] - 1
         if left:
@@ -129,7 +129,7 @@ class Registrations:
         self._agreed = state.map.version if agrees else None
 
     def _compare_names(self) -> bool:
-        """Proposes what differs; true if nothing does."""
+        """Proposes what differs of the names; true if nothing does."""
         state, agrees = self.state, True
         claimed = {key: private for key, private in state.private.items() if private.claimed}
         for key, private in claimed.items():
@@ -151,7 +151,7 @@ class Registrations:
         return on_result
 
     def _compare_marks(self) -> bool:
-        """Proposes what differs; true if nothing does."""
+        """Proposes what differs of the marks; true if nothing does."""
         state, agrees = self.state, True
         for exchange in self._exchanges:
             mark = self._mark(exchange)

@@ -1,1 +1,1 @@
-"""From a publish to every queue it is for, here or elsewhere, and back to its confirm."""
+"""The way from a publish to every queue it is for, here or elsewhere, and back to its confirm."""

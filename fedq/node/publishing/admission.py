@@ -20,14 +20,14 @@ from fedq.proxy.publisher import Settled
 
 
 class Dispatcher(Protocol):
-    """Who hands out what a queue has: `fedq.node.copies.dispatching`, which is above this."""
+    """Hands out what a queue has: `fedq.node.copies.dispatching`, which is above this."""
 
     def everywhere(self, queue: QueueKey, /) -> None:
-        """Consumers take what they can now, here and elsewhere."""
+        """Hands out what consumers can take now, here and elsewhere."""
 
 
 class Admission:
-    """See the module's docstring."""
+    """Admits publishes to the fragments of this node, or refuses them."""
 
     __slots__ = ("dispatcher", "state")
 
@@ -39,7 +39,7 @@ class Admission:
     def publish(
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes], resent: bool
     ) -> None:
-        """A batch of one origin's publishes for a fragment that this node serves."""
+        """Takes a batch of one origin's publishes for a fragment that this node serves."""
         fragment, unix_ms = primary.fragment, self.state.unix_ms
         self.state.marks.primaries[fragment.fragment_id] = None
         if self.state.suspects.count and (found := self.state.suspects.find(messages)):
@@ -68,7 +68,7 @@ class Admission:
         self, primary: Primary, origin: Origin, first: int, messages: Sequence[bytes],
         resent: bool, found: list[int], in_any_case: bool,
     ) -> None:  # fmt: skip
-        """Some of the batch were failed at: they are taken, and set aside, in their places.
+        """Takes a batch of which some were failed at: these are set aside in their places.
 
         `in_any_case`: whatever the queue's length is.
         """
@@ -88,7 +88,7 @@ class Admission:
     def _publish_dead(
         self, fragment: Fragment, origin: Origin, number: int, messages: Sequence[bytes]
     ) -> None:
-        """Refused messages that go to the dead-letter exchange pass through the fragment."""
+        """Passes refused messages that go to the dead-letter exchange through the fragment."""
         first = fragment.last + 1
         fragment.publish(origin, number, messages, False, self.state.unix_ms)
         fragment.out.owed.pop()
@@ -98,7 +98,7 @@ class Admission:
         self, primary: Primary, taker: NodeId, origin: Origin, first: int,
         messages: Sequence[bytes], resent: bool, settled: Settled,
     ) -> None:  # fmt: skip
-        """A transaction: all of it becomes one event for journal and backups.
+        """Takes a transaction: all of it becomes one event for journal and backups.
 
         It is not refused for the queue's length, which a transaction may exceed. One that is known
         is sent again for its answer alone: what it settled may be with a consumer again. So may,
@@ -132,7 +132,7 @@ class Admission:
         self.state.marks.queues[primary.queue] = None
 
     def publish_private(self, private: PrivateQueue, messages: Sequence[bytes]) -> list[int]:
-        """Publishes for a private queue; returns the indexes of those that it refuses."""
+        """Takes publishes for a private queue; returns the indexes of those that it refuses."""
         fragment, unix_ms = private.fragment, self.state.unix_ms
         private.sole_consumer = None
         self.state.marks.queues[private.key] = None

@@ -24,7 +24,7 @@ _TELL_WORK: Final = 10
 
 
 class Blocking:
-    """See the module's docstring. It is the chore of its rounds, too."""
+    """Tells publishers that they have to wait. Is the chore of its own rounds, too."""
 
     __slots__ = ("_causes", "_left", "state")
 
@@ -36,7 +36,7 @@ class Blocking:
         self._left: deque[Client] = deque()
 
     def set_blocked(self, cause: str, reason: str | None) -> None:
-        """There is a reason to block publishers, or (None) there is none of that cause any more.
+        """Sets a reason to block publishers, or (None) takes away the one of that cause.
 
         Those that can hear it get connection.blocked once, and unblocked when no cause is left.
         """
@@ -49,13 +49,13 @@ class Blocking:
             self._begin_round()
 
     def set_waiting(self, waits: bool) -> None:
-        """Whether who publishes is not read."""
+        """Sets whether clients that publish are not read."""
         if waits != self.state.publishers_wait:
             self.state.publishers_wait = waits
             self._begin_round()
 
     def on_opened(self, client: Client) -> None:
-        """A new connection hears at once what the others were told."""
+        """Tells a new connection at once what the others were told."""
         if self._causes:
             self._tell(client)
 
@@ -66,7 +66,7 @@ class Blocking:
             chores.begin(self, self)
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Tells the next connections."""
         state, left = self.state, self._left
         clients, work = state.clients, state.work
         while left:

@@ -12,21 +12,21 @@ from fedq.proxy.publisher import FragmentPublisher
 def settle_groups(
     state: NodeState, fragment: FragmentId, groups: Iterable[ConfirmGroup[Owner]]
 ) -> None:
-    """A fragment has what it gets of each group; those who wait for it are marked."""
+    """Tells groups that a fragment has what it gets of each; marks those who wait."""
     for group in groups:
         if group.on_safe(fragment):
             mark_settled(state, group.owner)
 
 
 def settle_relayed(state: NodeState, group: ConfirmGroup[Owner]) -> None:
-    """The nodes to which a group was relayed have all of it."""
+    """Tells groups that the nodes to which they were relayed have all of them."""
     group.waiting -= 1
     if group.waiting == 0:
         mark_settled(state, group.owner)
 
 
 def mark_settled(state: NodeState, owner: Owner) -> None:
-    """Something of what the owner published is dealt with, wherever it went."""
+    """Notes that something of what the owner published is dealt with, wherever it went."""
     if isinstance(owner, Channel):
         state.marks.channels[owner] = None
     else:
@@ -36,7 +36,7 @@ def mark_settled(state: NodeState, owner: Owner) -> None:
 def on_publishes_done(
     state: NodeState, fragment: FragmentId, through: int, refused: Sequence[int]
 ) -> None:
-    """This node's publishes to a fragment are committed up to number `through`, or refused."""
+    """Settles publishes to a fragment that are committed up to number `through`, or refused."""
     publisher = state.publishers.get(fragment)
     if publisher is None:
         return
@@ -46,7 +46,7 @@ def on_publishes_done(
 
 
 def release_paused(state: NodeState, publisher: FragmentPublisher[Owner]) -> None:
-    """Connections that waited for room in this window are read again."""
+    """Reads connections again that waited for room in this window."""
     paused, publisher.paused = publisher.paused, {}
     for connection in paused:
         client = state.clients.get(connection)

@@ -63,12 +63,12 @@ class DeadLetterInFlight:
         self.position = position
 
     def on_committed(self) -> None:
-        """The message may go. (A queue that refused it has its own policy to blame.)"""
+        """Lets the message go: a queue that refused it has its own policy to blame."""
         self.letters.finish(self)
 
 
 class DeadLetters:
-    """See the module's docstring."""
+    """Sends dead letters on their way, and lets go of those that have arrived."""
 
     __slots__ = ("_sticky", "_turn", "outlets", "state")
 
@@ -81,7 +81,7 @@ class DeadLetters:
         self._turn = 0
 
     def _may_send(self) -> bool:
-        """Whether one more may set out in this turn: one in any case; counts it."""
+        """Whether one more may set out in this turn; counts it. One may in any case."""
         work = self.state.work
         if self._turn == work.turn and work.is_spent:
             return False
@@ -89,7 +89,7 @@ class DeadLetters:
         return True
 
     def send_private(self, private: PrivateQueue) -> None:
-        """Those of a queue of this node alone go at once: it holds nothing beyond a crash."""
+        """Sends those of a queue of this node alone, at once: it holds nothing beyond a crash."""
         fragment = private.fragment
         dead = fragment.out.dead
         sent: list[int] = []
@@ -100,7 +100,7 @@ class DeadLetters:
         fragment.settle(DEAD, sent)
 
     def send(self, primary: Primary) -> None:
-        """The next ones of a shared fragment set out."""
+        """Sends the next ones of a shared fragment."""
         fragment = primary.fragment
         dead = fragment.out.dead
         while dead and primary.dying < DEAD_LETTERS_MAX and self._may_send():
@@ -112,7 +112,7 @@ class DeadLetters:
                 primary.dying += 1
 
     def finish(self, dying: DeadLetterInFlight) -> None:
-        """Its successor is safe: the message leaves its fragment."""
+        """Lets the message leave its fragment: its successor is safe."""
         primary = self.state.primaries.get(dying.fragment)
         if primary is None or primary.fragment.reign != dying.reign:
             return
@@ -123,7 +123,7 @@ class DeadLetters:
     def _send_one(
         self, queue: QueueKey, fragment: Fragment, position: int, dying: DeadLetterInFlight | None
     ) -> bool:
-        """Whether it has set out; one that cannot is set aside, and stays (ADR 0035)."""
+        """Sends one dead letter; one that cannot set out is set aside, and stays (ADR 0035)."""
         reason = fragment.notes[NOTE_DEAD][position]
         message = fragment.messages[position]
         if reason == QUARANTINED:
@@ -149,7 +149,7 @@ class DeadLetters:
         return True
 
     def _tell(self, queue: QueueKey, fragment: Fragment, position: int) -> None:
-        """Who waits for dead letters hears of one that is set aside, as far as that can be said."""
+        """Tells who waits for dead letters of one that is set aside, as far as that can be said."""
         if fragment.policy.dead_letter_exchange is None:
             return
         try:

@@ -17,5 +17,5 @@ def properties_of(message: bytes) -> Callable[[], Mapping[str, object]]:
 
 
 def delayed(messages: list[bytes]) -> list[bytes]:
-    """Messages that came through a delaying exchange: those with a delay are marked."""
+    """Marks those of the messages, which came through a delaying exchange, that have a delay."""
     return [with_flag(m, FLAG_DELAYED) if delay_of(m) else m for m in messages]

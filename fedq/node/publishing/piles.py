@@ -14,7 +14,7 @@ from fedq.core.ids import QueueKey
 
 
 class Piles:
-    """See the module's docstring. What is piled up is taken out by whoever delivers it."""
+    """The piles of one batch. What is piled up is taken out by whoever delivers it."""
 
     __slots__ = ("_queues", "_run", "by_queue", "firsts", "ways")
 
@@ -29,7 +29,7 @@ class Piles:
         self.ways: list[tuple[QueueKey, ...]] = []
 
     def add(self, messages: list[bytes], queues: tuple[QueueKey, ...]) -> None:
-        """Publishes that all go to these queues; the list is the piles' own from now on."""
+        """Adds publishes that all go to these queues; the list is the piles' own from now on."""
         run = self._run
         if not run:
             self._run, self._queues = messages, queues
@@ -40,7 +40,7 @@ class Piles:
             self._run, self._queues = messages, queues
 
     def take_run(self) -> tuple[list[bytes], tuple[QueueKey, ...]]:
-        """All of it, if that is a single run; no messages, if there are piles, or nothing."""
+        """Takes a single run, if that is all; no messages, if there are piles, or nothing."""
         run = self._run
         if not run:
             return run, ()
@@ -51,7 +51,7 @@ class Piles:
         return run, self._queues
 
     def _spread(self) -> None:
-        """The last run joins the piles."""
+        """Moves the last run to the piles."""
         by_queue, run, queues = self.by_queue, self._run, self._queues
         for queue in queues:
             pile = by_queue.get(queue)
@@ -67,5 +67,5 @@ class Piles:
         self._run = []
 
     def clear(self) -> None:
-        """The piles have set out. Their lists are with others now."""
+        """Clears the piles, which have set out. Their lists are with others now."""
         self.by_queue, self.firsts, self.ways = {}, [], []

@@ -58,7 +58,7 @@ Batch: TypeAlias = list[PublishRun]
 
 
 class PublishFlow:
-    """See the module's docstring."""
+    """Takes the publishes of channels and sends them to every queue."""
 
     __slots__ = ("may_publish", "outlets", "piles", "state")
 
@@ -73,7 +73,7 @@ class PublishFlow:
         self.piles = Piles()
 
     def on_publishes(self, channel: Channel, batch: Batch) -> Batch:
-        """A run of publishes of one channel, handed over; raises for those that are refused.
+        """Takes a run of publishes of one channel, handed over; raises for those refused.
 
         Returns what is left for the next turn: this one has done so much already.
         """
@@ -95,7 +95,7 @@ class PublishFlow:
             raise
 
     def _take_batch(self, channel: Channel, batch: Batch) -> Batch:
-        """As `on_publishes`. In `piles` is what is still to be delivered.
+        """Takes a batch as `on_publishes` does. In `piles` is what is still to be delivered.
 
         Publishes are piled up as long as they go to shared queues alone: each queue then gets its
         own in one piece, and all of them are one confirm group. What goes another way goes behind
@@ -144,7 +144,7 @@ class PublishFlow:
         return []
 
     def _charge_walks(self) -> int:
-        """What routing has cost is charged; returns what this turn may still do."""
+        """Charges what routing has cost; returns what this turn may still do."""
         work, router = self.state.work, self.state.router
         work.spend(router.walked)
         router.walked = 0
@@ -173,7 +173,7 @@ class PublishFlow:
     def _publish_alike(
         self, channel: Channel, route: bytes, bits: int, messages: list[bytes]
     ) -> list[bytes]:
-        """Publishes with one route; returns what is left for the next turn."""
+        """Takes publishes with one route; returns what is left for the next turn."""
         is_mandatory = bits & MANDATORY != 0
         start, end = 0, len(messages)
         while start < end:
@@ -215,7 +215,7 @@ class PublishFlow:
         return targets
 
     def look_ahead(self, channel: Channel, route: bytes) -> None:
-        """A publish has begun: raises what its end would, for its exchange and its client."""
+        """Looks at a publish that has begun: raises what its end would, for exchange and client."""
         client, named = channel.client, route[: 1 + route[0]]
         if client.permitted.get(named) == self.state.map.version:
             return
@@ -241,7 +241,7 @@ class PublishFlow:
     def _look_at(
         self, channel: Channel, message: bytes, route: bytes, bits: int
     ) -> tuple[bytes, Route]:
-        """A publish with something unusual: perhaps changed, and its targets."""
+        """Looks at a publish with something unusual: perhaps changed, and its targets."""
         if bits & IMMEDIATE:
             raise ConnectionViolation(NOT_IMPLEMENTED, "immediate=true", BASIC, BASIC_PUBLISH)
         vhost = channel.client.vhost
@@ -268,7 +268,7 @@ class PublishFlow:
         return message, targets
 
     def _check_user(self, channel: Channel, message: bytes) -> None:
-        """A publisher says who it is, unless its user has RabbitMQ's tag for relays of others."""
+        """Checks who a publisher says it is, unless its user has RabbitMQ's tag for relays."""
         claimed, user = decode_properties(split(message)[1]).get("user_id"), channel.client.user
         known = self.state.map.users.get(user)
         if claimed == user or (known is not None and IMPERSONATOR in known.tags):
@@ -335,7 +335,7 @@ def _bad_expiration(message: bytes) -> ChannelViolation:
 
 
 def _with_reply_queue(channel: Channel, message: bytes) -> bytes:
-    """The pseudo name of direct reply-to becomes the name that leads back to this channel."""
+    """Puts the name that leads back to this channel for the pseudo name of direct reply-to."""
     queue: QueueKey | None = channel.reply_queue
     if queue is None:
         raise ChannelViolation(

@@ -8,7 +8,7 @@ from fedq.node.records.state import NodeState
 
 
 def give_back(state: NodeState, channel: Channel, message: bytes) -> None:
-    """basic.return of a mandatory message that found no queue."""
+    """Sends basic.return of a mandatory message that found no queue."""
     machine = channel.client.machine
     return_frames(
         machine.parts, channel.number, NO_ROUTE, "NO_ROUTE", as_stored(message),

@@ -22,7 +22,7 @@ class Publishing:
         self, state: NodeState, propose_fragment: Callable[[QueueKey], None],
         may_publish: Callable[[Client, str], bool],
     ) -> None:  # fmt: skip
-        """See `Outlets` and `PublishFlow` for the two that come from elsewhere."""
+        """`propose_fragment` is for `Outlets`, `may_publish` for `PublishFlow`: see there."""
         self.admission = Admission(state)
         fan_out = FanOut(state)
         self.relays = RelayFlow(state, self.admission, fan_out)

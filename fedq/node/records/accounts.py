@@ -34,15 +34,17 @@ Name: TypeAlias = tuple[str, str]
 
 
 class Accounts:
-    """See the module's docstring."""
+    """The accounts of all clients of this node."""
 
     __slots__ = (
         "bytes_held", "bytes_unfinished", "changed", "heaping", "share", "users", "vhosts",
     )  # fmt: skip
 
     def __init__(self, share: int) -> None:
-        """`share`: what one connection may hold; all those of one user twice as much, all those
-        of one virtual host three times."""
+        """`share`: what one connection may hold, in bytes.
+
+        All connections of one user may hold twice as much, all of one virtual host three times.
+        """
         self.share = share
         self.bytes_held = 0
         #: Bodies, and frames, that have not come to their ends.
@@ -55,11 +57,11 @@ class Accounts:
         self.heaping: dict[Client, None] = {}
 
     def on_connected(self, client: Client) -> None:
-        """A connection that has not said anything."""
+        """Opens the account of a connection that has not said anything."""
         self.charge(client, CONNECTION)
 
     def on_opened(self, client: Client) -> None:
-        """It has logged in and opened its virtual host."""
+        """Notes that a connection has logged in and opened its virtual host."""
         client.of_user = self.users.setdefault(client.user, Account())
         client.of_vhost = self.vhosts.setdefault(client.vhost, Account())
         self._note(client)
@@ -68,7 +70,7 @@ class Accounts:
             account.bytes_held += client.bytes_held
 
     def on_ended(self, client: Client) -> None:
-        """It is gone: whatever it still leaves behind is not held for it any more."""
+        """Ends an account: what the connection leaves behind is not held for it any more."""
         self._count_channels(client, 0)
         if client.of_user is not None:
             self._note(client)
@@ -91,7 +93,7 @@ class Accounts:
         self.changed["vhost", client.vhost] = None
 
     def charge(self, client: Client, size: int) -> None:
-        """So much more is held for the client, or less."""
+        """Charges what more is held for the client, or less."""
         if client.gone:
             return
         client.bytes_held += size
@@ -102,7 +104,7 @@ class Accounts:
             client.of_vhost.bytes_held += size
 
     def count_consumers(self, client: Client, count: int) -> None:
-        """The client has so many consumers more, or fewer."""
+        """Counts consumers that the client has more, or fewer."""
         client.consumers += count
         self.charge(client, count * CONSUMER)
 
@@ -129,7 +131,7 @@ class Accounts:
         return counted + len(client.channels) - client.channels_charged
 
     def on_read(self, client: Client, size: int) -> None:
-        """So many bytes of the client have been worked off, as far as they can be."""
+        """Charges bytes of the client that have been worked off, as far as they can be."""
         if client.gone:
             # What it still sends is thrown away.
             return
@@ -158,7 +160,7 @@ class Accounts:
         self.charge(client, grown * CHANNEL)
 
     def settle_heaps(self) -> list[Client]:
-        """Clients of whom no command waits any more; nothing is charged for that any more."""
+        """Charges nothing any more for clients of whom no command waits."""
         done = [client for client in self.heaping if not _waits(client)]
         for client in done:
             del self.heaping[client]
@@ -173,12 +175,12 @@ def connections_of(account: Account | None) -> int:
 
 
 def of_binding(routing_key: str, arguments: str) -> int:
-    """What a binding of an exclusive queue takes, with what the peers are told of it."""
+    """The bytes of a binding of an exclusive queue, with what the peers are told of it."""
     return BINDING + 3 * len(routing_key) + _of_arguments(arguments)
 
 
 def of_transaction(transaction: Transaction) -> int:
-    """What waits for a commit."""
+    """The bytes that wait for a commit."""
     return transaction.size + _STEP * (len(transaction.publishes) + transaction.settled)
 
 

@@ -28,13 +28,16 @@ class Answers:
             self.state.dirty_clients[channel.client] = None
 
     def wait(self, channel: Channel) -> None:
-        """The channel's next requests wait. A request that waits for several things in turn is
-        given up when it has waited for too long in all."""
+        """Lets the channel's next requests wait.
+
+        A request that waits for several things in turn is given up when it has waited for too
+        long in all.
+        """
         channel.waiting = True
         self.state.waiting.setdefault(channel, self.state.now_ms)
 
     def wait_for_turns(self, channel: Channel) -> None:
-        """The channel's next requests wait for what only this node is busy with.
+        """Lets the channel's next requests wait for what only this node is busy with.
 
         It ends for sure, so nothing is ever given up.
         """
@@ -42,7 +45,7 @@ class Answers:
         self.state.waiting.pop(channel, None)
 
     def finish(self, channel: Channel, method: Method | None) -> None:
-        """The request that made the channel wait is answered (None: the client wants no answer)."""
+        """Answers the request that made the channel wait (None: the client wants no answer)."""
         if channel.closed:
             return
         if method is not None:
@@ -60,7 +63,7 @@ class Answers:
         self.state.marks.after_applied.append((self.state.map.version, until_ms, action))
 
     def flush_confirms(self, channel: Channel) -> None:
-        """One cumulative basic.ack for all publishes that became safe; nacks for those refused."""
+        """Sends one cumulative basic.ack for all that became safe; nacks for those refused."""
         window = channel.confirms
         if window is None or channel.closed or channel.leaving or channel.client.gone:
             return

@@ -1,4 +1,4 @@
-"""How often something may happen: so many a second, and some at once.
+"""How often something may happen: a token bucket, so many a second and some at once.
 
 In: the time in milliseconds. Out: whether one more is allowed. Invariant: it begins full, and never
 holds more than its burst.
@@ -10,7 +10,7 @@ _SECOND_MS: Final = 1_000
 
 
 class Budget:
-    """So many a second, and not more than `burst` at once."""
+    """A token bucket: `per_s` tokens a second, and not more than `burst` at once."""
 
     __slots__ = ("_burst", "_left", "_per_s", "_seen_ms")
 
@@ -29,9 +29,9 @@ class Budget:
         return self._left >= _SECOND_MS
 
     def spend(self) -> None:
-        """One was used."""
+        """Spends one token."""
         self._left -= _SECOND_MS
 
     def give_back(self) -> None:
-        """One that was spent was not used after all."""
+        """Gives back a token that was spent and not used."""
         self._left += _SECOND_MS

@@ -23,7 +23,7 @@ class Chore(Protocol):
 
 
 class Each(Generic[T]):
-    """A chore: the same step for each of these, one after the other."""
+    """A chore: the same step for each of a list of things, one after the other."""
 
     __slots__ = ("_cost", "_left", "_step", "_work")
 
@@ -37,7 +37,7 @@ class Each(Generic[T]):
         self._cost = cost
 
     def go_on(self) -> bool:
-        """See `Chore`."""
+        """Does the next steps."""
         left, work, cost = self._left, self._work, self._cost
         while left:
             self._step(left.popleft())
@@ -48,7 +48,7 @@ class Each(Generic[T]):
 
 
 class Chores:
-    """All that is under way; see the module's docstring."""
+    """All chores under way; see the module's docstring."""
 
     __slots__ = ("_waiting", "_work")
 
@@ -78,11 +78,11 @@ class Chores:
         return False
 
     def add(self, owner: object, chore: Chore) -> None:
-        """The chore begins at the end of this turn's commands, or when it is its turn."""
+        """Adds a chore, which begins at the end of this turn's commands, or when it is its turn."""
         self._waiting.setdefault(owner, deque()).append(chore)
 
     def work_off(self) -> None:
-        """At the end of a turn's commands: one slice at least, others as long as work is left."""
+        """Works off slices at the end of commands: at least one, more while work is left."""
         work = self._work
         is_first = True
         while self._waiting and (is_first or work.left > 0):

@@ -20,10 +20,10 @@ from fedq.wiring.routing.route import Route
 
 
 class Committer(Protocol):
-    """Whoever, besides channels, waits for publishes to be committed."""
+    """Waits for publishes to be committed, as channels and others do."""
 
     def on_committed(self) -> None:
-        """They are, or were refused, wherever they went."""
+        """Takes note that its publishes are committed, or were refused, wherever they went."""
 
 
 #: The owner of a confirm group.
@@ -64,7 +64,7 @@ class Consumer:
 
     @property
     def group(self) -> "Channel | None":
-        """Consumers that share one allowance: those of a channel with a global prefetch."""
+        """The consumers that share one allowance: those of a channel with a global prefetch."""
         return self.channel if self.channel.prefetch_global else None
 
     def free(self) -> int:
@@ -129,13 +129,15 @@ class Channel:
 
     @property
     def unacked_count(self) -> int:
-        """Deliveries that count against a global prefetch: not those of basic.get, and those that
-        a transaction settles until its commit."""
+        """How many deliveries count against a global prefetch.
+
+        Those of basic.get do not, nor those that a transaction settles, until its commit.
+        """
         held = len(self.unacked) - self.got
         return held + self.transaction.settled if self.transaction is not None else held
 
     def parts(self) -> list[Part["Consumer | None"]]:
-        """What it has, also what is settled only if its transaction commits."""
+        """The channel's deliveries, also those settled only if its transaction commits."""
         found = self.unacked.parts()
         if self.transaction is not None:
             found += [part for part, _ in self.transaction.settles]

@@ -47,5 +47,5 @@ def strip(text: str) -> str:
 
 
 def _name(queue: str) -> str:
-    """A queue's name; one of line ends alone stays, since it must not come to mean another one."""
+    """The name of a queue; one of line ends alone stays: it must not come to mean another."""
     return strip(queue) or queue

@@ -15,7 +15,7 @@ from fedq.node.records.settling import Settlements
 
 
 class Marks:
-    """See the module's docstring."""
+    """The marks of one turn."""
 
     __slots__ = (
         "after_applied", "after_interest", "answered", "backups", "channels", "commits",

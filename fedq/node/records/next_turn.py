@@ -22,7 +22,7 @@ _SLICES_PER_SHARE_MAX: Final = 100
 
 
 class NextTurn:
-    """See the module's docstring."""
+    """The channels that go on in the next turn."""
 
     __slots__ = ("_crowded_out", "_over_share", "_work")
 
@@ -36,13 +36,13 @@ class NextTurn:
         return bool(self._over_share or self._crowded_out)
 
     def add(self, channel: Channel) -> None:
-        """The channel goes on later; its client's share is the one at hand."""
+        """Puts the channel off; its client's share is the one at hand."""
         work = self._work
         is_over = channel.client.used + work.done >= work.share
         (self._over_share if is_over else self._crowded_out)[channel] = None
 
     def take(self) -> Iterator[Channel]:
-        """Those that go on in the turn that begins; each may be added again at once."""
+        """Takes the channels that go on in this turn; each may be added again at once."""
         work = self._work
         if self._over_share and not work.turn % _TURNS_PER_EXCEPTION:
             first = next(iter(self._over_share))

@@ -29,11 +29,11 @@ class Settlements:
 
     @classmethod
     def none(cls) -> "Settlements":
-        """Nothing yet."""
+        """No settlements yet."""
         return cls([], [], [], [])
 
     def add(self, outcome: int, positions: Sequence[int]) -> None:
-        """Deliveries that were acknowledged, requeued or rejected."""
+        """Adds deliveries that were acknowledged, requeued or rejected."""
         if outcome == ACKNOWLEDGED:
             self.acknowledged.append(positions)
         elif outcome == REQUEUED:
@@ -42,7 +42,7 @@ class Settlements:
             self.rejected.append(positions)
 
     def lanes(self) -> tuple[list[Sequence[int]], ...]:
-        """All of them, in the order of `fedq.core.peer_messages.Settle`."""
+        """All lanes, in the order of `fedq.core.peer_messages.Settle`."""
         return self.acknowledged, self.requeued, self.rejected, self.unseen
 
 
@@ -52,7 +52,7 @@ def positions_of(runs: Iterable[Sequence[int]]) -> list[int]:
 
 
 def settle_in(fragment: Fragment, taker: NodeId, settlements: Settlements) -> None:
-    """A taker's settlements take effect in a fragment of this node."""
+    """Puts a taker's settlements into effect in a fragment of this node."""
     if settlements.acknowledged:
         fragment.settle_pieces(taker, settlements.acknowledged)
     if settlements.requeued:

@@ -144,7 +144,7 @@ class Primary:
 
     @property
     def holds_back(self) -> bool:
-        """Nothing may be handed out now."""
+        """Whether nothing may be handed out now."""
         return self.handing_over or self.seen_at > 0 or bool(self.attaching)
 
 
@@ -169,7 +169,7 @@ class Backup:
 
     @property
     def last_held(self) -> int:
-        """The last event in it."""
+        """The last event in the copy."""
         replication = self.replication
         return self.last if replication.state == OFFERED else replication.received
 
@@ -299,7 +299,7 @@ class NodeState:
         self._begin_waiting()
 
     def _begin_suspecting(self, settings: NodeSettings) -> None:
-        """What it fails at, and what somebody failed at before."""
+        """Begins to suspect: what this node fails at, and what somebody failed at before."""
         #: What the node is at, for when it fails (`post_mortem`): for whom or where, and what came,
         #: or was taken in hand. Noted once for each command, batch, queue or message of a peer.
         self.at: object = None
@@ -313,7 +313,7 @@ class NodeState:
         self.untold: dict[tuple[FragmentId, int], None] = {}
 
     def _begin_counting(self, settings: NodeSettings) -> None:
-        """What is held, beside messages, and what the driver says of it."""
+        """Begins to count what is held, beside messages, and what the driver says of it."""
         self.accounts = Accounts(settings.share_bytes_max)
         #: Bytes that have come in since the process began, of clients and of other nodes' records.
         self.bytes_taken = 0
@@ -326,7 +326,7 @@ class NodeState:
 
     @property
     def takes_nothing(self) -> bool:
-        """This node has as much as it may: see `fedq.node.clients.memory`."""
+        """Whether this node holds as much as it may: see `fedq.node.clients.memory`."""
         return self.memory_full or self.disk_low
 
     @property
@@ -335,7 +335,7 @@ class NodeState:
         return self.now_ms + self.settings.unix_offset_ms
 
     def _begin_waiting(self) -> None:
-        """Who waits for what, beyond a turn. Dicts keep the order."""
+        """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         self.dirty_clients: dict[Client, None] = {}
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
@@ -378,7 +378,7 @@ class NodeState:
         return policy
 
     def go_on_with_unfinished(self) -> None:
-        """A turn begins: what the last one had no room for comes first."""
+        """Begins a turn with what the last one had no room for."""
         marks = self.marks
         unfinished, marks.unfinished = marks.unfinished, {}
         queues, marks.queues = marks.queues, {}
@@ -398,13 +398,13 @@ class NodeState:
         to.link.send(message, patient)
 
     def wake(self, consumer: Consumer) -> None:
-        """The consumer may take more than before: its queue is looked at."""
+        """Wakes a consumer, which may take more than before: its queue is looked at."""
         if consumer.hub is not None:
             consumer.hub.wake(consumer)
         self.marks.queues[consumer.queue] = None
 
     def mark_fragment(self, fragment: FragmentId) -> None:
-        """The fragment, if it is on this node, is looked at: what it may hand out has changed."""
+        """Marks the fragment, if it is on this node: what it may hand out has changed."""
         private = self.private_by_id.get(fragment)
         primary = self.primaries.get(fragment)
         if private is not None:
@@ -414,14 +414,14 @@ class NodeState:
             self.marks.queues[primary.queue] = None
 
     def hold_reading(self, client: Client, reason: str) -> None:
-        """Back-pressure: the client's socket is not read while there is a reason."""
+        """Holds back reading: the client's socket is not read while there is a reason."""
         if client.read_blocks is None:
             self.out.reading[client.connection] = False
             client.read_blocks = {}
         client.read_blocks[reason] = None
 
     def release_reading(self, client: Client, reason: str) -> None:
-        """One reason less."""
+        """Takes away one reason not to read."""
         if client.read_blocks is not None and reason in client.read_blocks:
             del client.read_blocks[reason]
             if not client.read_blocks:
@@ -443,8 +443,10 @@ class NodeState:
         return info is not None and any(self.map.is_up(*copy) for copy in info.in_sync.items())
 
     def primary_of(self, fragment: FragmentId) -> NodeId | None:
-        """Who serves a fragment, or is about to, by the map; None if nobody can before its node
-        returns, or nothing of it is left."""
+        """The node that serves a fragment, or is about to, by the map.
+
+        None if nobody can before its node returns, or nothing of it is left.
+        """
         info = self.map.fragments.get(fragment)
         if info is None:
             return None

@@ -17,7 +17,7 @@ _UNSET = -1
 
 
 class Suspects:
-    """See the module's docstring."""
+    """The suspects that this node knows, by digest and by place."""
 
     __slots__ = ("_sizes", "count", "doubtful", "places", "places_count")
 
@@ -33,7 +33,7 @@ class Suspects:
         self.doubtful: dict[FragmentId, None] = {}
 
     def add(self, suspects: Iterable[Suspect], now_ms: int) -> None:
-        """Those of one stop; beyond the bound the oldest are forgotten.
+        """Adds the suspects of one stop; beyond the bound the oldest are forgotten.
 
         `now_ms` is -1 where no clock is known yet: their time begins with the first look at it.
         """
@@ -79,7 +79,7 @@ class Suspects:
             del self._sizes[size]
 
     def forget_old(self, now_ms: int) -> None:
-        """Suspicions that were never proven end."""
+        """Forgets suspicions that were never proven."""
         for size, digests in list(self._sizes.items()):
             for digest, until_ms in digests.items():
                 if until_ms == _UNSET:
@@ -91,7 +91,7 @@ class Suspects:
                 del self._sizes[size]
 
     def find(self, messages: Sequence[bytes]) -> list[int]:
-        """The indexes of those that are known, ascending."""
+        """The indexes of the known suspects among the messages, ascending."""
         found: list[int] = []
         for index, message in enumerate(messages):
             digests = self._sizes.get(len(message))
@@ -104,7 +104,7 @@ class Suspects:
         return sorted(self.places.get(fragment, ()))
 
     def take(self, fragment: FragmentId) -> list[int]:
-        """The same: whoever asks sets them aside."""
+        """Takes the positions of a fragment, to be set aside; ascending."""
         places = self.places.pop(fragment, {})
         self.places_count -= len(places)
         return sorted(places)

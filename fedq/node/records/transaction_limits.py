@@ -11,13 +11,13 @@ from fedq.node.records.client_state import Channel, Transaction
 
 
 def grow(channel: Channel, transaction: Transaction, size: int) -> None:
-    """The transaction holds so many bytes more."""
+    """Counts bytes that the transaction holds more."""
     transaction.size += size
     channel.client.transaction_bytes += size
 
 
 def forget(channel: Channel, transaction: Transaction) -> None:
-    """The transaction ends: what it held counts no more."""
+    """Counts what an ended transaction held no more."""
     channel.client.transaction_bytes -= transaction.size
     transaction.size = 0
 

@@ -1,4 +1,4 @@
-"""Which connections are due, by the clock: ten thousand that come and go at no cost worth naming.
+"""Which connections are due: a coarse timing wheel, whose used steps are in a heap.
 
 In: connections with the time when each is due. Out: those that are due by now, or within the same
 step. Times are put together in steps, so that moving one costs two dictionaries, not a way through
@@ -17,7 +17,7 @@ STEP_MS: Final = 50
 
 
 class Wakes:
-    """See the module's docstring."""
+    """A timing wheel of connections; see the module's docstring."""
 
     __slots__ = ("_order", "_steps")
 
@@ -27,7 +27,7 @@ class Wakes:
         self._order: list[int] = []
 
     def put(self, connection: ConnectionId, wake_ms: int) -> None:
-        """The connection, which is in no step, is due at this time."""
+        """Adds a connection, which is in no step, for the time when it is due."""
         step = wake_ms // STEP_MS
         connections = self._steps.get(step)
         if connections is None:
@@ -36,13 +36,13 @@ class Wakes:
         connections[connection] = None
 
     def remove(self, connection: ConnectionId, wake_ms: int) -> None:
-        """It is not due any more then, if it was."""
+        """Removes a connection from that time's step, if it is there."""
         connections = self._steps.get(wake_ms // STEP_MS)
         if connections is not None:
             connections.pop(connection, None)
 
     def take(self, now_ms: int) -> list[ConnectionId]:
-        """Those that are due; they are in no step any more."""
+        """Takes the connections that are due; they are in no step any more."""
         due: list[ConnectionId] = []
         while self._order and self._order[0] * STEP_MS <= now_ms:
             due += self._steps.pop(heapq.heappop(self._order))

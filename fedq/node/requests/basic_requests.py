@@ -45,7 +45,7 @@ from fedq.wiring.routing.arguments import type_name
 
 
 class BasicRequests:
-    """See the module's docstring."""
+    """Answers the basic requests of channels."""
 
     __slots__ = (
         "answers", "asking", "consuming", "ends", "getting", "queues", "replies", "state",
@@ -65,7 +65,7 @@ class BasicRequests:
         self.replies = replies
 
     def qos(self, channel: Channel, request: BasicQos) -> None:
-        """basic.qos in RabbitMQ's meaning: per new consumer, or (`global`) per channel."""
+        """Sets basic.qos in RabbitMQ's meaning: per new consumer, or (`global`) per channel."""
         if request.prefetch_size:
             raise ConnectionViolation(
                 NOT_IMPLEMENTED, f"prefetch_size!=0 ({request.prefetch_size})", BASIC, BASIC_QOS
@@ -78,7 +78,7 @@ class BasicRequests:
         self.answers.reply(channel, BasicQosOk())
 
     def consume(self, channel: Channel, request: BasicConsume) -> None:
-        """basic.consume."""
+        """Carries out basic.consume."""
         self._refuse_too_many(channel)
         tag = request.consumer_tag or self._make_tag(channel)
         if request.queue == DIRECT_REPLY_TO:
@@ -108,12 +108,12 @@ class BasicRequests:
             self._begin(consumer, request)
 
     def _next_ticket(self) -> int:
-        """A place among the consumers of a queue of this node alone."""
+        """The ticket of a new consumer: its place among those of a queue of this node alone."""
         self.state.tickets_given += 1
         return self.state.tickets_given
 
     def _ask_admission(self, consumer: Consumer, request: BasicConsume) -> None:
-        """The queue's first fragment knows the consumers of all nodes."""
+        """Asks the queue's first fragment, which knows the consumers of all nodes."""
         channel, queue = consumer.channel, consumer.queue
         hub = self.consuming.hub_of(queue)
         if hub.count and (request.exclusive or hub.alone):
@@ -152,7 +152,7 @@ class BasicRequests:
         return f"amq.ctag-{channel.number}.{channel.tags_made}-{salt:x}"
 
     def get(self, channel: Channel, request: BasicGet) -> None:
-        """basic.get: empty only when every fragment is (P5)."""
+        """Carries out basic.get: empty only when every fragment is (P5)."""
         found = self.queues.find(channel, request.queue)
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
@@ -165,7 +165,7 @@ class BasicRequests:
             self.answers.wait(channel)
 
     def recover(self, channel: Channel, request: BasicRecover | BasicRecoverAsync) -> None:
-        """basic.recover: everything unacknowledged returns to its queues (as in RabbitMQ)."""
+        """Carries out basic.recover: all unacknowledged returns to its queues (as in RabbitMQ)."""
         if not request.requeue:
             raise ConnectionViolation(
                 NOT_IMPLEMENTED, "basic.recover without requeue: nack instead", BASIC, BASIC_RECOVER
@@ -182,7 +182,7 @@ class BasicRequests:
             self.answers.reply(channel, answer)
 
     def _refuse_too_many(self, channel: Channel) -> None:
-        """530, as RabbitMQ, for a consumer more than a channel or connection may have."""
+        """Refuses with 530, as RabbitMQ, more consumers than a channel or connection may have."""
         settings = self.state.settings
         for count, most, what in (
             (len(channel.consumers), settings.consumers_per_channel_max, "channel"),
@@ -193,13 +193,13 @@ class BasicRequests:
                 raise ConnectionViolation(NOT_ALLOWED, text, BASIC, BASIC_CONSUME)
 
     def flow(self, channel: Channel, request: ChannelFlow) -> None:
-        """channel.flow: the client stops or restarts its deliveries (1.5.2.3)."""
+        """Carries out channel.flow: the client stops or restarts its deliveries (1.5.2.3)."""
         channel.flow = request.active
         wake_consumers(self.state, channel)
         self.answers.reply(channel, ChannelFlowOk(request.active))
 
     def confirm_select(self, channel: Channel, request: ConfirmSelect) -> None:
-        """confirm.select: from here on publishes are numbered and confirmed."""
+        """Carries out confirm.select: from here on publishes are numbered and confirmed."""
         if channel.transaction is not None:
             refused = Refused(PRECONDITION_FAILED, "cannot switch from tx to confirm mode")
             self.ends.refuse(channel, refused, request)

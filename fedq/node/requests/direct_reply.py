@@ -31,7 +31,7 @@ SALT_BITS = 64
 
 
 class DirectReply:
-    """See the module's docstring."""
+    """The pseudo queue of direct reply-to, and the names made for it."""
 
     __slots__ = ("answers", "consuming", "ends", "private", "state")
 
@@ -46,7 +46,7 @@ class DirectReply:
         self.consuming = consuming
 
     def consume(self, channel: Channel, request: BasicConsume, tag: str) -> None:
-        """basic.consume of the pseudo queue: only without acknowledgements, once per channel."""
+        """Consumes from the pseudo queue: only without acknowledgements, once per channel."""
         reused = channel.consumers.get(tag)
         if reused is not None and reused.queue != channel.reply_queue:
             refuse_reused(channel, tag)
@@ -69,7 +69,7 @@ class DirectReply:
         self.consuming.add(Consumer(channel, tag, queue, True, 0))
 
     def declare(self, channel: Channel, request: QueueDeclare) -> None:
-        """queue.declare of the pseudo queue, or of a name made for it: is somebody there?
+        """Declares the pseudo queue, or a name made for it: is somebody there?
 
         Of a channel on another node only the node is known to be there.
         """

@@ -43,7 +43,7 @@ from fedq.wiring.routing.exchange_kinds import EXCHANGE_TYPES
 
 
 class ExchangeRequests:
-    """See the module's docstring."""
+    """Answers the exchange requests of channels."""
 
     __slots__ = ("answers", "ends", "proposals", "state")
 
@@ -56,7 +56,7 @@ class ExchangeRequests:
         self.proposals = proposals
 
     def declare(self, channel: Channel, request: ExchangeDeclare) -> None:
-        """exchange.declare."""
+        """Carries out exchange.declare."""
         key = QueueKey(channel.client.vhost, request.exchange)
         if not request.passive and request.type not in EXCHANGE_TYPES:
             word = "unknown" if request.type else "invalid"
@@ -91,12 +91,12 @@ class ExchangeRequests:
         self._propose(channel, request, operation, answer)
 
     def delete(self, channel: Channel, request: ExchangeDelete) -> None:
-        """exchange.delete; deleting what is not there is no error (as in RabbitMQ)."""
+        """Carries out exchange.delete; deleting what is not there is no error (as in RabbitMQ)."""
         operation = DeleteExchange(channel.client.vhost, request.exchange, request.if_unused)
         self._propose(channel, request, operation, None if request.no_wait else ExchangeDeleteOk())
 
     def bind(self, channel: Channel, request: ExchangeBind) -> None:
-        """exchange.bind."""
+        """Carries out exchange.bind."""
         binding = self._binding(channel, request)
         answer = None if request.no_wait else ExchangeBindOk()
         if binding in self.state.map.bindings:
@@ -105,7 +105,7 @@ class ExchangeRequests:
         self._propose(channel, request, Bind(*binding), answer)
 
     def unbind(self, channel: Channel, request: ExchangeUnbind) -> None:
-        """exchange.unbind."""
+        """Carries out exchange.unbind."""
         answer = None if request.no_wait else ExchangeUnbindOk()
         self._propose(channel, request, Unbind(*self._binding(channel, request)), answer)
 

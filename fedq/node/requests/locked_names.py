@@ -30,7 +30,7 @@ class _Waiting(NamedTuple):
 
 
 class LockedNames:
-    """See the module's docstring."""
+    """Declarations that wait for a name."""
 
     __slots__ = ("_waiting", "answers", "state")
 
@@ -40,7 +40,7 @@ class LockedNames:
         self._waiting: list[_Waiting] = []
 
     def wait(self, channel: Channel, key: QueueKey, again: Callable[[], None]) -> None:
-        """The channel waits; `again` is called once, when the name is free or time is up."""
+        """Makes the channel wait; `again` is called once, when the name is free or time is up."""
         self.answers.wait(channel)
         self._waiting.append(_Waiting(self.state.now_ms, channel, key, again))
 

@@ -22,12 +22,12 @@ from fedq.wiring.cluster_map.queue_arguments import (
 
 
 def missing(key: QueueKey) -> Refused:
-    """There is no such queue."""
+    """The refusal of a queue that does not exist."""
     return Refused(NOT_FOUND, f"no queue '{key.name}' in vhost '{key.vhost}'")
 
 
 def locked(key: QueueKey) -> Refused:
-    """It is another connection's."""
+    """The refusal of a queue that is another connection's."""
     return Refused(
         RESOURCE_LOCKED,
         f"cannot obtain exclusive access to locked queue '{key.name}' in vhost '{key.vhost}'. It"

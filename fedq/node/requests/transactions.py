@@ -52,12 +52,12 @@ class Committing:
         self.channel = channel
 
     def on_committed(self) -> None:
-        """All of it took effect."""
+        """Takes note that all of the commit took effect."""
         self.answers.finish(self.channel, TxCommitOk())
 
 
 class Transactions:
-    """See the module's docstring."""
+    """Answers the transaction requests of channels."""
 
     __slots__ = ("answers", "outlets", "settling", "state")
 
@@ -70,7 +70,7 @@ class Transactions:
         self.outlets = outlets
 
     def select(self, channel: Channel, request: TxSelect) -> None:
-        """tx.select; a channel confirms or transacts, not both."""
+        """Carries out tx.select; a channel confirms or transacts, not both."""
         if channel.confirms is not None:
             raise _refusal(request, "cannot switch from confirm to tx mode")
         if channel.transaction is None:
@@ -79,7 +79,7 @@ class Transactions:
         self.answers.reply(channel, TxSelectOk())
 
     def rollback(self, channel: Channel, request: TxRollback) -> None:
-        """tx.rollback: the publishes are forgotten, the deliveries wait again."""
+        """Carries out tx.rollback: the publishes are forgotten, the deliveries wait again."""
         transaction = self._transaction(channel, request)
         forget(channel, transaction)
         channel.transaction = Transaction()
@@ -87,7 +87,7 @@ class Transactions:
         self.answers.reply(channel, TxRollbackOk())
 
     def commit(self, channel: Channel, request: TxCommit) -> None:
-        """tx.commit; answered when it is safe."""
+        """Carries out tx.commit; answered when it is safe."""
         transaction = self._transaction(channel, request)
         # What is shared cannot be cut: it is one event. Nothing else begins in a turn it fills.
         self.state.work.spend(_STEP_WORK * (len(transaction.publishes) + transaction.settled))
@@ -120,7 +120,7 @@ class Transactions:
         self, channel: Channel, transaction: Transaction, fragment: FragmentId | None,
         messages: list[bytes], settled: Settled,
     ) -> None:  # fmt: skip
-        """Queues of this node alone have all that is theirs: what is shared sets out."""
+        """Sends what is shared on its way: queues of this node alone have all that is theirs."""
         forget(channel, transaction)
         if fragment is None or fragment not in self.state.map.fragments:
             if channel.waiting:
@@ -183,7 +183,7 @@ class Transactions:
     def _settle_private(
         self, channel: Channel, transaction: Transaction, fragment: FragmentId | None
     ) -> Settlements:
-        """Deliveries of queues of this node alone are settled; returns what concerns `fragment`."""
+        """Settles deliveries of queues of this node alone; returns what concerns `fragment`."""
         lanes: dict[FragmentId, Settlements] = {}
         for part, outcome in transaction.settles:
             self.settling.note(channel, lanes, part, outcome)
@@ -199,7 +199,7 @@ class Transactions:
     def publish_private(
         self, channel: Channel, message: bytes, reach: Reach, mandatory: bool
     ) -> None:
-        """A publish goes to queues of this node alone, or nowhere."""
+        """Publishes a message that goes to queues of this node alone, or nowhere."""
         if reach.private or reach.absent:
             known = self.state.private_by_id
             # Some may be gone since the commit began.
@@ -228,7 +228,7 @@ class _Publishing:
         self._left = deque(publishes)
 
     def go_on(self) -> bool:
-        """See `fedq.node.records.chores.Chore`."""
+        """Publishes the next messages."""
         transactions, left = self._transactions, self._left
         work = transactions.state.work
         while left:

@@ -40,13 +40,13 @@ class LimitsOverview(NamedTuple):
 
 
 class AccessOverview(Protocol):
-    """What the admin floor asks."""
+    """The questions of the admin floor about virtual hosts and users."""
 
     def vhosts(self) -> Sequence[str]:
         """Names of all virtual hosts."""
 
     def vhost(self, name: str) -> VhostOverview:
-        """One that `vhosts` named."""
+        """The virtual host of a name that `vhosts` gave."""
 
     def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
         """All exchanges, in any order."""
@@ -55,22 +55,22 @@ class AccessOverview(Protocol):
         """All bindings, in any order."""
 
     def limits(self) -> Sequence[LimitsOverview]:
-        """Of virtual hosts, then of users, in order of names."""
+        """The limits of virtual hosts, then of users, in order of names."""
 
     def users(self) -> Sequence[str]:
         """Names of all users."""
 
     def user(self, name: str) -> UserOverview:
-        """One that `users` named."""
+        """The user of a name that `users` gave."""
 
     def password_record(self, name: str) -> str | None:
         """The record of a user's password; None: no such user."""
 
     def grants(self) -> Sequence[GrantKey]:
-        """Who may do something where."""
+        """All grants: who may do something where."""
 
     def grant(self, key: GrantKey) -> Grant:
-        """One that `grants` named."""
+        """The grant of a key that `grants` gave."""
 
 
 class AccessView:
@@ -82,11 +82,11 @@ class AccessView:
         self._node = node
 
     def vhosts(self) -> Sequence[str]:
-        """See `AccessOverview`."""
+        """The names of all virtual hosts."""
         return sorted(self._node.state.map.vhosts)
 
     def vhost(self, name: str) -> VhostOverview:
-        """See `AccessOverview`."""
+        """A virtual host, and how much is in it."""
         known = self._node.state.map
         return VhostOverview(
             name,
@@ -96,37 +96,37 @@ class AccessView:
         )
 
     def exchanges(self) -> Sequence[tuple[QueueKey, Exchange]]:
-        """See `AccessOverview`."""
+        """All exchanges of the map."""
         return list(self._node.state.map.exchanges.items())
 
     def bindings(self) -> Sequence[Binding]:
-        """See `AccessOverview`."""
+        """All bindings of the map."""
         return list(self._node.state.map.bindings)
 
     def limits(self) -> Sequence[LimitsOverview]:
-        """See `AccessOverview`."""
+        """All limits of the map."""
         return limits_of(self._node.state.map)
 
     def users(self) -> Sequence[str]:
-        """See `AccessOverview`."""
+        """The names of all users."""
         return sorted(self._node.state.map.users)
 
     def user(self, name: str) -> UserOverview:
-        """See `AccessOverview`."""
+        """A user and its tags."""
         user = self._node.state.map.users[name]
         return UserOverview(name, user.tags, bool(user.password))
 
     def password_record(self, name: str) -> str | None:
-        """See `AccessOverview`."""
+        """The record of a user's password."""
         user = self._node.state.map.users.get(name)
         return None if user is None else user.password
 
     def grants(self) -> Sequence[GrantKey]:
-        """See `AccessOverview`."""
+        """The keys of all grants."""
         return sorted(self._node.state.map.grants)
 
     def grant(self, key: GrantKey) -> Grant:
-        """See `AccessOverview`."""
+        """A grant of the map."""
         return self._node.state.map.grants[key]
 
 

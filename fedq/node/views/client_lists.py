@@ -45,11 +45,11 @@ class _Page(Generic[Item]):
         return True
 
     def look_through(self, count: int) -> None:
-        """So many things were looked at that get no place of their own."""
+        """Counts things that were looked at and get no place of their own."""
         self._looks = max(0, self._looks - count)
 
     def clients(self, state: NodeState, begin: ClientPlace) -> Iterator[Client]:
-        """In order of their numbers, which is the one in which they came."""
+        """The clients in order of their numbers, in which they came."""
         numbers = list(state.clients)
         for at in range(bisect_left(numbers, begin.connection), len(numbers)):
             client = state.clients[numbers[at]]
@@ -75,7 +75,7 @@ class _Page(Generic[Item]):
 def connection_page(
     state: NodeState, vhost: str | None, begin: ClientPlace, most: int
 ) -> ClientPage[ConnectionOverview]:
-    """At most so many connections; not those that are only waited for to hang up."""
+    """A page of connections; not of those that are only waited for to hang up."""
     page: _Page[ConnectionOverview] = _Page(most)
     for client in page.clients(state, begin):
         if not client.gone and vhost in (None, client.vhost):
@@ -87,7 +87,7 @@ def connection_page(
 def channel_page(
     state: NodeState, vhost: str | None, begin: ClientPlace, most: int
 ) -> ClientPage[ChannelOverview]:
-    """At most so many channels."""
+    """A page of channels."""
     page: _Page[ChannelOverview] = _Page(most)
     for channel in page.channels(state, vhost, begin):
         page.found.append(_channel_overview(channel))
@@ -97,7 +97,7 @@ def channel_page(
 def consumer_page(
     state: NodeState, vhost: str | None, begin: ClientPlace, most: int
 ) -> ClientPage[ConsumerOverview]:
-    """At most so many consumers."""
+    """A page of consumers."""
     page: _Page[ConsumerOverview] = _Page(most)
     for channel in page.channels(state, vhost, begin):
         connection = channel.client.connection
@@ -121,7 +121,7 @@ def _channels_from(client: Client, vhost: str | None, begin: ClientPlace) -> lis
 
 
 def connection_overview(client: Client) -> ConnectionOverview:
-    """A connection."""
+    """One client connection, as it is shown."""
     properties = client.machine.client_properties
     name = properties.get("connection_name") or properties.get("product") or ""
     channels = client.channels.values()

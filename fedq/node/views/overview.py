@@ -62,11 +62,11 @@ class NodeView:
         )
 
     def process(self) -> tuple[NodeId, Incarnation]:
-        """The node, and which of its processes this is."""
+        """The node's name, and which of its processes this is."""
         return self._state.me, self._state.settings.incarnation
 
     def cluster(self) -> ClusterOverview:
-        """Members and totals."""
+        """The cluster: members and totals."""
         state = self._state
         unavailable = short = 0
         alone: dict[NodeId, int] = {}
@@ -93,7 +93,7 @@ class NodeView:
         )
 
     def members(self) -> tuple[MemberOverview, ...]:
-        """Members alone, ordered by node."""
+        """All members without totals, ordered by node."""
         state = self._state
         members = []
         for node in sorted({**state.settings.peers, **state.map.members}):
@@ -166,19 +166,19 @@ class NodeView:
     def connection_page(
         self, vhost: str | None, begin: ClientPlace, most: int
     ) -> ClientPage[ConnectionOverview]:
-        """At most so many connections from there on; `vhost` None: of all."""
+        """A page of connections that begins there; `vhost` None: of all."""
         return client_lists.connection_page(self._state, vhost, begin, most)
 
     def channel_page(
         self, vhost: str | None, begin: ClientPlace, most: int
     ) -> ClientPage[ChannelOverview]:
-        """At most so many channels from there on."""
+        """A page of channels that begins there."""
         return client_lists.channel_page(self._state, vhost, begin, most)
 
     def consumer_page(
         self, vhost: str | None, begin: ClientPlace, most: int
     ) -> ClientPage[ConsumerOverview]:
-        """At most so many consumers from there on."""
+        """A page of consumers that begins there."""
         return client_lists.consumer_page(self._state, vhost, begin, most)
 
 

@@ -222,13 +222,13 @@ class Overview(Protocol):
         """The node itself."""
 
     def process(self) -> tuple[NodeId, Incarnation]:
-        """The node, and which of its processes this is."""
+        """The node's name, and which of its processes this is."""
 
     def cluster(self) -> ClusterOverview:
-        """Members and totals."""
+        """The cluster: members and totals."""
 
     def members(self) -> Sequence[MemberOverview]:
-        """Members alone, ordered by node."""
+        """All members without totals, ordered by node."""
 
     def queue_keys(self) -> list[QueueKey]:
         """All shared queues, in order."""
@@ -248,14 +248,14 @@ class Overview(Protocol):
     def connection_page(
         self, vhost: str | None, begin: ClientPlace, most: int
     ) -> ClientPage[ConnectionOverview]:
-        """At most so many connections from there on; `vhost` None: of all."""
+        """A page of at most so many connections that begins there; `vhost` None: of all."""
 
     def channel_page(
         self, vhost: str | None, begin: ClientPlace, most: int
     ) -> ClientPage[ChannelOverview]:
-        """At most so many channels from there on."""
+        """A page of at most so many channels that begins there."""
 
     def consumer_page(
         self, vhost: str | None, begin: ClientPlace, most: int
     ) -> ClientPage[ConsumerOverview]:
-        """At most so many consumers from there on."""
+        """A page of at most so many consumers that begins there."""
