@@ -1,4 +1,4 @@
-"""Whose a data directory is, and which starts it has seen: `identity.json` and `voters` in it.
+"""The owner of a data directory, and which starts it has seen: `identity.json` and `voters` in it.
 
 Inputs: the directory, the node's name and voters as configured, the clock. Outputs: this start's
 number and random id, and the starts before it; errors that say what to do. Invariants:
@@ -55,7 +55,7 @@ class RaftMark(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who this process is; see the module's docstring."""
+    """The identity of this process; see the module's docstring."""
 
     #: The data directory's own random id.
     directory: str
@@ -120,7 +120,7 @@ class IdentityFile:
             self._write()
 
     def raise_number(self, number: int) -> None:
-        """The next start gets a higher number than this one."""
+        """Gives the next start a higher number than this one."""
         replace_durably(self._data / "journal" / COUNTER_NAME, f"{number}\n".encode())
 
     def _write(self) -> None:

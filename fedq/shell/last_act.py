@@ -24,7 +24,7 @@ logger = logging.getLogger("fedq.node")
 
 
 class LastAct:
-    """See the module's docstring."""
+    """Tells the failure of a node, as its last act."""
 
     __slots__ = ("_data", "_file", "_node", "_peers", "_timer")
 
@@ -66,12 +66,12 @@ class LastAct:
         )
 
     def begin(self, peers: PeerClient, loop: asyncio.AbstractEventLoop) -> None:
-        """The node runs."""
+        """Begins: the node runs."""
         self._peers = peers
         self._timer = loop.call_later(_WELL_S, self._file.handle)
 
     def tell(self, stopped: Stopped) -> None:
-        """The node has failed; returns when its file is on disk."""
+        """Tells that the node has failed; returns when its file is on disk."""
         logger.critical(
             "fedq %s was at %s; %d messages are suspected and will be set aside",
             self._node, stopped.step, len(stopped.suspects),
@@ -84,7 +84,7 @@ class LastAct:
             logger.error("what it failed at is not on disk: %s", error)
 
     async def end(self, has_failed: bool) -> None:
-        """The node has stopped, in whatever way; returns when its last words have left."""
+        """Ends: the node has stopped, in whatever way; returns when its last words have left."""
         if self._timer is not None:
             self._timer.cancel()
         if has_failed and self._peers is not None:

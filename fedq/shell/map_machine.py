@@ -24,11 +24,20 @@ class MapInputs(Protocol):
     """What the log calls of a node."""
 
     @property
-    def takes_commands(self) -> bool: ...
-    def on_committed(self, command: bytes) -> None: ...
-    def on_leader(self, leader: NodeId | None) -> None: ...
-    def frozen_map(self) -> Frozen: ...
-    def on_snapshot(self, snapshot: ReadMap) -> None: ...
+    def takes_commands(self) -> bool:
+        """Whether the turn has room for another command of the log."""
+
+    def on_committed(self, command: bytes) -> None:
+        """Takes the next command of the log."""
+
+    def on_leader(self, leader: NodeId | None) -> None:
+        """Takes note whom this node now believes to be the Raft leader."""
+
+    def frozen_map(self) -> Frozen:
+        """The whole map as it is now, for another thread to write."""
+
+    def on_snapshot(self, snapshot: ReadMap) -> None:
+        """Replaces the whole cluster map."""
 
 
 class MapMachine:
@@ -61,7 +70,7 @@ class MapMachine:
         return not self._turn.is_open or self._node.takes_commands
 
     def on_committed(self, command: bytes) -> None:
-        """The next command of the log."""
+        """Takes the next command of the log."""
         self._input(self._node.on_committed, command)
 
     def freeze(self) -> Pieces:
@@ -78,7 +87,7 @@ class MapMachine:
         self._input(self._node.on_snapshot, read)
 
     def on_leader(self, leader: NodeId | None) -> None:
-        """Whom this voter believes to lead."""
+        """Takes note whom this voter believes to lead."""
         self._input(self._node.on_leader, leader)
 
     def _input(self, method: Callable[..., None], *args: object) -> None:

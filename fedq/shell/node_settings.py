@@ -1,4 +1,4 @@
-"""From the configuration and the identity of a process to the settings of its node.
+"""The way from configuration and identity of a process to the settings of its node.
 
 In: the configuration, who this process is, where the members and it listen. Out: `NodeSettings`,
 with what only the process knows: chance, the clock, the machine's memory.

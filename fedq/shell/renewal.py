@@ -32,7 +32,7 @@ class Renewable(Protocol):
     files: CertificateFiles | ClientTls
 
     def take_up(self, config: NodeConfig) -> str:
-        """Uses what is in them now, and says who is shown it; raises `ConfigError`."""
+        """Takes up what is in the files now, and says who is shown it; raises `ConfigError`."""
 
 
 class RenewableListener:
@@ -47,7 +47,7 @@ class RenewableListener:
         self.context = context
 
     def take_up(self, config: NodeConfig) -> str:
-        """See `Renewable`."""
+        """Takes up the listener's certificates; raises `ConfigError`."""
         # On trial first: a context that has half of it would serve nobody.
         listeners.client_tls(config, self.key, self._files)
         listeners.load(self.context, config, self.key, self._files)
@@ -64,7 +64,7 @@ class RenewableNode:
         self._certificates = certificates
 
     def take_up(self, config: NodeConfig) -> str:
-        """See `Renewable`."""
+        """Takes up the node's certificates; raises `ConfigError`."""
         try:
             self._certificates.renew(config.node)
         except CertificateError as error:
@@ -73,7 +73,7 @@ class RenewableNode:
 
 
 class Renewal:
-    """Looks until `stop`."""
+    """Looks for files that have changed, until `stop`."""
 
     __slots__ = ("_config", "_every_s", "_loop", "_next", "_stamps")
 
@@ -87,7 +87,7 @@ class Renewal:
         self._next = self._loop.call_later(every_s, self._look)
 
     def stop(self) -> None:
-        """Looks no more."""
+        """Stops looking."""
         self._next.cancel()
 
     def _look(self) -> None:

@@ -67,7 +67,7 @@ P = ParamSpec("P")
 
 
 class BoundPorts(NamedTuple):
-    """Where a node listens."""
+    """The addresses where a node listens."""
 
     amqp: tuple[int, ...]
     peer: int | None
@@ -75,7 +75,7 @@ class BoundPorts(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What a started node consists of."""
+    """The parts of a started node."""
 
     node: Node
     turn: Turn
@@ -278,7 +278,7 @@ class NodeRunner:
         return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier)
 
     def _peer_desk(self, identity: Identity, node: Node, turn: Turn) -> PeerDesk:
-        """Who of the peers is let in, and how this node introduces itself to them."""
+        """The desk that decides who of the peers is let in, and how this node introduces itself."""
         timing = self._config.timing
         process = Process(identity.incarnation, identity.start, identity.started_ms)
         agreed = agreed_settings(self._voters, timing.lease_ms, timing.suspect_ms)
@@ -386,7 +386,7 @@ class NodeRunner:
         return allowed
 
     def _bytes_waiting(self) -> int:
-        """What is said to clients, or to the disk, and not written; and by peers in part."""
+        """The bytes for clients or the disk that are not written, and those of peers in part."""
         assert self._parts is not None
         parts = self._parts
         written = parts.turn.bytes_waiting() + parts.amqp.bytes_waiting()
@@ -401,12 +401,12 @@ class NodeRunner:
         self._parts.turn.input(method, *args, **kwargs)
 
     def on_synced(self, number: int) -> None:
-        """Journal chunks up to this number are on disk."""
+        """Takes note that journal chunks up to this number are on disk."""
         if self._parts is not None:
             self._parts.turn.input(self._parts.node.on_synced, number)
 
     def on_journal_failed(self, reason: str) -> None:
-        """The journal is lost."""
+        """Takes note that the journal is lost."""
         if self._parts is not None:
             self._parts.turn.input(self._parts.node.on_journal_failed, reason)
 

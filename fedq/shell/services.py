@@ -42,14 +42,18 @@ class Service(Protocol):
     #: What members ask each other of it, by "/service/method".
     member_methods: frozenset[str]
 
-    def add_to(self, server: grpc.aio.Server) -> None: ...
-    async def close(self) -> None: ...
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Registers with `server`, which must not have been started yet."""
+
+    async def close(self) -> None:
+        """Closes what the service has open."""
 
 
 class PeerService(Protocol):
     """The Peer service; it lives as long as its server."""
 
-    def add_to(self, server: grpc.aio.Server) -> None: ...
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Registers with `server`, which must not have been started yet."""
 
 
 class GrpcServers:
@@ -128,7 +132,7 @@ class GrpcServers:
         await self._admin.start()
 
     async def set_serving(self, is_serving: bool) -> None:
-        """What health checks hear."""
+        """Sets what health checks hear."""
         status = health_pb2.HealthCheckResponse
         answer = status.SERVING if is_serving else status.NOT_SERVING
         for name in ("", *self._services):

@@ -39,15 +39,24 @@ class Driven(Protocol):
     """What the driver itself calls of a node; `fedq.node.node.Node` is one."""
 
     @property
-    def out(self) -> NodeOut: ...
-    def begin_turn(self, now_ms: int) -> None: ...
-    def end_turn(self) -> None: ...
-    def on_tick(self) -> None: ...
-    def post_mortem(self, error: Exception) -> Stopped: ...
+    def out(self) -> NodeOut:
+        """The lanes to be drained after `end_turn`."""
+
+    def begin_turn(self, now_ms: int) -> None:
+        """Begins a turn at this monotonic time."""
+
+    def end_turn(self) -> None:
+        """Ends the turn: works off what it touched, and fills the lanes."""
+
+    def on_tick(self) -> None:
+        """Does what is due by the clock."""
+
+    def post_mortem(self, error: Exception) -> Stopped:
+        """What the turn was at, which this exception ended."""
 
 
 class Effects(NamedTuple):
-    """Who carries out what. None of them may block, or call the node before it returns."""
+    """The functions that carry out what a node wants; none may block, or call the node back."""
 
     append: Callable[[list[Chunk]], None]
     drop_segments: Callable[[list[int]], None]
@@ -195,7 +204,7 @@ class Turn:
             self._draining = False
 
     def _fail_on(self, error: Exception) -> None:
-        """Nobody can tell what an exception left half done: the node must not go on."""
+        """Fails on an exception: nobody can tell what it left half done."""
         logger.error("the node failed; it stops so that it can do no harm", exc_info=error)
         self._stopped = True
         if not isinstance(error, NodeFailure):
@@ -269,8 +278,10 @@ class Turn:
         return False
 
     def _withhold(self, connections: list[ConnectionId]) -> None:
-        """Nothing leaves for these, nor for those that still wait: what they do not know is lost
-        with their connections, and comes back to its queues."""
+        """Withholds all that waits for these clients, and for those that still wait.
+
+        What they do not know is lost with their connections, and comes back to its queues.
+        """
         gone = dict.fromkeys([*self._passes.waiting(), *connections])
         self._passes.clear()
         logger.warning(
@@ -282,7 +293,7 @@ class Turn:
             self._outlets.cut(connection)
 
     def bytes_waiting(self) -> int:
-        """What turns have said to clients, and no pass has taken up yet."""
+        """The bytes that turns have said to clients, and no pass has taken up yet."""
         return self._passes.bytes_waiting()
 
     # --- time ---
@@ -293,7 +304,7 @@ class Turn:
             self._begin()
 
     def _plan(self, linger: bool, due_ms: int) -> None:
-        """Turns that are wanted; for a time beyond the next tick it is asked again."""
+        """Plans turns that are wanted; for a time beyond the next tick it is asked again."""
         if linger and self._lingering is None:
             self._lingering = self._loop.call_later(LINGER_MS / 1_000, self._on_linger_due)
         if not due_ms:
@@ -319,7 +330,7 @@ class Turn:
 
 
 def _tell(out: NodeOut) -> None:
-    """What the node has to say goes to the log."""
+    """Tells the log what the node has to say."""
     for line in out.story:
         logger.info("%s", line)
     for line in out.warnings:

@@ -61,11 +61,20 @@ class ClientInputs(Protocol):
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
         certificate_name: str | None = None, line: object = None,
-    ) -> None: ...  # fmt: skip
-    def has_opened(self, connection: ConnectionId) -> bool: ...
-    def on_bytes(self, connection: ConnectionId, data: bytes) -> None: ...
-    def on_writable(self, connection: ConnectionId, writable: bool) -> None: ...
-    def on_disconnected(self, connection: ConnectionId) -> None: ...
+    ) -> None:  # fmt: skip
+        """Takes a client that has connected; it has not said anything yet."""
+
+    def has_opened(self, connection: ConnectionId) -> bool:
+        """Whether the client has logged in and opened a virtual host."""
+
+    def on_bytes(self, connection: ConnectionId, data: bytes) -> None:
+        """Takes bytes from a client."""
+
+    def on_writable(self, connection: ConnectionId, writable: bool) -> None:
+        """Takes note whether the client's socket takes more without buffering too much."""
+
+    def on_disconnected(self, connection: ConnectionId) -> None:
+        """Takes note that the client's socket is closed."""
 
 
 class AmqpServer:
@@ -116,7 +125,7 @@ class AmqpServer:
         self._servers.append(server)
 
     def stop_listening(self) -> None:
-        """No new clients; those that are there stay."""
+        """Stops taking new clients; those that are there stay."""
         for server in self._servers:
             server.close()
         self._servers.clear()
@@ -133,8 +142,7 @@ class AmqpServer:
         return len(self._clients)
 
     def bytes_waiting(self) -> int:
-        """What the clients' transports hold that have more than the mark, and what was read of
-        clients and is not heard yet."""
+        """The bytes that clients have not taken, above the mark, and those of them not heard."""
         unread = sum([line.transport.get_write_buffer_size() for line in self._behind])
         return unread + self.reading.bytes_put_off
 
@@ -156,7 +164,7 @@ class AmqpServer:
             client.abort()
 
     def set_reading(self, connection: ConnectionId, wanted: bool) -> None:
-        """Back-pressure: stops or resumes reading what the client sends."""
+        """Stops or resumes reading what the client sends (back-pressure)."""
         client = self._clients.get(connection)
         if client is not None:
             client.set_reading(wanted)
@@ -168,7 +176,7 @@ class AmqpServer:
         return _Client(self, ConnectionId(self._last_number))
 
     def _secure(self, tls: ClientSecurity, accepted: socket.socket) -> None:
-        """A client of a TLS listener: counts from now on, and is introduced when it is secure."""
+        """Secures a client of a TLS listener, counts it from now on and then introduces it."""
         client = self._new_client()
         if self.admit(client, _host_of(accepted)):
             client.secure(tls, accepted)
@@ -176,7 +184,7 @@ class AmqpServer:
             accepted.close()
 
     def admit(self, client: "_Client", host: str) -> bool:
-        """Whether there is room for one more client, from that host."""
+        """Whether there is room for one more client from this host."""
         if self._has_ended:
             # It was accepted before the listener closed, and the loop tells of it only now.
             return False
@@ -201,7 +209,7 @@ class AmqpServer:
     def introduce(
         self, client: "_Client", peer: tuple[str, int] | str | None, certificate_name: str | None
     ) -> None:
-        """The client can speak AMQP now: the node is told."""
+        """Introduces the client, which can speak AMQP now, to the node."""
         host, port = peer[:2] if isinstance(peer, tuple) else ("unknown", 0)
         address = join_address(host, port)
         origin = is_loopback(host)
@@ -210,7 +218,7 @@ class AmqpServer:
         )
 
     def warn(self, text: str, *details: object) -> None:
-        """A log line about clients; not more than one in a second, whatever they do."""
+        """Warns with a log line about clients; at most one in a second, whatever they do."""
         now = self._loop.time()
         if now - self._warned_at > 1:
             self._warned_at = now
@@ -245,7 +253,7 @@ def _keep_freed_memory() -> None:
 
 
 def _host_of(accepted: socket.socket | None) -> str:
-    """Where a client comes from; "" when that is not known any more."""
+    """The host that a client comes from; "" when that is not known any more."""
     try:
         return str(accepted.getpeername()[0]) if accepted is not None else ""
     except OSError:
@@ -261,7 +269,7 @@ def _place_of(accepted: socket.socket) -> str:
 
 
 class _Client(Line, asyncio.Protocol):
-    """One socket."""
+    """One socket of a client."""
 
     __slots__ = (
         "_has_enough", "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",
@@ -355,7 +363,7 @@ class _Client(Line, asyncio.Protocol):
             self._tell(False)
 
     def _tell(self, has_enough: bool) -> None:
-        """The client has more to read than it takes, or not any more: the node hears of it."""
+        """Tells the node that the client has more to read than it takes, or not any more."""
         if not self.is_closing and has_enough != self._has_enough:
             self._has_enough = has_enough
             self._server.on_writable(self, not has_enough)
@@ -380,7 +388,7 @@ class _Client(Line, asyncio.Protocol):
 
     @property
     def _is_over(self) -> bool:
-        """Also true when the client has reset the connection and nobody was told yet."""
+        """Whether the connection is over; also when its reset by the client was not told yet."""
         return not self.is_introduced or self.is_closing or self.transport.is_closing()
 
     def set_reading(self, wanted: bool) -> None:

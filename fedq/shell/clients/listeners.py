@@ -91,7 +91,7 @@ class ClientSecurity(NamedTuple):
     login_from: LoginFrom = LoginFrom.DISTINGUISHED_NAME
 
     def name_of(self, connection: ssl.SSLObject) -> str | None:
-        """Whom the verified certificate of a client names; None if it showed none."""
+        """The user that the verified certificate of a client names; None if it showed none."""
         if self.context.verify_mode == ssl.CERT_NONE:
             return None
         data = connection.getpeercert(binary_form=True)

@@ -24,7 +24,7 @@ Guest = TypeVar("Guest")
 
 
 class Lobby(Generic[Guest]):
-    """See the module's docstring."""
+    """The clients of one server that are about to log in."""
 
     __slots__ = (
         "_by_address", "_by_count", "_guests", "_has_opened", "_swept_at", "per_address", "safe_s",
@@ -62,7 +62,7 @@ class Lobby(Generic[Guest]):
         return True
 
     def leave(self, guest: Guest) -> None:
-        """The client has logged in, or is gone."""
+        """Takes out a client that has logged in, or is gone."""
         found = self._guests.pop(guest, None)
         if found is None:
             return
@@ -73,7 +73,7 @@ class Lobby(Generic[Guest]):
             del self._by_address[found[1]]
 
     def make_room(self, address: str, now: float, is_full: bool = False) -> Guest | None:
-        """Who has to go before a client from that address can come in; None: nobody can, or has to.
+        """The client that has to go before one from that address can come in; None: there is none.
 
         `is_full`: there is no room for any client more, logged in or not.
         """
@@ -94,7 +94,7 @@ class Lobby(Generic[Guest]):
         return self._oldest(of_address or self._guests, now - self.safe_s)
 
     def _oldest(self, row: Mapping[Guest, object], until: float) -> Guest | None:
-        """The oldest that still has to log in, if it came by then; it leaves."""
+        """Takes out the oldest that still has to log in, if it came by then."""
         while row:
             guest = next(iter(row))
             has_opened = self._has_opened(guest)
@@ -106,7 +106,7 @@ class Lobby(Generic[Guest]):
         return None
 
     def _count(self, address: str, before: int, after: int) -> None:
-        """An address has so many clients now."""
+        """Sets how many clients an address has now."""
         if before:
             equals = self._by_count[before]
             del equals[address]

@@ -1,4 +1,4 @@
-"""Whose bytes are heard when, so that who sends little never waits for those who send much.
+"""The turns in which clients are heard: who sends little never waits for those that send much.
 
     read --short----------------------------> node
       |
@@ -41,7 +41,8 @@ from fedq.core.limits import (
 class Feed(Protocol):
     """`Turn.input`, as far as it is needed here."""
 
-    def __call__(self, method: Callable[..., bool | None], *args: object) -> None: ...
+    def __call__(self, method: Callable[..., bool | None], *args: object) -> None:
+        """Calls a method of the node inside the turn at hand."""
 
 
 class Reader(Protocol):
@@ -56,12 +57,15 @@ class Reader(Protocol):
     bytes_taken: int
     took_s: float
 
-    def hold(self, is_held: bool) -> None: ...
-    def on_all_heard(self) -> None: ...
+    def hold(self, is_held: bool) -> None:
+        """Stops reading the client, or reads it again."""
+
+    def on_all_heard(self) -> None:
+        """Takes note that nothing of the client is put off any more."""
 
 
 class Reading:
-    """See the module's docstring."""
+    """The order in which the bytes of all clients are heard."""
 
     __slots__ = (
         "_feed", "_held", "_on_bytes", "_pass", "_pass_bytes", "_pass_s", "_turn_bytes",
@@ -69,7 +73,7 @@ class Reading:
     )  # fmt: skip
 
     def __init__(self, feed: Feed, on_bytes: Callable[[ConnectionId, bytes], None]) -> None:
-        """`on_bytes`: the node's."""
+        """`on_bytes`: the node's method for bytes of a client."""
         self._feed = feed
         self._on_bytes = on_bytes
         #: The number of this pass, and what it has heard, in bytes and, of long reads, in seconds.
@@ -83,7 +87,7 @@ class Reading:
         self.bytes_put_off = 0
 
     def on_read(self, client: Reader, data: bytes) -> None:
-        """A chunk of a client."""
+        """Takes a chunk of a client."""
         if len(data) <= SHORT_READ_BYTES_MAX and not client.is_held:
             self._pass_bytes += len(data)
             self._feed(self._take, client.connection, data)
@@ -97,12 +101,12 @@ class Reading:
                 self._hold(client)
 
     def forget(self, client: Reader) -> None:
-        """What was put off of a client is not to be heard any more."""
+        """Forgets what was put off of a client."""
         self.bytes_put_off -= len(client.put_off)
         client.put_off = b""
 
     def end_pass(self) -> None:
-        """The turn that heard the last bytes has ended: some of those who were held may go on."""
+        """Ends a pass whose turn has ended: some of those who were held may go on."""
         self._pass += 1
         self._pass_bytes = self._turn_bytes = 0
         self._pass_s = 0.0
@@ -139,7 +143,7 @@ class Reading:
         return True
 
     def _release(self) -> None:
-        """As many go on as the pass has room for, if they send as much again, and it takes as long.
+        """Releases as many as the pass has room for, if they send as much again in as much time.
 
         One at least. What they had put off is heard, in pieces: who has more of it than the pass
         has room for waits for its next turn. The others are read again in this pass.
@@ -174,4 +178,4 @@ class Reading:
 
 
 def _go_on() -> None:
-    """An input that brings nothing."""
+    """Goes on, by an input that brings nothing."""

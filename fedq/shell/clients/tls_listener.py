@@ -22,7 +22,7 @@ Warn = Callable[..., None]
 
 
 class TlsListener:
-    """Accepts from its making until `close`."""
+    """A socket that accepts TLS clients, from its making until `close`."""
 
     __slots__ = ("_accepted", "_bound", "_loop", "_pause", "_warn")
 
@@ -40,7 +40,7 @@ class TlsListener:
         self._loop.add_reader(bound, self._accept)
 
     def close(self) -> None:
-        """Accepts nobody any more; those that were accepted stay."""
+        """Stops accepting; those that were accepted stay."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._bound)

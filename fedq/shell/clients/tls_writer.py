@@ -20,7 +20,7 @@ from fedq.core.limits import TLS_PIECE_BYTES_MAX, TLS_UNREAD_BYTES_MAX
 
 
 class TlsWriter(asyncio.Transport):
-    """See the module's docstring: a client's transport in place of the one that it stands for."""
+    """Stands for a client's TLS transport, and feeds it piece by piece."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -35,21 +35,21 @@ class TlsWriter(asyncio.Transport):
     # --- what is written ---
 
     def write(self, data: Any) -> None:
-        """Hands it over, or keeps it until there is room."""
+        """Writes a part, or keeps it until there is room."""
         if self._parts or self._is_paused or len(data) > TLS_PIECE_BYTES_MAX:
             self.writelines([data])
         else:
             self._transport.write(data)
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
-        """The same for many parts."""
+        """Writes many parts, or keeps them until there is room."""
         for part in list_of_data:
             self._parts.append(part)
             self._bytes += len(part)
         self._hand_over()
 
     def get_write_buffer_size(self) -> int:
-        """What is not written yet."""
+        """The bytes that are not written yet."""
         return self._bytes + self._transport.get_write_buffer_size()
 
     def _hand_over(self) -> None:
@@ -59,7 +59,7 @@ class TlsWriter(asyncio.Transport):
             self._transport.close()
 
     def _next_piece(self) -> list[Body]:
-        """As many parts as are a piece; of a longer one its beginning."""
+        """The next piece: as many parts as make one, or the beginning of a longer part."""
         piece: list[Body] = []
         room = TLS_PIECE_BYTES_MAX
         while self._parts and room > 0:
@@ -76,11 +76,11 @@ class TlsWriter(asyncio.Transport):
     # --- what the transport says ---
 
     def pause(self) -> None:
-        """It has enough."""
+        """Pauses: the transport has enough."""
         self._is_paused = True
 
     def resume(self) -> bool:
-        """It has room again; whether all that waited has been handed over, and there is still."""
+        """Resumes; whether all that waited has been handed over, and there is room still."""
         self._is_paused = False
         self._hand_over()
         return not self._is_paused
@@ -99,7 +99,7 @@ class TlsWriter(asyncio.Transport):
         self._transport.abort()
 
     def forget(self) -> None:
-        """Nothing that waits is written any more."""
+        """Forgets all that waits."""
         self._parts.clear()
         self._bytes = 0
 
@@ -108,17 +108,17 @@ class TlsWriter(asyncio.Transport):
         return self._closes or self._transport.is_closing()
 
     def can_write_eof(self) -> bool:
-        """TLS has no half-closed connections."""
+        """Whether the connection can be half closed: with TLS it cannot."""
         return False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Of the transport."""
+        """What the transport knows of the connection."""
         return self._transport.get_extra_info(name, default)
 
     def pause_reading(self) -> None:
-        """The client is not read."""
+        """Stops reading the client."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """The client is read again."""
+        """Reads the client again."""
         self._transport.resume_reading()

@@ -20,7 +20,7 @@ _Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[_Handl
 
 
 class Turnstile(grpc.aio.ServerInterceptor):
-    """See the module's docstring. Belongs to one event loop, for all of its servers."""
+    """Lets questions in one by one. Belongs to one event loop, for all of its servers."""
 
     def __init__(self, free: str) -> None:
         """`free`: how methods begin that are no questions, and pass as they come."""

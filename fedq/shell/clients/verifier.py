@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Verifier:
-    """The thread, and what it was given."""
+    """A thread that verifies passwords, and what it was given."""
 
     __slots__ = ("_loop", "_on_verdict", "_pool")
 
@@ -27,12 +27,12 @@ class Verifier:
         self._pool = ThreadPoolExecutor(1, "fedq-passwords")
 
     def verify(self, wanted: list[Verification]) -> None:
-        """Looks at these; the verdicts come later."""
+        """Verifies these passwords; the verdicts come later."""
         for one in wanted:
             self._loop.run_in_executor(self._pool, self._look, one)
 
     def stop(self) -> None:
-        """No verdict comes any more."""
+        """Stops: no verdict comes any more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, wanted: Verification) -> None:

@@ -73,7 +73,7 @@ def find(port: int) -> str:
 
 
 def metadata(token: str) -> tuple[tuple[str, str], ...]:
-    """What goes with a call."""
+    """The metadata that go with a call: the token."""
     return ((_HEADER, f"Bearer {token}"),) if token else ()
 
 
@@ -110,7 +110,7 @@ class TokenGuard(grpc.aio.ServerInterceptor):
 
 
 class MembersGuard(grpc.aio.ServerInterceptor):
-    """Lets pass what members ask each other: for a peers' port that cannot tell who calls."""
+    """Lets pass what members ask each other, on a peers' port that cannot tell who calls."""
 
     def __init__(self, services: tuple[str, ...], methods: frozenset[str]) -> None:
         """`services`: whose methods all pass; `methods`: further ones, by "/service/method"."""

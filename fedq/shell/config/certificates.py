@@ -280,7 +280,7 @@ def _refuse_existing(*paths: Path) -> None:
 
 
 def _write(directory: Path, path: Path, data: bytes, *, mode: int) -> None:
-    """Whole or not at all, and with its mode from the start."""
+    """Writes a file whole or not at all, with its mode from the start."""
     temporary = directory / f".{path.name}.new"
     try:
         directory.mkdir(parents=True, exist_ok=True)

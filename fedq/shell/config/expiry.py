@@ -60,7 +60,7 @@ def warnings_of(files: Iterable[Path], now: datetime.datetime) -> list[str]:
 
 
 class ExpiryWatch:
-    """Looks now and once a day, until `stop`."""
+    """Looks for certificates that end soon, now and once a day, until `stop`."""
 
     __slots__ = ("_files", "_loop", "_next")
 
@@ -70,7 +70,7 @@ class ExpiryWatch:
         self._next: asyncio.Handle = loop.call_soon(self._look)
 
     def stop(self) -> None:
-        """Looks no more."""
+        """Stops looking."""
         self._next.cancel()
 
     def _look(self) -> None:

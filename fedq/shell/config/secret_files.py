@@ -16,7 +16,7 @@ _NEWLINES: Final = "\r\n"
 
 
 class SecretError(Exception):
-    """There is no password in the file; the text says why."""
+    """A file has no password in it; the text says why."""
 
 
 def read_password(path: Path) -> str:

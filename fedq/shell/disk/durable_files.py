@@ -25,7 +25,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def replace_durably(path: Path, content: bytes, open_file: OpenFile = open_private) -> None:
-    """Old or new content, never a mixture, whenever the power goes."""
+    """Replaces a file: old or new content, never a mixture, whenever the power goes."""
     temporary = path.with_name(path.name + ".new")
     file = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
@@ -40,7 +40,7 @@ def replace_durably(path: Path, content: bytes, open_file: OpenFile = open_priva
 
 
 def make_directory(directory: Path) -> None:
-    """Makes it and what leads to it, each durable in its parent."""
+    """Makes a directory and what leads to it, each durable in its parent."""
     if not directory.is_dir():
         make_directory(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)

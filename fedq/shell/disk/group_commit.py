@@ -23,7 +23,7 @@ _CALL: Final = b"!"
 
 
 class GroupCommit:
-    """See the module's docstring. `serve` is for the writer's thread, all else for the loop's."""
+    """The queue between the loop and the writer. `serve` is for the writer's thread."""
 
     __slots__ = (
         "_backlog", "_entries", "_interrupted", "_last", "_pipe", "_synced", "_wake", "_written",
@@ -44,7 +44,7 @@ class GroupCommit:
         self._interrupted: int | None = None
 
     def push(self, number: int, segment: int, data: bytes, sync: bool) -> None:
-        """A buffer for a segment; `sync`: it is to be on disk before it counts."""
+        """Pushes a buffer for a segment; `sync`: it is to be on disk before it counts."""
         with self._wake:
             self._entries.append((number, segment, data, sync))
             self._backlog += len(data)
@@ -63,7 +63,7 @@ class GroupCommit:
             return self._synced
 
     def backlog_bytes(self) -> int:
-        """How much was pushed and is not written (and synced, if it was to be) yet."""
+        """The bytes that were pushed and are not written (and synced, if they were to be) yet."""
         with self._wake:
             return self._backlog
 

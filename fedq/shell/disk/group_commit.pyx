@@ -58,7 +58,7 @@ ctypedef struct Entries:
 
 
 cdef class GroupCommit:
-    """See the portable form. `serve` is for the writer's thread, all else for the loop's."""
+    """The queue between the loop and the writer. `serve` is for the writer's thread."""
 
     cdef pthread_mutex_t _mutex
     cdef pthread_cond_t _wake
@@ -95,7 +95,7 @@ cdef class GroupCommit:
         pthread_mutex_destroy(&self._mutex)
 
     def push(self, long long number, long long segment, bytes data not None, bint sync):
-        """A buffer for a segment; `sync`: it is to be on disk before it counts."""
+        """Pushes a buffer for a segment; `sync`: it is to be on disk before it counts."""
         cdef Entry entry
         cdef long long written
         cdef bint has_room
@@ -117,7 +117,7 @@ cdef class GroupCommit:
         self._forget(written)
 
     cdef int _forget(self, long long written) except -1:
-        """Buffers that are written need not be kept."""
+        """Forgets buffers that are written."""
         kept = self._kept
         while kept and kept[0][0] <= written:
             kept.popleft()
@@ -140,7 +140,7 @@ cdef class GroupCommit:
         return found
 
     def backlog_bytes(self):
-        """How much was pushed and is not written (and synced, if it was to be) yet."""
+        """The bytes that were pushed and are not written (and synced, if they were to be) yet."""
         cdef long long found
         pthread_mutex_lock(&self._mutex)
         found = self._backlog
@@ -192,7 +192,7 @@ cdef class GroupCommit:
         return found
 
     cdef int _commit(self, int file, Py_ssize_t stop) noexcept nogil:
-        """One group commit of the taken entries before `stop`; the error's number, or 0."""
+        """Commits the taken entries before `stop` as one group; the error's number, or 0."""
         cdef Py_ssize_t index
         cdef long long size = 0
         cdef bint must_sync = False
@@ -218,7 +218,7 @@ cdef class GroupCommit:
 
 
 cdef bint _make_room(Entries* entries) noexcept nogil:
-    """Room for one more; false: there is no memory."""
+    """Makes room for one more; false: there is no memory."""
     cdef Py_ssize_t room
     cdef Entry* grown
     if entries.count < entries.room:

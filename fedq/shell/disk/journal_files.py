@@ -105,11 +105,12 @@ class JournalFiles:
     def recover(
         self, start: int = 0, *, has_past: bool = False, is_alone: bool = True
     ) -> Recovered:
-        """What the journal says; makes it safe to go on from, by cutting its torn tail, and by
-        mending damage where others have the messages (`fedq.shell.disk.vouching`).
+        """What the journal says, made safe to go on from.
 
-        Raises `CorruptJournal`, `OSError`. What the last process wrote may still be only in the
-        kernel's memory: it is fsynced here, since this process will answer for it.
+        Its torn tail is cut, and damage is mended where others have the messages
+        (`fedq.shell.disk.vouching`). Raises `CorruptJournal`, `OSError`. What the last process
+        wrote may still be only in the kernel's memory: it is fsynced here, since this process will
+        answer for it.
         """
         recovered = salvage(self.read_segments())
         self.vouch = vouch_for(
@@ -131,7 +132,7 @@ class JournalFiles:
 
     @property
     def backlog_bytes(self) -> int:
-        """How much was handed over and is not written yet."""
+        """The bytes that were handed over and are not written yet."""
         return self._commits.backlog_bytes()
 
     def append(self, chunks: Sequence[Chunk]) -> None:
@@ -154,7 +155,7 @@ class JournalFiles:
             self._commits.push(chunk.number, chunk.segment, chunk.data, chunk.sync)
 
     def _on_called(self) -> None:
-        """The writer has synced something."""
+        """Takes the writer's call: something is synced."""
         os.read(self._pipe, _CALLS_MAX)
         self._report()
 
@@ -221,7 +222,7 @@ class JournalFiles:
                 os.close(self._fd)
 
     def _tidy_up(self) -> bool:
-        """What was appended before is written: segments may be deleted; false: it is the end."""
+        """Deletes segments, as what was appended before is written; false: it is the end."""
         with self._guard:
             drops, self._drops = self._drops, []
             # Called for the sake of drops, there may be more to write before the end.
@@ -247,7 +248,7 @@ class JournalFiles:
         write_vouch(self._directory, Vouch(self.vouch.since, segment), SPARES.open_file)
 
     def _fail(self, reason: str) -> None:
-        """The end of this journal: no report of success follows."""
+        """Ends this journal: no report of success follows."""
         with self._guard:
             if self._failed:
                 return

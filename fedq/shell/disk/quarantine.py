@@ -25,7 +25,7 @@ logger = logging.getLogger("fedq.node")
 
 
 class Quarantined(NamedTuple):
-    """One file."""
+    """One file of a message in quarantine."""
 
     vhost: str
     queue: str
@@ -39,7 +39,7 @@ class Quarantined(NamedTuple):
 
 
 class QuarantineStore:
-    """Writes the files of a node, in a thread: none waits for the disk."""
+    """Writes the files of a node, in a thread, so that nobody waits for the disk."""
 
     __slots__ = ("_folder", "_writing")
 
@@ -48,7 +48,7 @@ class QuarantineStore:
         self._writing: dict[asyncio.Task[None], None] = {}
 
     def put(self, messages: list[SetAside]) -> None:
-        """Messages that were set aside."""
+        """Writes files for messages that were set aside."""
         task = asyncio.create_task(asyncio.to_thread(self._write_all, messages))
         self._writing[task] = None
         task.add_done_callback(self._writing.pop)

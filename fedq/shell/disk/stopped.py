@@ -34,18 +34,18 @@ class StoppedFile:
         self._data = data
 
     def write(self, stopped: Stopped) -> None:
-        """On disk when it returns."""
+        """Writes the file; it is on disk when this returns."""
         replace_durably(self._data / FILE, encode(stopped))
 
     def read(self) -> Stopped | None:
-        """What the process before this one failed at; None: it did not.
+        """What the process before this one failed at; None: it did not fail.
 
         Raises `ValueError` for a file that is damaged, or of another release.
         """
         return _read(self._data / FILE)
 
     def read_last(self) -> Stopped | None:
-        """The same, of the last stop however long ago; None, too, if its file is damaged."""
+        """As `read`, of the last stop however long ago; None, too, if its file is damaged."""
         for name in (FILE, HANDLED):
             try:
                 found = _read(self._data / name)
@@ -56,7 +56,7 @@ class StoppedFile:
         return None
 
     def handle(self) -> None:
-        """What it names is set aside, and the node runs."""
+        """Handles the file: what it names is set aside, and the node runs."""
         path = self._data / FILE
         if path.exists():
             path.replace(self._data / HANDLED)

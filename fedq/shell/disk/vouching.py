@@ -1,4 +1,4 @@
-"""From which process on a journal is known to hold what it should: the file `vouch` beside it.
+"""The file `vouch`: from which process on a journal is known to hold what it should.
 
 Inputs: what recovery found, the number of this start. Output: the first of this node's processes
 whose in-sync copies this journal holds whole, and a journal that is fit to go on from. Invariants:
@@ -51,7 +51,7 @@ def read_vouch(directory: Path) -> Vouch | None:
 
 
 def write_vouch(directory: Path, vouch: Vouch, open_file: OpenFile = open_private) -> None:
-    """On disk when it returns."""
+    """Writes the file; it is on disk when this returns."""
     content = f"{vouch.since} {vouch.newest}\n".encode()
     replace_durably(directory / _VOUCH_NAME, content, open_file)
 
@@ -102,7 +102,7 @@ def _missing(known: Vouch | None, recovered: Recovered, has_past: bool) -> Damag
 
 
 def _mend(directory: Path, recovered: Recovered) -> None:
-    """Segments without what cannot be read of them; those as they were are kept beside them.
+    """Mends segments of what cannot be read; as they were they are kept beside them.
 
     A segment may be damaged more than once: each time it is kept as it was then.
     """
@@ -123,7 +123,7 @@ def _mend(directory: Path, recovered: Recovered) -> None:
 
 
 def _keep(path: Path) -> None:
-    """Under the first name that is free; a start that was cut off here has done it already."""
+    """Keeps a segment under the first name that is free, unless a start before has done so."""
     for again in count(1):
         kept = path.with_name(path.name + _KEPT_SUFFIX + (f".{again}" if again > 1 else ""))
         if not kept.exists():
@@ -147,7 +147,7 @@ def log_findings(recovered: Recovered, directory: Path) -> None:
 
 
 def _describe(damages: Iterable[Damage]) -> str:
-    """Where and why, for the log."""
+    """A damage for the log: where, and why."""
     return "; ".join(
         f"{segment_name(damage.segment)} from byte {damage.first} up to {damage.stop}: "
         f"{damage.reason}"

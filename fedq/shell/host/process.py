@@ -49,7 +49,7 @@ class SpareKeeper:
         self._next: asyncio.Handle = loop.call_soon(self._look)
 
     def stop(self) -> None:
-        """Looks no more; what is kept stays kept."""
+        """Stops looking; what is kept stays kept."""
         self._next.cancel()
 
     def _look(self) -> None:
@@ -64,7 +64,7 @@ class SpareKeeper:
 
 
 def settle_collector() -> None:
-    """To be called once a node has started: what lives now lives as long as the process."""
+    """Settles the collector once a node has started: what lives now lives till the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTOR_THRESHOLDS)
@@ -73,6 +73,6 @@ def settle_collector() -> None:
 
 
 def _freeze_survivors(phase: str, info: dict[str, int]) -> None:
-    """Called by the collector around each of its looks."""
+    """Freezes what survives; called by the collector around each of its looks."""
     if phase == "stop" and info["generation"]:
         gc.freeze()

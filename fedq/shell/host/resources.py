@@ -96,7 +96,7 @@ class ResourceWatch:
         self._next: asyncio.Handle = loop.call_soon(self._look)
 
     def stop(self) -> None:
-        """Reports no more."""
+        """Stops reporting."""
         self._next.cancel()
 
     def _look(self) -> None:

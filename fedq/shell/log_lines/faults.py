@@ -18,7 +18,7 @@ logger = logging.getLogger("fedq.node")
 
 
 class FaultLog:
-    """See the module's docstring."""
+    """The log lines about one kind of thing that fails."""
 
     __slots__ = ("_seen",)
 
@@ -27,7 +27,7 @@ class FaultLog:
         self._seen: dict[str, tuple[int, int]] = {}
 
     def note(self, fault: Fault, now_ms: int) -> None:
-        """One more."""
+        """Notes one more fault."""
         cause = _cause(fault.error)
         when_ms, left_out = self._seen.get(cause, (now_ms - _EVERY_MS, 0))
         if now_ms - when_ms < _EVERY_MS:

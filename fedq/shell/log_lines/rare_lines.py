@@ -14,7 +14,7 @@ _WITHIN_S: Final = 10.0
 
 
 class RareLines:
-    """One kind of event."""
+    """The log lines about one kind of event."""
 
     __slots__ = ("_clock", "_logger", "_since_s", "_told", "_untold", "total")
 
@@ -28,7 +28,7 @@ class RareLines:
         self._untold = 0
 
     def warn(self, text: str, *details: object) -> None:
-        """It has happened once more."""
+        """Notes that it has happened once more, with a WARNING if there is room for one."""
         self.total += 1
         now = self._clock()
         if now - self._since_s >= _WITHIN_S:

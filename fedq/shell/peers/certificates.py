@@ -25,7 +25,7 @@ class _Pem(NamedTuple):
 
 
 class NodeCertificates:
-    """See the module's docstring."""
+    """The certificates of one node, and the channels that are made with them."""
 
     __slots__ = ("_files", "_pem", "proof", "version")
 
@@ -46,7 +46,7 @@ class NodeCertificates:
         self.version += 1
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """For one server, which admits only holders of a certificate of the same authority."""
+        """The credentials of one server, which admits only certificates of the same authority."""
         # The types leave out that None means: as before.
         return grpc.dynamic_ssl_server_credentials(
             self._shown(),

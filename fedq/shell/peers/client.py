@@ -36,21 +36,28 @@ logger = logging.getLogger(__name__)
 class LinkInputs(Protocol):
     """What the client calls of a node."""
 
-    def on_link_up(self, peer: NodeId, process: Incarnation) -> None: ...
-    def on_link_down(self, peer: NodeId, refused: bool) -> None: ...
+    def on_link_up(self, peer: NodeId, process: Incarnation) -> None:
+        """Takes note that a stream to the peer is open, and which process answered."""
+
+    def on_link_down(self, peer: NodeId, refused: bool) -> None:
+        """Takes note that the stream broke; `refused`: the peer's process is gone."""
 
 
 class Feed(Protocol):
     """`Turn.input`, as far as it is needed here."""
 
-    def __call__(self, method: Callable[..., None], *args: object) -> None: ...
+    def __call__(self, method: Callable[..., None], *args: object) -> None:
+        """Calls a method of the node inside the turn at hand."""
 
 
 class RaftLinks(Protocol):
     """What the client calls of the Raft log."""
 
-    def on_peer_connected(self, peer: NodeId) -> None: ...
-    def on_peer_disconnected(self, peer: NodeId) -> None: ...
+    def on_peer_connected(self, peer: NodeId) -> None:
+        """Takes note that frames may be sent to the peer from now on."""
+
+    def on_peer_disconnected(self, peer: NodeId) -> None:
+        """Takes note that the stream to the peer broke."""
 
 
 class _Dialing:
@@ -66,7 +73,7 @@ class _Dialing:
         self._closing: dict[asyncio.Task[None], None] = {}
 
     def channel(self) -> grpc.aio.Channel:
-        """For an attempt to dial that begins now."""
+        """The channel for an attempt to dial that begins now."""
         certificates = self._certificates
         if certificates is not None and certificates.version != self._version:
             closing = asyncio.create_task(self._channel.close())
@@ -82,7 +89,7 @@ class _Dialing:
         return self._certificates.open_channel(self._address)
 
     async def close(self) -> None:
-        """Closes it."""
+        """Closes the channel."""
         await asyncio.gather(self._channel.close(), *self._closing)
 
 
@@ -187,7 +194,7 @@ class PeerClient:
             known.link.break_off()
 
     def say_last(self, frame: PeerFrame) -> None:
-        """The last frame, to every peer; what waited before it is void."""
+        """Says the last frame to every peer; what waited before it is void."""
         for peer in self._peers.values():
             peer.link.say_last(frame)
 

@@ -453,7 +453,7 @@ class Proof(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """Who is at one end of a stream, and what its configuration must have in common with others."""
+    """The process at one end of a stream, and what its configuration must share with others."""
 
     node: NodeId
     process: Process

@@ -1,4 +1,4 @@
-"""Who of a name is let in: one process of each peer, and only with the same settings.
+"""The desk for streams: which process of a name is let in, if its settings are the same.
 
 Inputs: who introduces itself on a stream, who answered at a peer's own address, who was heard.
 Output: whether a stream is admitted, or why not. Shared by both ends of all streams of a node.
@@ -41,7 +41,7 @@ class _Owner:
 
 
 class PeerDesk:
-    """See the module's docstring."""
+    """Admits streams and calls; see the module's docstring."""
 
     __slots__ = (
         "_answering", "_callers", "_clock", "_owners", "_past", "_proof", "_suspect_s", "_tell",
@@ -58,7 +58,9 @@ class PeerDesk:
         proof: PeerProof | None = None,
     ) -> None:
         """`hello`: this node's own. `tell(subject, sentence)` hears what operators should know.
-        `proof`: with certificates, whoever answers has to prove its name, too."""
+
+        `proof`: with certificates, whoever answers has to prove its name, too.
+        """
         self.hello = hello
         self._proof = proof
         #: The starts that this node's data directory has seen, this one among them.
@@ -133,7 +135,7 @@ class PeerDesk:
         return sentence
 
     def answered(self, hello: Hello) -> None:
-        """This process listens at the peer's own address: any other one of the name does not.
+        """Notes that this process listens at the peer's own address: any other of it does not.
 
         What it knows of this node may show that the data directory here is an older copy.
         """
@@ -148,7 +150,7 @@ class PeerDesk:
         return mine if self._proof is None else self._proof.asking(mine)
 
     def answer_to(self, caller: Hello) -> Hello:
-        """What a caller that is let in hears."""
+        """The answer to a caller that is let in."""
         answer = self.hello._replace(
             known=self.known_of(caller.node), cluster=self.cluster_version()
         )
@@ -167,7 +169,7 @@ class PeerDesk:
         return sentence
 
     def heard(self, peer: NodeId, process: Process) -> bool:
-        """Something came on an admitted stream; False: another process has been let in since."""
+        """Notes that something came on an admitted stream; False: another process was let in."""
         owner = self._owners.get(peer)
         if owner is None or owner.process != process:
             return False

@@ -7,7 +7,7 @@ from fedq.shell.peers.malformed import MalformedFrameError
 
 
 def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat) -> None:
-    """Into a frame that is to be sent."""
+    """Puts a heartbeat into a frame that is to be sent."""
     wire = frame.heartbeat
     wire.SetInParent()
     (
@@ -16,7 +16,7 @@ def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat) -> None:
 
 
 def get_heartbeat(frame: pb.PeerFrame) -> Heartbeat:
-    """From a frame of a peer that has one; raises `MalformedFrameError` for what says more."""
+    """Takes a heartbeat from a peer's frame that has one; raises `MalformedFrameError`."""
     beat = frame.heartbeat
     if len(beat.start) > NAME_BYTES_MAX:
         raise MalformedFrameError("a start's id is longer than 255 characters")

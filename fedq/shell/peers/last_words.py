@@ -7,7 +7,7 @@ from fedq.shell.peers.malformed import MalformedFrameError
 
 
 def put_last_words(frame: pb.PeerFrame, words: LastWords | None) -> None:
-    """Into a frame that is to be sent."""
+    """Puts last words into a frame that is to be sent."""
     if words is None:
         return
     wire = frame.last_words
@@ -20,7 +20,7 @@ def put_last_words(frame: pb.PeerFrame, words: LastWords | None) -> None:
 
 
 def get_last_words(frame: pb.PeerFrame) -> LastWords | None:
-    """From a frame of a peer; raises `MalformedFrameError` for what says more."""
+    """Takes last words from a peer's frame; raises `MalformedFrameError` for what says more."""
     if not frame.HasField("last_words"):
         return None
     wire = frame.last_words

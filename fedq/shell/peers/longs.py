@@ -55,7 +55,7 @@ def shortened(frame: PeerFrame) -> tuple[PeerFrame, list[Long]]:
 
 
 def pieces(content: bytes) -> Iterator[bytes]:
-    """What is written to the stream for a long content."""
+    """The pieces in which a long content is written to the stream."""
     for at in range(0, len(content), PEER_PIECE_BYTES_MAX):
         yield content[at : at + PEER_PIECE_BYTES_MAX]
 

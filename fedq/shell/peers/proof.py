@@ -35,7 +35,7 @@ _PrivateKey = (
 
 
 class PeerProof:
-    """What one node proves itself with, and whom it trusts."""
+    """The key and certificate of one node, and the authority that it trusts."""
 
     __slots__ = ("_authorities", "_certificate", "_key")
 
@@ -44,7 +44,7 @@ class PeerProof:
         self.renew(files)
 
     def renew(self, files: CertificateFiles) -> None:
-        """The same, of other files from now on; if they cannot be used nothing changes."""
+        """Renews, as `__init__`, from other files; if they cannot be used nothing changes."""
         authorities = x509.load_pem_x509_certificates(files.authority.read_bytes())
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)

@@ -31,7 +31,7 @@ _UNPROVEN: Final = "only a member that proves its name is answered here: ask the
 
 
 def _introduction(metadata: Metadata) -> Hello | None:
-    """The one that came with a call, or with an answer; None: there is none that can be read."""
+    """The introduction that came with a call or an answer; None: none that can be read."""
     found = [value for key, value in metadata if key == HELLO_METADATA]
     if len(found) != 1 or not isinstance(found[0], bytes):
         return None

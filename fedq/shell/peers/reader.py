@@ -16,7 +16,7 @@ from fedq.shell.peers.malformed import MalformedFrameError
 
 
 class FrameReader:
-    """See the module's docstring. After an error it is of no use any more."""
+    """Puts frames of one stream together. After an error it is of no use any more."""
 
     __slots__ = ("_begun", "_contents", "_missing", "_pieces", "bytes_begun")
 
@@ -31,7 +31,7 @@ class FrameReader:
         self.bytes_begun = 0
 
     def take(self, data: bytes) -> PeerFrame | None:
-        """The frame that is complete with this; None: more is to come."""
+        """Takes bytes; returns the frame that is complete with them; None: more is to come."""
         if self._begun is not None:
             return self._take_piece(self._begun, data)
         wire = read_frame(data)

@@ -42,17 +42,19 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 class PeerInputs(Protocol):
     """What the server calls of a node."""
 
-    def on_peer(self, frame: PeerFrame) -> None: ...
+    def on_peer(self, frame: PeerFrame) -> None:
+        """Takes a frame from a peer whose name is proven."""
 
 
 class Feed(Protocol):
     """`Turn.input`, as far as it is needed here."""
 
-    def __call__(self, method: Callable[..., None], *args: object) -> None: ...
+    def __call__(self, method: Callable[..., None], *args: object) -> None:
+        """Calls a method of the node inside the turn at hand."""
 
 
 class PeerSink(NamedTuple):
-    """Where what peers send goes."""
+    """The places where what peers send goes."""
 
     node: PeerInputs
     feed: Feed
@@ -102,7 +104,7 @@ class PeerServer:
         server.add_generic_rpc_handlers((handler,))
 
     def bytes_begun(self) -> int:
-        """What has come of frames that are not complete."""
+        """The bytes that have come of frames that are not complete."""
         return sum(reader.bytes_begun for reader in self._readers)
 
     async def _link(self, _: object, context: Context) -> None:
@@ -157,13 +159,13 @@ class PeerServer:
                 del self._streams[kind, peer]
 
     def _on_ended(self, ending: asyncio.Task[None]) -> None:
-        """An older stream was told to end; it may have ended by itself in that moment."""
+        """Takes the end of an older stream that was told to end, or has ended by itself."""
         del self._endings[ending]
         if not ending.cancelled() and (error := ending.exception()) is not None:
             logger.info("an older stream of a peer has ended by itself: %s", _why_not_ended(error))
 
     async def _admit(self, context: Context) -> Hello:
-        """Who calls, with a proven name; otherwise the call is aborted."""
+        """Lets a caller in, by its proven name; aborts the call otherwise."""
         metadata = context.invocation_metadata() or ()
         peer = await self._proven_name(context, metadata)
         introductions = [value for key, value in metadata if key == HELLO_METADATA]

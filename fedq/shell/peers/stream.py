@@ -80,7 +80,9 @@ class PeerStream:
         on_taken: Callable[[str], None],
     ) -> None:
         """`channel`: for an attempt that begins. `on_up`: with the process that answered.
-        `on_taken`: the peer says for good that another process has this node's name."""
+
+        `on_taken`: the peer says for good that another process has this node's name.
+        """
         self._channel = channel
         self._method = method
         # Both streams to a peer share its fate; one of them is enough for an operator's log.
@@ -127,7 +129,7 @@ class PeerStream:
         return True
 
     def say_last(self, frame: PeerFrame) -> None:
-        """Hands over the last frame there is: of those before it, what waits is void."""
+        """Says the last frame there is: of those before it, what waits is void."""
         self._line.clear()
         self.send_frames([frame])
 

@@ -27,11 +27,12 @@ class Applied(Protocol):
     """How far a voter's machine is."""
 
     @property
-    def applied(self) -> int: ...
+    def applied(self) -> int:
+        """The index of the newest entry that the machine has."""
 
 
 class Compactor:
-    """When a voter's log is compacted, and how far that is."""
+    """Decides when a voter's log is compacted, and how far."""
 
     __slots__ = (
         "_bug", "_due", "_loop", "_retry_at", "_retry_ms", "_staged", "_timing", "under_way",
@@ -83,7 +84,7 @@ class Compactor:
         return index
 
     def on_kept(self, error: Exception) -> None:
-        """The log stays as it is, for this reason."""
+        """Takes note that the log stays as it is, for this reason."""
         self._staged = None
         self._retry_at = self._loop.time() + self._retry_ms / 1_000
         logger.warning(
@@ -95,7 +96,7 @@ class Compactor:
         self._retry_ms = min(2 * self._retry_ms, self._timing.compact_retry_max_ms)
 
     def on_compacted(self) -> None:
-        """The new files are in place."""
+        """Takes note that the new files are in place."""
         self._retry_ms = self._timing.compact_retry_ms
 
     def _on_staged(self, under_way: asyncio.Future[None]) -> None:

@@ -1,4 +1,4 @@
-"""Who may vote and lead: a voter that may have forgotten what it said learns first.
+"""The right to vote and lead: a voter that may have forgotten what it said learns first.
 
 Inputs: whether this voter remembers (`Memory`), what the others say of themselves (`Standing`).
 Outputs: whether it may vote for a candidate, stand itself, or be counted. Invariants
@@ -32,17 +32,19 @@ class VotersFiles(Protocol):
     """What a voter's files say of themselves."""
 
     @property
-    def is_learner(self) -> bool: ...
+    def is_learner(self) -> bool:
+        """Whether this voter may have forgotten what it promised."""
+
     @property
     def is_new(self) -> bool:
-        """They have never promised anything, so their voter may found a cluster."""
+        """Whether they have never promised anything, so that their voter may found a cluster."""
 
 
 NO_MEMORY: Final = Memory()
 
 
 class Electorate:
-    """See the module's docstring."""
+    """The voters that this one has met, and what may be done with them."""
 
     __slots__ = ("_asked", "_elected_log", "_met", "_peers", "has", "is_learner", "is_new")
 
@@ -60,11 +62,11 @@ class Electorate:
         self.has: dict[NodeId, int] = {}
 
     def meet(self, peer: NodeId, standing: Standing) -> None:
-        """A peer says who it is."""
+        """Takes note of what a peer says of itself."""
         self._met[peer] = standing
 
     def connected(self, peer: NodeId) -> None:
-        """A stream to the peer begins, perhaps to a new process: it has to begin anew."""
+        """Begins anew with a peer, perhaps a new process, as a stream to it begins."""
         self._asked.pop(peer, None)
         self.has.pop(peer, None)
 
@@ -109,7 +111,7 @@ class Electorate:
     # --- a leader's ------------------------------------------------------------------------------
 
     def elected(self, last_term: int, last_index: int) -> None:
-        """This voter leads from now on; its log ended so when it was elected."""
+        """Takes note that this voter leads; its log ended so when it was elected."""
         self._elected_log = (last_term, last_index)
         self._asked = {}
         self.has = {}
@@ -119,7 +121,7 @@ class Electorate:
         return self._asked.get(learner, (0, 0))[0] == term
 
     def ask(self, learner: NodeId, term: int, index: int) -> None:
-        """The learner is promoted once it has this entry, which was made after it came."""
+        """Notes to promote the learner once it has this entry, which was made after it came."""
         self._asked[learner] = (term, index)
 
     def promotion(self, learner: NodeId, committed: int, term: int) -> int | None:

@@ -20,11 +20,13 @@ class LogMachine(Protocol):
         """Whether it has room for another command now; if not, it has soon."""
 
     def on_committed(self, command: bytes) -> None:
-        """The next command of the log; each once per process life, in log order."""
+        """Takes the next command of the log; each once per process life, in log order."""
 
     def freeze(self) -> Pieces:
-        """The whole state after the last `on_committed` or `on_snapshot`: the next ones do not
-        change what comes of it, and its pieces may be made in another thread."""
+        """The whole state after the last `on_committed` or `on_snapshot`.
+
+        The next ones do not change what comes of it, and its pieces may be made in another thread.
+        """
 
     def read_snapshot(self, data: bytes) -> object:
         """What `on_snapshot` takes; for any thread. ValueError if it cannot be restored."""
@@ -33,7 +35,7 @@ class LogMachine(Protocol):
         """Replaces the whole state (at start, or when this voter was too far behind)."""
 
     def on_leader(self, leader: NodeId | None) -> None:
-        """Whom this voter now believes to lead; None at first."""
+        """Takes note whom this voter now believes to lead; None at first."""
 
 
 class Taken(NamedTuple):
@@ -49,29 +51,51 @@ class Voter(Protocol):
     """One voter of a Raft group, without wires, disks or a clock of its own."""
 
     @property
-    def leader(self) -> NodeId | None: ...
+    def leader(self) -> NodeId | None:
+        """The voter that this one believes to lead; None if it knows of none."""
+
     @property
-    def term(self) -> int: ...
+    def term(self) -> int:
+        """The current Raft term."""
+
     @property
-    def applied(self) -> int: ...
+    def applied(self) -> int:
+        """The index of the newest entry that the machine has."""
+
     @property
-    def committed(self) -> int: ...
+    def committed(self) -> int:
+        """The index of the newest entry known to be committed."""
+
     @property
-    def is_learner(self) -> bool: ...
-    def become_learner(self) -> None: ...
-    def is_connected(self, peer: NodeId) -> bool: ...
-    def connected(self, peer: NodeId) -> None: ...
-    def disconnected(self, peer: NodeId) -> None: ...
-    def frame_lost(self, peer: NodeId) -> None: ...
-    def handle(self, peer: NodeId, message: RaftMessage) -> None: ...
+    def is_learner(self) -> bool:
+        """Whether this voter may have forgotten what it promised."""
+
+    def become_learner(self) -> None:
+        """Makes this voter a learner: what it promised may not be in its files."""
+
+    def is_connected(self, peer: NodeId) -> bool:
+        """Whether frames may be sent to the peer."""
+
+    def connected(self, peer: NodeId) -> None:
+        """Takes note that frames may be sent to the peer from now on."""
+
+    def disconnected(self, peer: NodeId) -> None:
+        """Takes note that the stream to the peer broke."""
+
+    def frame_lost(self, peer: NodeId) -> None:
+        """Takes note that a frame to the peer was lost."""
+
+    def handle(self, peer: NodeId, message: RaftMessage) -> None:
+        """Takes a message of the peer."""
+
     def append(self, commands: Sequence[bytes]) -> None:
         """Puts commands into the log and sends it on; only while leading."""
 
     def step(self) -> None:
-        """Elections, commits, application, heartbeats: what is due."""
+        """Takes a step: elections, commits, application, heartbeats, as they are due."""
 
     def on_read(self, taken: Taken | SnapshotError) -> None:
-        """The snapshot that `VoterHooks.read` was asked for, or what is wrong with it."""
+        """Takes the snapshot that `VoterHooks.read` was asked for, or what is wrong with it."""
 
     def has_more_to_do(self) -> bool:
         """Whether another step would get further without any frame or time in between."""
@@ -87,16 +111,16 @@ class VoterHooks(Protocol):
         """Sends a message at the end of the turn, after the sync."""
 
     def apply(self, command: bytes) -> bool:
-        """The next committed command; false: the machine has room for it in a later turn only."""
+        """Applies the next committed command; false: the machine has room in a later turn only."""
 
     def encoded_snapshot(self) -> bytes:
         """A snapshot that ends with the first entry kept, or later."""
 
     def on_voting(self) -> None:
-        """From now on this voter votes like any other."""
+        """Takes note that this voter votes like any other from now on."""
 
     def read(self, encoded: bytes) -> None:
         """Has a leader's snapshot read beside the loop; `Voter.on_read` hears in a later turn."""
 
     def install(self, taken: Taken) -> None:
-        """A leader's snapshot takes the place of the machine's state and of the log."""
+        """Installs a leader's snapshot in the place of the machine's state and of the log."""

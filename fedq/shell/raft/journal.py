@@ -86,8 +86,10 @@ def write_durably(path: Path, parts: list[bytes]) -> None:
 
 
 def write_synced(path: Path, parts: Iterable[bytes]) -> int:
-    """Writes a new file and syncs its contents; returns it open for more. Raises `NotReplaced`,
-    and leaves nothing behind then."""
+    """Writes a new file and syncs its contents; returns it open for more.
+
+    Raises `NotReplaced`, and leaves nothing behind then.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     try:
         descriptor = SPARES.open_file(path, flags)
@@ -105,7 +107,7 @@ def write_synced(path: Path, parts: Iterable[bytes]) -> int:
 
 
 def _put_in_place(path: Path, parts: list[bytes]) -> int:
-    """`write_durably`; returns the new file, open for more."""
+    """As `write_durably`; returns the new file, open for more."""
     temporary = path.with_name(path.name + ".new")
     descriptor = write_synced(temporary, [b"".join(parts)])
     os.rename(temporary, path)
@@ -114,8 +116,10 @@ def _put_in_place(path: Path, parts: list[bytes]) -> int:
 
 
 class RaftJournal:
-    """The log of one voter; see the module's docstring for what is durable when. One thread, but
-    for `wait_synced` and `write_compacted`."""
+    """The log of one voter; see the module's docstring for what is durable when.
+
+    One thread, but for `wait_synced` and `write_compacted`.
+    """
 
     __slots__ = (
         "_compacted", "_descriptor", "_entries", "_path", "_pending", "_size", "_synced",
@@ -171,7 +175,7 @@ class RaftJournal:
 
     @property
     def is_virgin(self) -> bool:
-        """Nothing was ever written to it: no vote, no term, no entry."""
+        """Whether nothing was ever written to it: no vote, no term, no entry."""
         return self.term == 0 and self.last_index == FIRST_ENTRY.number
 
     @property
@@ -195,7 +199,7 @@ class RaftJournal:
         return self._entries[index - self.first_index].term
 
     def since(self, index: int, count: int) -> list[Entry]:
-        """At most `count` entries from `index` on, which is past the first one kept."""
+        """The entries from `index` on, at most `count`; `index` is past the first one kept."""
         place = index - self.first_index
         assert place >= 0, f"entry {index} was compacted"
         return self._entries[place : place + count]
@@ -248,7 +252,7 @@ class RaftJournal:
         os.fdatasync(self._descriptor)
 
     def end_sync(self) -> None:
-        """What `begin_sync` handed over is on disk."""
+        """Takes note that what `begin_sync` handed over is on disk."""
         self._synced = self._size
 
     def compact(self, index: int) -> None:
@@ -454,7 +458,7 @@ def _sync_file(path: Path) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """`os.write` may take less than it is given; a full disk raises."""
+    """Writes everything: `os.write` may take less than it is given. A full disk raises."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -8,7 +8,7 @@ from fedq.shell.raft.journal import Entry, RaftJournal
 
 
 class JournalFace:
-    """See the module's docstring."""
+    """A `RaftJournal` under the method names that pysyncobj calls."""
 
     __slots__ = ("_journal",)
 
@@ -22,27 +22,32 @@ class JournalFace:
         return self._journal[place]
 
     def add(self, command: bytes, index: int, term: int) -> None:
+        """Appends an entry, which must be the next one."""
         assert index == self._journal.last_index + 1, f"entry {index} leaves a gap"
         self._journal.append(command, term)
 
     def setCurrentTerm(self, term: int, vote: str | None) -> None:  # noqa: N802
+        """Records the current term and the vote in it."""
         self._journal.set_term(term, vote)
 
     def getCurrentTerm(self) -> int:  # noqa: N802
+        """The current term."""
         return self._journal.term
 
     def getVotedForNodeId(self) -> str | None:  # noqa: N802
+        """The voter that has this one's vote in the current term; None: nobody."""
         return self._journal.vote
 
     def setRaftCommitIndex(self, index: int) -> None:  # noqa: N802
-        """Not even what this turn wrote is committed before it is on disk."""
+        """Syncs: not even what this turn wrote is committed before it is on disk."""
         self._journal.sync()
 
     def getRaftCommitIndex(self) -> int:  # noqa: N802
+        """The index of the oldest entry kept, which is always committed."""
         return self._journal.first_index
 
     def onOneSecondTimer(self) -> None:  # noqa: N802
-        """Nothing is put off: see `RaftJournal.sync`."""
+        """Does nothing: nothing is put off, see `RaftJournal.sync`."""
 
     def _destroy(self) -> None:
-        """Whoever opened the journal closes it."""
+        """Does nothing: whoever opened the journal closes it."""

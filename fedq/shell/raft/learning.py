@@ -16,7 +16,7 @@ from fedq.shell.raft.wire import NO_OP, Promote, Standing
 
 
 class Learning:
-    """See the module's docstring."""
+    """The learning part of a voter."""
 
     _electorate: Electorate
     _hooks: VoterHooks
@@ -41,13 +41,13 @@ class Learning:
         return self._electorate.is_learner
 
     def become_learner(self) -> None:
-        """What this voter promised may not be in its files."""
+        """Makes this voter a learner: what it promised may not be in its files."""
         self._electorate.is_learner, self._electorate.is_new = True, False
         for peer in self._peers:
             self.introduce(peer)
 
     def learn(self, now_s: float) -> None:
-        """What is due before a step."""
+        """Does what is due before a step."""
         if self.is_learner:
             self._learn(now_s)
         pause_s = self._timing.election_min_ms / 2_000
@@ -64,7 +64,7 @@ class Learning:
         self._post(peer, standing)
 
     def _learn(self, now_s: float) -> None:
-        """This voter may have forgotten what it said: it stands only where that does no harm."""
+        """Learns: this voter stands for election only where that does no harm."""
         log, electorate = self._log, self._electorate
         if electorate.founds:
             self._become_voter()
@@ -84,7 +84,7 @@ class Learning:
             self.introduce(peer)
 
     def teach(self, node: Any, has: int) -> None:
-        """A learner has the log up to an entry: it counts once that is one made since it came."""
+        """Teaches a learner that has the log up to an entry: it counts if made since it came."""
         electorate, learner = self._electorate, node.id
         electorate.has[learner] = has
         self._SyncObj__raftMatchIndex[node] = 0
@@ -96,7 +96,7 @@ class Learning:
             self._post(learner, Promote(self.term, index))
 
     def on_promote(self, node: Any, promote: Promote) -> None:
-        """The leader says that this learner has all that it may have forgotten."""
+        """Takes the leader's word that this learner has all that it may have forgotten."""
         log = self._log
         is_known = log.first_index <= promote.entry <= log.last_index
         if not self.is_learner or promote.term != self.term or self.leader != node.id:

@@ -94,7 +94,7 @@ for _module, _names in (
 
 
 def _given_journal(journal: object) -> object:
-    """pysyncobj takes its journal from a file name; fedq hands over the journal itself."""
+    """Hands over the journal itself, in place of the file name that pysyncobj works with."""
     return journal
 
 
@@ -434,10 +434,10 @@ class _Voter(Learning, Taking, pysyncobj.syncobj.SyncObj):  # type: ignore[misc]
         return True
 
     def _checkCommandsToApply(self) -> None:  # noqa: N802
-        """The turns hand commands to `append`."""
+        """Does nothing: the turns hand commands to `append`."""
 
     def _SyncObj__tryLogCompaction(self) -> None:  # noqa: N802
-        """The turns compact the log."""
+        """Does nothing: the turns compact the log."""
 
 
 def _configuration(timing: RaftTiming, journal: JournalFace) -> Any:

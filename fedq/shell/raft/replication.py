@@ -25,7 +25,7 @@ FRAMES_UNDER_WAY_MAX: Final = 16
 
 
 class Taken(NamedTuple):
-    """What became of an `Append`; the fields of the answer."""
+    """The outcome of an `Append`; the fields of the answer."""
 
     next_index: int
     success: bool
@@ -124,11 +124,11 @@ class Follower:
         return True
 
     def snapshot_arrived(self) -> None:
-        """The follower goes on with entries."""
+        """Goes on with entries: the snapshot has arrived."""
         self._sender = self._last_chunk = None
 
     def restart(self) -> None:
-        """What is under way is void: the stream broke, or the follower asked for other entries."""
+        """Voids what is under way: the stream broke, or the follower asked for other entries."""
         self._restarted = self._answered = self._sent
         self.snapshot_arrived()
 

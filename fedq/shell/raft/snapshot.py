@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
 
 
 class SnapshotError(ValueError):
-    """These bytes are no snapshot of this version; the text says what is wrong with them."""
+    """Raised for bytes that are no snapshot of this version; the text says what is wrong."""
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -50,7 +50,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def encode_pieces(number: int, term: int, data: list[bytes]) -> list[bytes]:
-    """`encode_snapshot` of data in pieces, in pieces: none takes long, whatever their sum."""
+    """As `encode_snapshot`, of data in pieces, in pieces: none takes long, whatever their sum."""
     size = sum(map(len, data))
     deflater = zlib.compressobj(_DEFLATE_LEVEL)
     deflated = [deflater.compress(piece) for piece in data]
@@ -68,7 +68,7 @@ def encode_pieces(number: int, term: int, data: list[bytes]) -> list[bytes]:
 
 
 def decode_snapshot(encoded: bytes) -> Snapshot:
-    """Back from the encoded form; raises `SnapshotError`."""
+    """The snapshot in an encoded form; raises `SnapshotError`."""
     if len(encoded) < _HEAD_BYTES or encoded[: len(_MAGIC)] != _MAGIC:
         raise SnapshotError("not a snapshot, or its beginning is damaged")
     _, version, checksum = _HEADER.unpack_from(encoded)
@@ -121,7 +121,7 @@ class SnapshotFile:
         os.close(write_synced(self._leaders, [encoded]))
 
     def take_prepared(self) -> None:
-        """The leader's is the newest from now on. Blocks for the disk; raises `OSError`."""
+        """Makes the leader's snapshot the newest. Blocks for the disk; raises `OSError`."""
         os.rename(self._leaders, self._path)
         sync_directory(self._path.parent)
 
@@ -130,7 +130,7 @@ class SnapshotFile:
         os.close(write_synced(self._next, pieces))
 
     def put_in_place(self) -> None:
-        """What was staged last is the newest from now on. Blocks for the disk; raises `OSError`."""
+        """Makes what was staged last the newest. Blocks for the disk; raises `OSError`."""
         os.rename(self._next, self._path)
         sync_directory(self._path.parent)
 

@@ -94,12 +94,12 @@ class RaftStorage:
         return storage
 
     def become_learner(self) -> None:
-        """Somebody knows more of this voter than these files do; on disk when this returns."""
+        """Notes that somebody knows more of this voter than these files do; on disk on return."""
         write_durably(self._learner, [_LOST])
         self.is_learner, self.is_new = True, False
 
     def become_voter(self) -> None:
-        """These files speak for themselves again; what was written to the journal is safe first."""
+        """Lets these files speak for themselves again; what the journal wrote is safe first."""
         self.journal.sync()
         if self.is_learner:
             self._learner.unlink()
@@ -127,7 +127,7 @@ class RaftStorage:
         self._snapshots.stage(encode_pieces(index, term, data()))
 
     def sync(self, has_written: bool, compact_to: int | None) -> RaftStorageError | None:
-        """All of a turn that blocks for the disk, for the thread that waits for it.
+        """Does all of a turn that blocks for the disk, for the thread that waits for it.
 
         First what the journal was handed, if anything. Then, if there is an entry to compact to,
         the staged snapshot of it takes its place and the journal becomes shorter; returns why it

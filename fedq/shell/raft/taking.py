@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_leaders(storage: RaftStorage, machine: LogMachine, encoded: bytes) -> Taken:
-    """All of a leader's snapshot that takes long; for any thread.
+    """Reads and prepares a leader's snapshot: all that takes long; for any thread.
 
     Raises `SnapshotError` if it is damaged, ValueError if the machine cannot be restored from it
     (nothing of it is in place then), `RaftStorageError` or `OSError` if it cannot be written.
@@ -57,7 +57,7 @@ class Reader:
         self._reading.add_done_callback(self._on_read)
 
     def take(self) -> Taken | SnapshotError | None:
-        """What was read since it was asked for; raises what else became of it."""
+        """Takes what was read since it was asked for; raises what else became of it."""
         reading = self._reading
         if reading is None or not reading.done():
             return None
@@ -77,7 +77,7 @@ class Reader:
 
 
 class Taking:
-    """See the module's docstring."""
+    """The snapshot-taking part of a voter."""
 
     _hooks: VoterHooks
     _log: RaftJournal
@@ -114,8 +114,10 @@ class Taking:
         return True
 
     def on_read(self, taken: Taken | SnapshotError) -> None:
-        """What was read takes the place of all that it contains, whoever leads by now: it is
-        committed."""
+        """Puts what was read in the place of all that it contains.
+
+        It is committed, whoever leads by now.
+        """
         assert self._taking is not None, "nothing was being read"
         (node, number), self._taking = self._taking, None
         if isinstance(taken, SnapshotError):

@@ -143,7 +143,7 @@ class RaftTurns:
         self._machine.on_snapshot(taken.read)
 
     def forget(self) -> None:
-        """The files turn out to be an older copy: from now on this voter learns before it votes."""
+        """Learns before it votes from now on: the files turn out to be an older copy."""
         voter, storage = self._voter, self._storage
         if voter is not None and storage is not None and not voter.is_learner:
             logger.warning("the data directory is an older copy: this node learns before it votes")
@@ -151,7 +151,7 @@ class RaftTurns:
             voter.become_learner()
 
     def on_voting(self) -> None:
-        """This voter is no learner any more; on disk when this returns."""
+        """Takes note that this voter is no learner any more; on disk on return."""
         assert self._storage is not None
         self._storage.become_voter()
         logger.info("this node votes on the cluster map")
@@ -170,7 +170,7 @@ class RaftTurns:
         self._timer = self._loop.call_later(0, self._on_timer)
 
     def _read_own(self, restored: Snapshot) -> object:
-        """The machine's state from this voter's own file; there is nothing to begin with else."""
+        """Reads the machine's state from this voter's own file: the only one to begin with."""
         try:
             return self._machine.read_snapshot(restored.data)
         except ValueError as error:
@@ -211,7 +211,7 @@ class RaftTurns:
         return True
 
     def receive(self, peer: NodeId, frame: bytes) -> None:
-        """A frame from the peer's Raft stream. One that makes no sense is dropped and counted."""
+        """Takes a frame from the peer's Raft stream; drops and counts one that makes no sense."""
         if self._voter is None:
             return
         if peer not in self._peers:
@@ -227,7 +227,7 @@ class RaftTurns:
             self._make_turn_due()
 
     def on_peer_connected(self, peer: NodeId) -> None:
-        """Frames may be sent to the peer from now on; again after a new connection."""
+        """Takes note that frames may be sent to the peer; again after a new connection."""
         if peer not in self._peers:
             return
         self._garbage_from.pop(peer, None)
@@ -237,7 +237,7 @@ class RaftTurns:
             self._make_turn_due()
 
     def on_peer_disconnected(self, peer: NodeId) -> None:
-        """The stream to the peer broke; frames under way may be lost."""
+        """Takes note that the stream to the peer broke; frames under way may be lost."""
         if self._connected.pop(peer, self) is self:
             return
         if self._voter is not None:
@@ -250,12 +250,12 @@ class RaftTurns:
 
     @property
     def leader(self) -> NodeId | None:
-        """Whom this voter believes to lead."""
+        """The voter that this one believes to lead."""
         return self._voter.leader if self._voter is not None else None
 
     @property
     def is_learner(self) -> bool:
-        """Whether it may have forgotten what it promised, and so gives no vote."""
+        """Whether this voter may have forgotten what it promised, and so gives no vote."""
         return self._voter is not None and self._voter.is_learner
 
     @property
@@ -265,7 +265,7 @@ class RaftTurns:
 
     @property
     def is_leader(self) -> bool:
-        """Whether that is itself. For a moment, two voters may believe so."""
+        """Whether this voter believes itself to lead. For a moment, two voters may believe so."""
         return self.leader == self._node
 
     @property
@@ -295,7 +295,7 @@ class RaftTurns:
 
     @property
     def sync_owed_ms(self) -> int:
-        """For how long the turn at hand has been waiting for the disk."""
+        """How long the turn at hand has been waiting for the disk."""
         if self._sync is None or self._loop is None:
             return 0
         return round((self._loop.time() - self._sync_began_s) * 1_000)
@@ -417,7 +417,7 @@ class RaftTurns:
             self._fail(error)
 
     def _on_synced(self, sync: "asyncio.Future[RaftStorageError | None]") -> None:
-        """The disk has what the turn wrote, or has failed."""
+        """Takes note that the disk has what the turn wrote, or has failed."""
         self._sync = None
         error = sync.exception()
         voter, storage, compactor = self._voter, self._storage, self._compactor
@@ -444,14 +444,14 @@ class RaftTurns:
         self._make_turn_due()
 
     def _end_turn(self, voter: Voter) -> None:
-        """All that the turn wrote is on disk: it may be told."""
+        """Ends a turn: all that it wrote is on disk, so it may be told."""
         self._flush(voter)
         self._report(voter)
         if voter.has_more_to_do():
             self._make_turn_due()
 
     def _notice_leadership(self, voter: Voter) -> None:
-        """What was sent to a former leader may be lost: its proposer repeats it.
+        """Notices a change of leader: what was sent to the former one may be lost, and is repeated.
 
         At once, not with the report after the sync: what is proposed in between is not lost.
         """

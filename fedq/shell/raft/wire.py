@@ -119,7 +119,7 @@ class Standing(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Its log holds nothing but what every log begins with."""
+        """Whether its log holds nothing but what every log begins with."""
         return self.last_index <= 1
 
 
