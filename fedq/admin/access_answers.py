@@ -58,7 +58,7 @@ _HASHES_MAX: Final = 4
 
 
 class AccessAnswers:
-    """See the module's docstring. Belongs to one event loop."""
+    """Answers about virtual hosts, users and permissions. Belongs to one event loop."""
 
     __slots__ = ("_ask", "_hashing", "_overview", "_wrong")
 
@@ -71,7 +71,7 @@ class AccessAnswers:
     # --- virtual hosts ----------------------------------------------------------------------------
 
     async def add_vhost(self, request: pb.AddVhostRequest, timeout_s: float) -> pb.AddVhostReply:
-        """A new virtual host."""
+        """Makes a virtual host."""
         name = _name("name", request.name)
         created = await self._change(AddVhost(name), timeout_s)
         return pb.AddVhostReply(created=created)
@@ -79,7 +79,7 @@ class AccessAnswers:
     async def delete_vhost(
         self, request: pb.DeleteVhostRequest, timeout_s: float
     ) -> pb.DeleteVhostReply:
-        """A virtual host goes."""
+        """Deletes a virtual host."""
         await self._change(DeleteVhost(_name("name", request.name)), timeout_s)
         return pb.DeleteVhostReply()
 
@@ -106,7 +106,7 @@ class AccessAnswers:
     # --- limits -----------------------------------------------------------------------------------
 
     async def set_limits(self, request: pb.SetLimitsRequest, timeout_s: float) -> pb.SetLimitsReply:
-        """A virtual host, or a user, gets these limits."""
+        """Sets the limits of a virtual host, or of a user."""
         wanted = request.limits
         if wanted.WhichOneof("of") == "user":
             limits = _limits(wanted, USER_LIMITS)
@@ -135,7 +135,7 @@ class AccessAnswers:
     # --- users ------------------------------------------------------------------------------------
 
     async def put_user(self, request: pb.PutUserRequest, timeout_s: float) -> pb.PutUserReply:
-        """A user with a password."""
+        """Adds a user with a password, or changes one."""
         name, tags = _name("name", request.name), _tags(request.tags)
         if not request.replace and self._overview.password_record(name) is not None:
             # No password is hashed in vain; the map has the last word.
@@ -147,7 +147,7 @@ class AccessAnswers:
     async def delete_user(
         self, request: pb.DeleteUserRequest, timeout_s: float
     ) -> pb.DeleteUserReply:
-        """A user goes."""
+        """Deletes a user."""
         await self._change(DeleteUser(_name("name", request.name)), timeout_s)
         return pb.DeleteUserReply()
 
@@ -164,7 +164,7 @@ class AccessAnswers:
     async def change_password(
         self, request: pb.ChangePasswordRequest, timeout_s: float
     ) -> pb.ChangePasswordReply:
-        """Another password."""
+        """Gives a user another password."""
         name = _name("name", request.name)
         record = await self._record(request.password)
         await self._change(SetPassword(name, record), timeout_s)
@@ -173,7 +173,7 @@ class AccessAnswers:
     async def set_tags(
         self, request: pb.SetUserTagsRequest, timeout_s: float
     ) -> pb.SetUserTagsReply:
-        """Other tags."""
+        """Replaces the tags of a user."""
         await self._change(SetTags(_name("name", request.name), _tags(request.tags)), timeout_s)
         return pb.SetUserTagsReply()
 
@@ -206,7 +206,7 @@ class AccessAnswers:
     async def set_permissions(
         self, request: pb.SetPermissionsRequest, timeout_s: float
     ) -> pb.SetPermissionsReply:
-        """What a user may do in a virtual host."""
+        """Sets what a user may do in a virtual host."""
         wanted = request.permissions
         user, vhost = _name("user", wanted.user), _name("vhost", wanted.vhost)
         patterns = (wanted.configure, wanted.write, wanted.read)
@@ -220,7 +220,7 @@ class AccessAnswers:
     async def clear_permissions(
         self, request: pb.ClearPermissionsRequest, timeout_s: float
     ) -> pb.ClearPermissionsReply:
-        """A user loses what it may do in a virtual host."""
+        """Takes from a user all permissions in a virtual host."""
         user, vhost = _name("user", request.user), _name("vhost", request.vhost)
         await self._change(ClearPermissions(user, vhost), timeout_s)
         return pb.ClearPermissionsReply()
@@ -251,7 +251,7 @@ class AccessAnswers:
     # --- changing ---------------------------------------------------------------------------------
 
     async def _change(self, operation: Operation, timeout_s: float) -> bool:
-        """Has the map changed; returns whether it was not so already."""
+        """Has the cluster map changed; returns whether something was different before."""
         answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
         def on_answer(result: Result) -> None:

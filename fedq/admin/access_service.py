@@ -14,7 +14,7 @@ from fedq.shell.pb import admin_pb2_grpc
 
 
 class AccessService(admin_pb2_grpc.AdminServicer):
-    """These calls of one node's admin service."""
+    """The calls about virtual hosts, users and permissions of one node's admin service."""
 
     def __init__(self, access: AccessAnswers) -> None:
         self._access = access
@@ -27,7 +27,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.AddVhostRequest,
         context: grpc.aio.ServicerContext[pb.AddVhostRequest, pb.AddVhostReply],
     ) -> pb.AddVhostReply:
-        """A virtual host comes."""
+        """Makes a virtual host."""
         return await reply(context, self._access.add_vhost(request, timeout_s(context, CHANGE_MS)))
 
     async def DeleteVhost(
@@ -35,7 +35,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.DeleteVhostRequest,
         context: grpc.aio.ServicerContext[pb.DeleteVhostRequest, pb.DeleteVhostReply],
     ) -> pb.DeleteVhostReply:
-        """A virtual host goes, with all that is in it."""
+        """Deletes a virtual host, with all that is in it."""
         return await reply(
             context, self._access.delete_vhost(request, timeout_s(context, CHANGE_MS))
         )
@@ -69,7 +69,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.SetLimitsRequest,
         context: grpc.aio.ServicerContext[pb.SetLimitsRequest, pb.SetLimitsReply],
     ) -> pb.SetLimitsReply:
-        """What a virtual host, or a user, may have at most."""
+        """Sets what a virtual host, or a user, may have at most."""
         return await reply(context, self._access.set_limits(request, timeout_s(context, CHANGE_MS)))
 
     async def ListLimits(
@@ -85,7 +85,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.PutUserRequest,
         context: grpc.aio.ServicerContext[pb.PutUserRequest, pb.PutUserReply],
     ) -> pb.PutUserReply:
-        """A user comes, or changes."""
+        """Adds a user, or changes one."""
         return await reply(context, self._access.put_user(request, timeout_s(context, CHANGE_MS)))
 
     async def DeleteUser(
@@ -93,7 +93,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.DeleteUserRequest,
         context: grpc.aio.ServicerContext[pb.DeleteUserRequest, pb.DeleteUserReply],
     ) -> pb.DeleteUserReply:
-        """A user goes."""
+        """Deletes a user."""
         return await reply(
             context, self._access.delete_user(request, timeout_s(context, CHANGE_MS))
         )
@@ -111,7 +111,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.ChangePasswordRequest,
         context: grpc.aio.ServicerContext[pb.ChangePasswordRequest, pb.ChangePasswordReply],
     ) -> pb.ChangePasswordReply:
-        """Another password for a user."""
+        """Gives a user another password."""
         return await reply(
             context, self._access.change_password(request, timeout_s(context, CHANGE_MS))
         )
@@ -121,7 +121,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.SetUserTagsRequest,
         context: grpc.aio.ServicerContext[pb.SetUserTagsRequest, pb.SetUserTagsReply],
     ) -> pb.SetUserTagsReply:
-        """Other tags for a user."""
+        """Replaces the tags of a user."""
         return await reply(context, self._access.set_tags(request, timeout_s(context, CHANGE_MS)))
 
     async def AuthenticateUser(
@@ -137,7 +137,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.SetPermissionsRequest,
         context: grpc.aio.ServicerContext[pb.SetPermissionsRequest, pb.SetPermissionsReply],
     ) -> pb.SetPermissionsReply:
-        """What a user may do in a virtual host."""
+        """Sets what a user may do in a virtual host."""
         return await reply(
             context, self._access.set_permissions(request, timeout_s(context, CHANGE_MS))
         )
@@ -147,7 +147,7 @@ class AccessService(admin_pb2_grpc.AdminServicer):
         request: pb.ClearPermissionsRequest,
         context: grpc.aio.ServicerContext[pb.ClearPermissionsRequest, pb.ClearPermissionsReply],
     ) -> pb.ClearPermissionsReply:
-        """Takes a user's permissions in a virtual host."""
+        """Takes from a user all permissions in a virtual host."""
         return await reply(
             context, self._access.clear_permissions(request, timeout_s(context, CHANGE_MS))
         )

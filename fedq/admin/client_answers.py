@@ -40,7 +40,7 @@ _REASON: Final = "closed by an operator"
 
 
 class _Reply(Protocol):
-    """A page, as it goes out."""
+    """A page of a list, as it goes out."""
 
     next_page_token: str
 
@@ -59,7 +59,7 @@ Process: TypeAlias = tuple[NodeId, Incarnation]
 
 @dataclass(frozen=True, slots=True)
 class _Listing(Generic[Item, Reply]):
-    """One of the three lists: this node's page, its form, and how another member is asked."""
+    """A list that can be asked for: this node's page, its form, and how another member is asked."""
 
     page: Callable[[str | None, ClientPlace, int], ClientPage[Item]]
     form: Callable[[Process, Sequence[Item]], Reply]
@@ -67,7 +67,7 @@ class _Listing(Generic[Item, Reply]):
 
 
 class ClientAnswers:
-    """See the module's docstring. Belongs to one event loop."""
+    """Answers about the clients of the whole cluster. Belongs to one event loop."""
 
     __slots__ = ("_ask_close", "_others", "_overview")
 
@@ -152,7 +152,7 @@ class ClientAnswers:
         self, node: NodeId, listing: _Listing[Item, Reply], request: pb.BrowseRequest,
         begin: ClientPlace, timeout_s: float,
     ) -> Reply:  # fmt: skip
-        """What another member says; if it is silent a page that says so."""
+        """What another member says; if it is silent, a page that says so."""
         asked = pb.BrowseRequest(
             page_size=request.page_size, page_token=_token(node, begin), local=True
         )
@@ -169,13 +169,13 @@ class ClientAnswers:
         return reply
 
     def _up(self) -> list[MemberOverview]:
-        """Members to ask, this one among them whatever its copy of the map says yet."""
+        """The members to ask, this one among them whatever its copy of the map says yet."""
         own = self._overview.process()[0]
         members = self._overview.members()
         return [each for each in members if each.state is MemberState.UP or each.node == own]
 
     async def _find_active(self, reply: pb.BrowseConsumersReply, timeout_s: float) -> None:
-        """Of queues with a single active consumer: their primaries know which one it is."""
+        """Finds the single active consumer of queues that have one: their primaries know."""
         unknown = [each for each in reply.consumers if not each.HasField("active")]
         keys = dict.fromkeys(QueueKey(each.queue.vhost, each.queue.name) for each in unknown)
         queues = {key: found for key in keys if (found := self._overview.queue(key)) is not None}
@@ -204,7 +204,7 @@ class ClientAnswers:
     async def close_connections(
         self, request: pb.CloseConnectionsRequest, timeout_s: float
     ) -> pb.CloseConnectionsReply:
-        """Ends connections, wherever they are."""
+        """Ends client connections, on whichever members they are."""
         if len(request.reason.encode()) > CLOSE_REASON_BYTES_MAX:
             raise invalid(f"reason is longer than {CLOSE_REASON_BYTES_MAX} bytes; say it shorter")
         whom = request.WhichOneof("whom")

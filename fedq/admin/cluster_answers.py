@@ -146,7 +146,7 @@ class ClusterAnswers:
         return merged
 
     def _choose(self, node: str) -> Sequence[MemberOverview]:
-        """The member of that name, or all for ""."""
+        """The member with the given name, or all members for ""."""
         members = self._overview.members()
         if not node:
             return members

@@ -86,7 +86,7 @@ class OtherMembers:
             return None
 
     def _forget(self, node: NodeId, channel: grpc.aio.Channel) -> None:
-        """The next question opens another channel, with certificates that may be others by now."""
+        """Makes the next question open another channel: the certificates may have changed."""
         known = self._channels.get(node)
         if known is not None and known[1] is channel:
             del self._channels[node]

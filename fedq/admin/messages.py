@@ -33,7 +33,7 @@ def text(value: str) -> str:
 
 
 def figures(node: NodeOverview) -> pb.NodeFigures:
-    """What a node says of itself."""
+    """A node's own figures."""
     if node.leader is None:
         role = pb.RAFT_ROLE_LOOKING
     elif node.leader == node.node:
@@ -64,7 +64,7 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
 
 
 def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
-    """A member of the map; `says`: what it answered, if it did."""
+    """A member of the map; `says`: what the member answered, if it did."""
     return pb.Member(
         node=overview.node,
         state=_MEMBER_STATES[overview.state],
@@ -77,12 +77,12 @@ def member(overview: MemberOverview, says: pb.NodeFigures | None) -> pb.Member:
 
 
 def connection_name(process: tuple[NodeId, Incarnation], number: ConnectionId) -> str:
-    """What a connection is called in the cluster: it is never another one's name."""
+    """The name of a connection in the cluster: never the name of another connection."""
     return f"{process[0]}.{process[1]}.{number}"
 
 
 def read_connection_name(name: str) -> tuple[NodeId, Incarnation, ConnectionId]:
-    """The parts of such a name; raises AdminError."""
+    """The parts of a connection's name in the cluster; raises AdminError."""
     node, _, numbers = name.rpartition(".")
     node, _, process = node.rpartition(".")
     if not node or not process.isdecimal() or not numbers.isdecimal():

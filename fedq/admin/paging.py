@@ -32,7 +32,8 @@ class OfVhost(Protocol):
 
     vhost: str
 
-    def HasField(self, field_name: Literal["vhost"], /) -> bool: ...  # noqa: N802
+    def HasField(self, field_name: Literal["vhost"], /) -> bool:  # noqa: N802
+        """Whether the request names a virtual host."""
 
 
 class Page(NamedTuple, Generic[Key]):

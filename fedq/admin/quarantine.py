@@ -29,7 +29,7 @@ _ACTS: Final = {
 
 
 class QuarantineAnswers:
-    """See the module's docstring. Belongs to one event loop."""
+    """Shows, puts back and removes messages in quarantine. Belongs to one event loop."""
 
     __slots__ = ("_ask", "_others", "_overview")
 
@@ -39,7 +39,7 @@ class QuarantineAnswers:
         self._ask = ask
 
     async def local(self, request: pb.QuarantineRequest, timeout_s: float) -> pb.QuarantineReply:
-        """Of the fragments that this node serves."""
+        """Does what is asked with the fragments that this node serves."""
         act = _ACTS.get(request.act)
         if act is None:
             raise invalid("say what to do: list, requeue or discard")
@@ -61,7 +61,7 @@ class QuarantineAnswers:
     async def everywhere(
         self, request: pb.QuarantineRequest, timeout_s: float
     ) -> pb.QuarantineReply:
-        """Of the whole queue."""
+        """Does what is asked with the whole queue, on all members."""
         key = QueueKey(request.queue.vhost, request.queue.name)
         if self._overview.queue(key) is None:
             raise not_found(

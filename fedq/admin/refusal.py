@@ -7,7 +7,7 @@ import grpc
 
 
 class AdminError(Exception):
-    """`code` is the gRPC status of the call, `text` its sentence."""
+    """The refusal of a call: `code` is its gRPC status, `text` its sentence."""
 
     def __init__(self, code: grpc.StatusCode, text: str) -> None:
         super().__init__(text)
@@ -16,20 +16,20 @@ class AdminError(Exception):
 
 
 def invalid(text: str) -> AdminError:
-    """A value that can never be right."""
+    """The refusal of a value that can never be right."""
     return AdminError(grpc.StatusCode.INVALID_ARGUMENT, text)
 
 
 def not_found(text: str) -> AdminError:
-    """A thing that does not exist."""
+    """The refusal of a call about a thing that does not exist."""
     return AdminError(grpc.StatusCode.NOT_FOUND, text)
 
 
 def too_often(text: str) -> AdminError:
-    """What may be asked a few times a second was asked more often."""
+    """The refusal of what may be asked only a few times a second."""
     return AdminError(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
 
 
 def unavailable(text: str) -> AdminError:
-    """The node asked cannot know at present; another one, or a later call, may."""
+    """The refusal of what the node cannot know at present; another node, or a later call, may."""
     return AdminError(grpc.StatusCode.UNAVAILABLE, text)

@@ -118,7 +118,7 @@ class AdminService(AccessService):
         request: pb.BrowseRequest,
         context: grpc.aio.ServicerContext[pb.BrowseRequest, pb.BrowseChannelsReply],
     ) -> pb.BrowseChannelsReply:
-        """A page of their channels."""
+        """A page of the channels of client connections."""
         return await reply(context, self._clients.channels(request, timeout_s(context)))
 
     async def BrowseConsumers(
@@ -126,7 +126,7 @@ class AdminService(AccessService):
         request: pb.BrowseRequest,
         context: grpc.aio.ServicerContext[pb.BrowseRequest, pb.BrowseConsumersReply],
     ) -> pb.BrowseConsumersReply:
-        """A page of those channels' consumers."""
+        """A page of the consumers on those clients' channels."""
         return await reply(context, self._clients.consumers(request, timeout_s(context)))
 
     async def CloseConnections(
@@ -142,7 +142,7 @@ class AdminService(AccessService):
         request: pb.QuarantineRequest,
         context: grpc.aio.ServicerContext[pb.QuarantineRequest, pb.QuarantineReply],
     ) -> pb.QuarantineReply:
-        """Messages of a queue that were set aside, and what is to be done with them."""
+        """Shows the messages of a queue that were set aside, and does with them what is asked."""
         return await reply(context, self._quarantine.everywhere(request, timeout_s(context)))
 
     async def LocalQuarantine(
@@ -150,7 +150,7 @@ class AdminService(AccessService):
         request: pb.QuarantineRequest,
         context: grpc.aio.ServicerContext[pb.QuarantineRequest, pb.QuarantineReply],
     ) -> pb.QuarantineReply:
-        """The same, of this node's fragments."""
+        """As `Quarantine`, with the fragments that this node serves."""
         return await reply(context, self._quarantine.local(request, timeout_s(context)))
 
     async def LocalNode(
@@ -158,7 +158,7 @@ class AdminService(AccessService):
         request: pb.LocalNodeRequest,
         context: grpc.aio.ServicerContext[pb.LocalNodeRequest, pb.LocalNodeReply],
     ) -> pb.LocalNodeReply:
-        """This node's figures."""
+        """Figures of this node."""
         return local_node(self._overview)
 
     async def LocalFragments(
@@ -174,7 +174,7 @@ class AdminService(AccessService):
         request: pb.LocalConnectionsRequest,
         context: grpc.aio.ServicerContext[pb.LocalConnectionsRequest, pb.LocalConnectionsReply],
     ) -> pb.LocalConnectionsReply:
-        """This node's client connections."""
+        """Client connections of this node."""
         return await reply(context, _now(local_connections, self._overview, request))
 
 

@@ -39,7 +39,7 @@ def _page(
     things: Iterable[tuple[QueueKey, Thing]],
     request: pb.ListExchangesRequest | pb.ListBindingsRequest,
 ) -> tuple[list[tuple[QueueKey, Thing]], str]:
-    """Those of one page, in order of their keys, and the token of the next one."""
+    """The things of one page, in order of their keys, and the token of the next page."""
     vhost = vhost_of(request)
     known = {key: thing for key, thing in things if vhost in (None, key.vhost)}
     page = page_of(sorted(known), request.page_size, request.page_token)
@@ -73,7 +73,7 @@ def _binding(found: tuple[QueueKey, Binding]) -> pb.Binding:
 
 
 def _keyed(binding: Binding) -> tuple[QueueKey, Binding]:
-    """By a key that puts those of one exchange together, and is short enough for a page token."""
+    """Each thing by a key that keeps an exchange's things together and fits into a page token."""
     return QueueKey(binding.vhost, f"{binding.source} {_digest(binding)}"), binding
 
 

@@ -33,7 +33,7 @@ _PADDING: Final = bytes(random.Random(1).choices(range(33, 127), k=4_096))
 
 
 class Shape(NamedTuple):
-    """Where a message goes, and the size of its body in bytes."""
+    """The destination of a message, and the size of its body in bytes."""
 
     exchange: str
     key: str
@@ -41,7 +41,7 @@ class Shape(NamedTuple):
 
 
 class Block:
-    """The messages of one producer, over and over; 256 or 65,536 of them make a round."""
+    """The messages of one producer, repeated; 256 or 65,536 of them make a round."""
 
     __slots__ = ("_between", "_index_bytes", "_producer", "ends", "size")
 

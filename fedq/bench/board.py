@@ -36,7 +36,7 @@ class Board:
         self._cells = memoryview(mmap.mmap(-1, rows * len(Cell) * _CELL)).cast("Q")
 
     def add(self, row: int, cell: Cell, amount: int) -> None:
-        """The owner of the row counts."""
+        """Adds to a counter; only the owner of the row may."""
         self._cells[row * len(Cell) + cell] += amount
 
     def of(self, row: int, cell: Cell) -> int:

@@ -50,7 +50,7 @@ class Measure:
 
 
 class Client(ABC):
-    """One connection."""
+    """One connection to the broker."""
 
     __slots__ = ("_measure", "_unsent", "socket", "who")
 
@@ -78,7 +78,7 @@ class Client(ABC):
         self.take(data, now_ns)
 
     def take(self, data: bytes, now_ns: int) -> None:
-        """What was read. Raises `BrokerFailure`."""
+        """Takes what was read. Raises `BrokerFailure`."""
         try:
             self._take(data, now_ns)
         except ConnectionViolation as violation:
@@ -143,7 +143,7 @@ class Producer(Client):
         self._held_since_ns: int | None = None
 
     def start(self, pace: Pace | None) -> None:
-        """From now on messages are due: by the pace, or at once."""
+        """Begins to publish: messages are due from now on, by the pace or at once."""
         self._pace = pace
 
     @property
@@ -223,7 +223,7 @@ class Producer(Client):
         return owed
 
     def _take(self, data: bytes, now_ns: int) -> None:
-        """Takes confirms."""
+        """Takes confirms from what was read."""
         data = self._partial + data
         count = len(data) // ACK_BYTES
         # One by one and in order: then the bytes are known.
@@ -285,7 +285,7 @@ class Producer(Client):
         self._confirm_to(confirmed, now_ns)
 
     def _confirm_to(self, confirmed: int, now_ns: int) -> None:
-        """All messages up to this tag are settled: how long it took, by when they were sent."""
+        """Measures confirms: all messages up to this tag are settled."""
         times, confirms = self._sent_times, self._measure.confirms
         done = self._confirmed
         self._confirmed = confirmed
@@ -357,7 +357,7 @@ class Subscribers(Client):
     def __init__(
         self, connected: socket.socket, who: str, measure: Measure, ledgers: dict[bytes, Ledger]
     ) -> None:
-        """`ledgers`: by consumer tag."""
+        """`ledgers`: the ledger of each consumer tag."""
         super().__init__(connected, who, measure)
         self._reader = Reader(has_tags=True)
         self.ledgers = ledgers

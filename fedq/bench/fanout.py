@@ -72,7 +72,7 @@ class Stream:
         self.last_seen: dict[int, tuple[int, int]] = {}
 
     def join(self, subscriber: "Subscriber") -> None:
-        """A connection follows from the start."""
+        """Adds a connection that follows the stream from the start."""
         assert not self._bytes, "whoever comes later has another stream"
         self._followers[subscriber.socket.fileno()] = subscriber
         self._progress[0] += 1
@@ -114,7 +114,7 @@ class Stream:
         return others
 
     def _repeat(self, step: Step, moments: list[int]) -> None:
-        """So many followers, at these moments, made the same step as one before them."""
+        """Counts the same step for each follower that made it, at these moments."""
         messages, followers = step.now - step.before, len(moments)
         if not messages or not followers:
             return
@@ -126,7 +126,7 @@ class Stream:
         self._advance(step.before, step.now, moments[-1], followers)
 
     def follow(self, subscriber: "Subscriber", data: bytes, now_ns: int) -> bool:
-        """A follower got this data; false, and nothing is changed, when it is not the stream's."""
+        """Takes data of a follower; false, and nothing is changed, when it is not the stream's."""
         at = subscriber.offset - self._start
         known = len(self._bytes) - at
         if len(data) <= known:
@@ -179,7 +179,7 @@ class Stream:
         return True
 
     def _advance(self, before: int, now: int, now_ns: int, followers: int) -> None:
-        """So many followers went from so many messages to so many."""
+        """Advances so many followers from one number of messages to another."""
         progress = self._progress
         progress[now] += followers
         progress[before] -= followers
@@ -194,7 +194,7 @@ class Stream:
                 self.last_seen[self._numbers[index]] = self._times[index], now_ns
 
     def _trim(self) -> None:
-        """Drops the older half; who has not even had that leaves before."""
+        """Drops the older half of the stream; followers that are not past it leave before."""
         count = bisect_right(self._ends, self._start + len(self._bytes) // 2)
         cut = self._ends[count - 1]
         for follower in [each for each in self._followers.values() if each.offset < cut]:
@@ -205,14 +205,14 @@ class Stream:
         self._start, self._first = cut, self._first + count
 
     def _due_at(self, count: int) -> list[int]:
-        """For each producer what is due after the stream's first `count` messages."""
+        """The sequence number due of each producer after the stream's first `count` messages."""
         due = list(self._due_first)
         for number in self._numbers[: count - self._first]:
             due[number >> PRODUCER_SHIFT] += 1
         return due
 
     def leave(self, subscriber: "Subscriber") -> tuple[bytes, Ledger]:
-        """A follower goes: the beginning of its next message, and what it may expect."""
+        """Takes a follower out: where its next message begins, and what it may expect."""
         del self._followers[subscriber.socket.fileno()]
         self._progress[subscriber.count] -= 1
         if not self._progress[subscriber.count]:

@@ -1,4 +1,4 @@
-"""Who should get which message, and what became of each: lost, repeated, out of order.
+"""The messages that each should get, and what became of each: lost, repeated, out of order.
 
 In: the numbers of deliveries (`fedq.bench.blocks`), in bulk, and at the end how far each producer
 came. Out: counts. Every message is looked at; a run in order is one comparison of lists.
@@ -19,7 +19,7 @@ HOLE_MAX: Final = 1 << 20
 
 
 class Members:
-    """Which messages of each round go to a queue; all when `indexes` is None."""
+    """The messages of each round that go to a queue; all when `indexes` is None."""
 
     __slots__ = ("first", "gaps", "indexes", "size")
 
@@ -58,7 +58,7 @@ class Sequence:
         self._holes: dict[int, None] = {}
 
     def take_next(self, numbers: list[int], base: int) -> bool:
-        """Takes all, if they are the next ones; `base` is what the producer adds to them."""
+        """Takes the numbers, all or none, if they are the next ones after `base`."""
         if self._members.gaps is not None:
             return False
         first, size = base + self.due, len(numbers)
@@ -69,13 +69,13 @@ class Sequence:
         return True
 
     def advance(self, due: int) -> None:
-        """All came in order up to this number, which is due now; only where all are members."""
+        """Notes that all came in order up to this number, which is due now; only without gaps."""
         assert self._members.gaps is None
         self.count += due - self.due
         self.due = due
 
     def take(self, values: Values[int]) -> None:
-        """These sequence numbers came, in this order."""
+        """Notes that these sequence numbers came, in this order."""
         self.count += len(values)
         gaps, due = self._members.gaps, self.due
         mask = self._members.size - 1
@@ -87,7 +87,7 @@ class Sequence:
         self.due = due
 
     def _surprise(self, value: int, due: int) -> int:
-        """A number that was not due; returns what is due now."""
+        """Takes a number that was not due; returns what is due now."""
         gaps, mask = self._members.gaps, self._members.size - 1
         if gaps is not None and value & mask not in gaps:
             self.repeated += 1  # Routed where it does not belong: one too many.
@@ -119,14 +119,14 @@ class Ledger:
     __slots__ = ("_single", "sequences", "strays")
 
     def __init__(self, sequences: dict[int, Sequence]) -> None:
-        """`sequences`: by producer."""
+        """`sequences`: the sequence of each producer."""
         self.sequences = sequences
         #: Deliveries from producers that send nothing here.
         self.strays = 0
         self._single = next(iter(sequences.items())) if len(sequences) == 1 else None
 
     def take(self, numbers: list[int]) -> None:
-        """These messages came, in this order."""
+        """Notes that these messages came, in this order."""
         if self._single is not None:
             producer, sequence = self._single
             if sequence.take_next(numbers, producer << PRODUCER_SHIFT):
@@ -143,21 +143,21 @@ class Ledger:
 
     @property
     def count(self) -> int:
-        """All deliveries."""
+        """How many deliveries came."""
         return self.strays + sum(sequence.count for sequence in self.sequences.values())
 
     @property
     def repeated(self) -> int:
-        """Deliveries that came once too often."""
+        """How many deliveries came once too often."""
         return self.strays + sum(sequence.repeated for sequence in self.sequences.values())
 
     @property
     def out_of_order(self) -> int:
-        """Deliveries that came after a later message of the same producer."""
+        """How many deliveries came after a later message of the same producer."""
         return sum(sequence.out_of_order for sequence in self.sequences.values())
 
     def lost(self, totals: Values[int]) -> int:
-        """Messages that never came, when producer `n` sent `totals[n]`."""
+        """How many messages never came, when producer `n` sent `totals[n]`."""
         return sum(sequence.lost(totals[producer]) for producer, sequence in self.sequences.items())
 
 
@@ -179,7 +179,7 @@ class SharedLedger:
     def gather(
         self, numbers: list[int], last: dict[int, int], redelivered: Collection[int] = ()
     ) -> None:
-        """A consumer got these; `last` has its highest number of each producer, and is updated.
+        """Notes what a consumer got; `last`, its highest number of each producer, is updated.
 
         `redelivered`: places of those that say so: they come back from another consumer, and may be
         behind younger ones.
@@ -200,7 +200,7 @@ class SharedLedger:
                 last[producer] = number
 
     def settle(self) -> None:
-        """Looks at what was gathered."""
+        """Looks at what was gathered since the last time."""
         if self._gathered:
             self._gathered.sort()
             self.ledger.take(self._gathered)
@@ -208,5 +208,5 @@ class SharedLedger:
 
     @property
     def out_of_order(self) -> int:
-        """Deliveries that came too late to their consumer."""
+        """How many deliveries came too late to their consumer."""
         return self.late

@@ -110,7 +110,7 @@ _HANDSHAKE: Final = (_START, _TUNE, _OPEN_OK)
 
 
 class Opener:
-    """Opens what it is given; see the module's docstring."""
+    """Opens many connections at once; see the module's docstring."""
 
     __slots__ = ("_answers", "_halves", "_patience_s", "_poll", "_waiting")
 
@@ -221,7 +221,7 @@ class Opener:
             self._say(half, half.script)
 
     def _say(self, half: _Half, data: bytes) -> None:
-        """A script may be longer than the socket takes: the rest follows when it is writable."""
+        """Sends a script; what is longer than the socket takes follows when it is writable."""
         assert not half.unsent, "each answer is to something that was sent whole"
         half.unsent = memoryview(data)
         self._send(half)

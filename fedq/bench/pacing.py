@@ -10,7 +10,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class Pace:
-    """Message `n` is due at `start + n / rate`."""
+    """A constant rate: message `n` is due at `start + n / rate`."""
 
     __slots__ = ("_per_second", "_start_ns")
 

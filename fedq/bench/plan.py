@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A broker's address and who to be there."""
+    """The address of a broker, and the user to log in as."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        """host:port, for messages."""
+        """The broker as host:port, for messages."""
         return f"{self.host}:{self.port}"
 
 
@@ -118,7 +118,7 @@ class Plan:
 
     @property
     def kind(self) -> Kind:
-        """Which of the three it is."""
+        """The kind of run: queues, topics or a fan-out."""
         if self.subscribers:
             return Kind.FANOUT
         return Kind.TOPICS if self.bindings else Kind.QUEUES

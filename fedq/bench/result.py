@@ -81,7 +81,7 @@ class Result:
         return self.measured_delivered / self.seconds if self.seconds else 0.0
 
     def per_cpu_second(self, count: int) -> float | None:
-        """So many in the measured time, by the processor time of all brokers."""
+        """The given number in the measured time by the processor seconds of all brokers."""
         used = sum(broker.cpu_seconds for broker in self.brokers)
         return round(count / used, 1) if used else None
 

@@ -51,7 +51,7 @@ class Progress(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Everything at one moment."""
+    """The counts of a run at one moment."""
 
     time_ns: int
     published: int
@@ -71,7 +71,7 @@ class _Child:
 
 
 class Run:
-    """One run; `execute` does it."""
+    """One run of the generator; `execute` does it."""
 
     def __init__(self, plan: Plan, on_progress: Callable[[Progress], None]) -> None:
         plan.check()
@@ -126,7 +126,7 @@ class Run:
             self._children.append(_Child(process, mine))
 
     def _script(self, scripts: list[list[Step]]) -> None:
-        """Plays each on a connection to the first address, which is then closed."""
+        """Plays each script on a connection to the first address, which is then closed."""
         target = self._plan.targets[0]
         openings = [Opening(target, "the control connection", steps, goodbye) for steps in scripts]
         Opener(openings, self._plan.patience_s).run()
@@ -138,8 +138,11 @@ class Run:
         self._collect("ready", name, None)
 
     def _collect(self, kind: str, phase: str, patience_s: float | None) -> list[Any]:
-        """The answers of all processes. `patience_s`: how long nothing may happen; None: for ever,
-        for the processes have deadlines of their own. Raises `BrokerFailure`."""
+        """The answers of all processes; raises `BrokerFailure`.
+
+        `patience_s`: how long nothing may happen; None: for ever, for the processes have deadlines
+        of their own.
+        """
         answers: dict[int, Any] = {}
         seen, deadline = self._happened(), time.monotonic() + (patience_s or 0.0)
         while len(answers) < len(self._children):

@@ -32,7 +32,7 @@ def _open_channel() -> Step:
 
 
 def producer_steps(has_confirms: bool) -> list[Step]:
-    """A channel, in confirm mode if asked for."""
+    """Steps of a producer: a channel, in confirm mode if asked for."""
     steps = [_open_channel()]
     if has_confirms:
         steps.append(Step(CHANNEL, methods.ConfirmSelect(), methods.ConfirmSelectOk))
@@ -40,7 +40,7 @@ def producer_steps(has_confirms: bool) -> list[Step]:
 
 
 def consumer_steps(topology: Topology, index: int) -> list[Step]:
-    """A consumer of the queue with this number, which it declares itself if it is exclusive."""
+    """Steps of a consumer of the queue with this number, which it declares if it is exclusive."""
     steps = [_open_channel()]
     queue, prefetch = topology.queue(index), topology.plan.prefetch
     if topology.plan.is_exclusive:
@@ -55,7 +55,7 @@ def consumer_steps(topology: Topology, index: int) -> list[Step]:
 
 
 def subscriber_steps(topology: Topology, subscribers: Sequence[int]) -> list[Step]:
-    """For each subscriber a queue of its own, bound to the exchange and consumed."""
+    """Steps of subscribers: for each a queue of its own, bound to the exchange and consumed."""
     steps = [_open_channel()]
     for index, subscriber in enumerate(subscribers):
         queue = topology.private_queue(subscriber)
@@ -70,7 +70,7 @@ def subscriber_steps(topology: Topology, subscribers: Sequence[int]) -> list[Ste
 
 
 def declaring_steps(topology: Topology) -> list[Step]:
-    """The exchange and the queues that are not somebody's own."""
+    """Steps that declare the exchange and the queues that are not somebody's own."""
     plan = topology.plan
     steps = [_open_channel()]
     if topology.exchange:
@@ -115,7 +115,7 @@ def _bindings_of(topology: Topology, index: int) -> list[Step]:
 
 
 def deleting_steps(topology: Topology) -> list[Step]:
-    """Takes away what `declaring_steps` made."""
+    """Steps that take away what `declaring_steps` made."""
     plan = topology.plan
     steps = [_open_channel()]
     if topology.has_shared_queues:

@@ -1,4 +1,4 @@
-"""Who sends what where: the shapes of each producer's messages, and the members of each queue.
+"""The topology of a run: the shapes of each producer's messages, the members of each queue.
 
 In: a plan and the name of the run. Out: for each producer the shapes of a round, for each queue and
 producer the members, names, bindings, and which process and address has which client. All is drawn
@@ -39,7 +39,7 @@ class Topology:
 
     @property
     def exchange_type(self) -> str:
-        """Its type."""
+        """The type of the exchange that producers publish to."""
         return "fanout" if self.plan.kind is Kind.FANOUT else "topic"
 
     @property
@@ -62,7 +62,7 @@ class Topology:
 
     @cached_property
     def _matched(self) -> list[list[int]]:
-        """For each key the queues that it reaches, ascending."""
+        """The queues that each key reaches, ascending."""
         queues = self.plan.bound_queues
         return [
             sorted({binding % queues for binding in bindings}) for bindings in matches(self.words)
@@ -70,7 +70,7 @@ class Topology:
 
     @cached_property
     def _members(self) -> dict[int, list[int]]:
-        """For each queue of a run with topics the messages of a round that reach it."""
+        """The messages of a round that reach each queue of a run with topics."""
         found: dict[int, list[int]] = {queue: [] for queue in range(self.plan.bound_queues)}
         for index, queues in enumerate(self._matched):
             for queue in queues:
@@ -78,7 +78,7 @@ class Topology:
         return found
 
     def prepare(self) -> None:
-        """Draws what takes a while and is the same for all processes: before they part."""
+        """Draws what takes a while and is the same for all processes, before they part."""
         if self.plan.kind is Kind.TOPICS:
             assert self._members, "a run with topics has queues"
 
@@ -105,7 +105,7 @@ class Topology:
         return list(range(producer, plan.queues, plan.producers))
 
     def deliveries(self, producer: int) -> list[int]:
-        """For each message of a round how often it is to be delivered."""
+        """How often each message of a round is to be delivered."""
         plan = self.plan
         if plan.kind is Kind.TOPICS:
             return [len(queues) for queues in self._matched]

@@ -35,7 +35,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def usage(pid: int) -> Usage:
-    """Of the process and its living descendants."""
+    """The usage of a process and its living descendants."""
     tree = _tree(pid)
     return Usage(sum(map(cpu_seconds, tree)), sum(map(_rss_bytes, tree)))
 

@@ -35,7 +35,7 @@ class Words(NamedTuple):
 
 
 def words_for(bindings: int, keys: int, seed: int) -> Words:
-    """So many different patterns and so many keys."""
+    """The given numbers of different patterns and of keys."""
     chance = random.Random(seed)
     vocabulary = max(4, round((bindings / 4) ** 0.5))
     forms = [form for _, form in _FORMS]
@@ -60,7 +60,7 @@ def _filled(form: str, vocabulary: int, chance: random.Random) -> str:
 
 
 def matches(words: Words) -> Iterator[list[int]]:
-    """For each key the indexes of the patterns that match it, in any order, each once."""
+    """The indexes of the patterns that match each key, in any order, each once."""
     root: _Node = {}
     for index, pattern in enumerate(words.patterns):
         node = root

@@ -74,7 +74,7 @@ def work(
 
 
 class Worker:
-    """See the module's docstring."""
+    """One process of the generator, which owns its clients and obeys the parent."""
 
     def __init__(self, topology: Topology, process: int, board: Board, pipe: Connection) -> None:
         self._topology = topology
@@ -225,7 +225,7 @@ class Worker:
         return [opening(producer) for producer in topology.producers_in(self._process)]
 
     def _pace(self, producer: int) -> Pace | None:
-        """Each has an equal share of the rate, and none sends at the same moment as another."""
+        """Gives each producer an equal share of the rate, and none the moment of another."""
         if self._plan.rate is None:
             return None
         each = self._plan.rate / self._plan.producers

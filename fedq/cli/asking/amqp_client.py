@@ -135,7 +135,7 @@ class AmqpClient:
     def publish(
         self, exchange: str, key: str, properties: dict[str, TableValue], body: bytes
     ) -> bool:
-        """Publishes one message as mandatory; whether it was confirmed and reached a queue.
+        """Publishes one message as mandatory; returns whether it was confirmed and reached a queue.
 
         The channel must be in confirm mode. What came back is in `returned`.
         """

@@ -32,7 +32,7 @@ TOKEN_VARIABLE: Final = "FEDQ_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files; `certificate` and `key` go together, and are None if none is shown."""
+    """The PEM files of TLS; `certificate` and `key` go together, and are None if none is shown."""
 
     authority: Path
     certificate: Path | None = None
@@ -52,7 +52,7 @@ class Endpoint:
     data: Path | None = None
 
     def token(self) -> str:
-        """What opens the admin port of a node on this machine; "" if there is nothing to show."""
+        """The token that opens the admin port of a node on this machine; "" if there is none."""
         host, port = self.host_and_port
         if self.tls is not None or not is_loopback(host):
             return ""
@@ -75,7 +75,7 @@ class Endpoint:
         return split_address(self.address)
 
     def credentials(self) -> grpc.ChannelCredentials | None:
-        """What to talk TLS with; None: no TLS."""
+        """The credentials to talk TLS with; None: no TLS."""
         if self.tls is None:
             return None
         return grpc.ssl_channel_credentials(

@@ -45,7 +45,7 @@ def member_form(member: pb.Member) -> Form:
 
 
 def figures_form(figures: pb.NodeFigures) -> Form:
-    """What a node says of itself."""
+    """A node's own figures."""
     return {
         "version": figures.version,
         "raft_role": ROLES.get(figures.raft_role, OTHER),

@@ -22,7 +22,7 @@ _LIMIT: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One kind of thing."""
+    """One kind of thing that can be listed."""
 
     #: Its name in the plural, as in JSON and in the replies.
     name: str
@@ -45,7 +45,7 @@ class _Found:
 
 
 def list_command(listed: Listed) -> Callable[..., None]:
-    """The command that lists it."""
+    """The command that lists one kind of thing."""
 
     @reporting
     @asking_a_node
@@ -66,7 +66,7 @@ def list_command(listed: Listed) -> Callable[..., None]:
 
 
 def _gathered(asker: Asker, listed: Listed, vhost: str | None, limit: int) -> _Found:
-    """The first so many of all pages."""
+    """The first entries of all pages, at most so many."""
     found = _Found([], False, {})
     request = listed.request(vhost=vhost, page_size=min(limit, QUEUES_PER_PAGE_MAX))
     for page in asker.pages(getattr(asker.stub, listed.call), request):

@@ -39,7 +39,7 @@ class ProgressLine:
             sys.stderr.write("\n")
 
     def show(self, progress: Progress) -> None:
-        """Writes it, if it is time."""
+        """Writes the line, if it is time."""
         if progress.phase == "connecting":
             text = f"connecting: {progress.connected:,} connections are ready"
         else:

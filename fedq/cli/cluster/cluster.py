@@ -165,7 +165,7 @@ def _state(member: Form) -> Cell:
 
 
 def _figure(member: Form, name: str) -> Cell:
-    """One of a member's own words; a member that is not up has none."""
+    """A word for one of a member's own figures; a member that is not up has none."""
     figures: Form | None = member["figures"]
     if figures is not None:
         return word(figures[name])

@@ -74,13 +74,13 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
 
 
 class _HangUps:
-    """Signals that change nothing: the first says so, and then one a minute."""
+    """Hang-up signals, which change nothing: the first is told, and then one a minute."""
 
     def __init__(self) -> None:
         self._told_s = -_HANG_UPS_TOLD_S
 
     def ignore(self) -> None:
-        """One has come."""
+        """Takes note of a hang-up signal, and ignores it."""
         now_s = time.monotonic()
         if now_s - self._told_s >= _HANG_UPS_TOLD_S:
             self._told_s = now_s
@@ -90,7 +90,7 @@ class _HangUps:
 
 
 def _tell_compiled() -> None:
-    """Once a start, when nothing stood in its way: whether the hot modules are compiled."""
+    """Tells once a start, if nothing stood in its way, whether the hot modules are compiled."""
     found = survey()
     is_news = found.pure and not found.is_wish
     logging.getLogger(__name__).log(logging.WARNING if is_news else logging.INFO, found.text)

@@ -78,7 +78,7 @@ class Child:
                 os.killpg(self.process.pid, number)
 
     async def stop(self) -> None:
-        """Asks it to stop, and waits; kills it when it takes too long."""
+        """Asks the process to stop, and waits; kills it when it takes too long."""
         self.signal(signal.SIGTERM)
         if self._watching is None:
             return
@@ -88,7 +88,7 @@ class Child:
         await self._watching
 
     def last_words(self) -> str:
-        """The last line of its log, "" if it wrote none."""
+        """The last line of the node's log, "" if it wrote none."""
         try:
             with self.node.log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))

@@ -257,7 +257,7 @@ def _ports(first: int, count: int, taken: dict[int, None]) -> list[int]:
 
 
 def _exact_ports(first: int, count: int, taken: dict[int, None]) -> list[int]:
-    """`first` and those that follow on it, which the user asked for."""
+    """The port `first` and those that follow on it, which the user asked for."""
     wanted = list(range(first, first + count))
     for port in wanted:
         if port > 65_535:

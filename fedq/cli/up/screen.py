@@ -43,10 +43,10 @@ class Screen(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
     def show(self, event: Event) -> None:
-        """An event, once."""
+        """Shows an event, once."""
 
     def draw(self, picture: Picture, running: Sequence[str]) -> None:
-        """The present state, as often as it is looked at."""
+        """Shows the present state; called as often as it is looked at."""
 
 
 class LineScreen:
@@ -77,7 +77,7 @@ class LineScreen:
         sys.stdout.flush()
 
     def draw(self, picture: Picture, running: Sequence[str]) -> None:
-        """Nothing: lines tell of changes only."""
+        """Draws nothing: lines tell of changes only."""
 
 
 class LiveScreen:
@@ -101,13 +101,13 @@ class LiveScreen:
         self._live.stop()
 
     def show(self, event: Event) -> None:
-        """A line above the table."""
+        """Writes a line above the table."""
         line = Text(f"{time.strftime('%H:%M:%S')} ", style="dim")
         line.append(event.text, style=_STYLES.get(event.kind, ""))
         self._live.console.print(line)
 
     def draw(self, picture: Picture, running: Sequence[str]) -> None:
-        """The table as of now."""
+        """Draws the table as of now."""
         problems = [Text(f"! {problem}", style="red") for problem in picture.problems]
         hint = Text("Ctrl-C stops all nodes", style="dim")
         self._live.update(

@@ -131,7 +131,7 @@ class LocalCluster:
             raise CommandError(self._failure)
 
     async def _watch(self, watcher: Watcher) -> None:
-        """Looks again and again, until there is a wish to stop."""
+        """Looks at the nodes again and again, until there is a wish to stop."""
         while not self._stop.is_set():
             running = [name for name, child in self._children.items() if child.is_running]
             picture = await watcher.look(running, self._picture)
@@ -161,7 +161,7 @@ class LocalCluster:
     # --- what happens -----------------------------------------------------------------------------
 
     def _on_signal(self) -> None:
-        """The first asks for a clean stop; the second does not wait for it any longer."""
+        """Takes a signal: the first asks for a clean stop, the second does not wait for that."""
         if self._stop.is_set():
             for child in self._children.values():
                 child.signal(signal.SIGKILL)

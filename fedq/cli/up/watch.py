@@ -143,7 +143,7 @@ class Watcher:
         return reply
 
     def _note(self, name: str, error: grpc.aio.AioRpcError) -> None:
-        """No answer is an answer, too: it is starting, stopping or stuck. A failure is not."""
+        """Notes a failure; no answer is none, as the node may be starting, stopping or stuck."""
         if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             self._trouble = f"{name} failed to answer: {error.code().name}: {error.details()}"
 
