@@ -68,7 +68,7 @@ class Source:
         self.offered = False
 
     def use(self, amount: int) -> None:
-        """So much credit was used, or came back."""
+        """Counts credit that was used, or came back."""
         self.received = min(self.received + amount, _RECEIVED_MAX)
         # What was on its way when credit was voided may be more than was granted since.
         self.granted = max(0, self.granted - amount)
@@ -76,7 +76,7 @@ class Source:
             self.once = False
 
     def order(self, fragment: FragmentId) -> "CreditOrder":
-        """What is granted now, as credit."""
+        """The order of what is granted now, as credit."""
         through = self.received + self.granted
         return CreditOrder(fragment, self.reign, through, self.once, self.level)
 
@@ -101,7 +101,7 @@ class Hand(NamedTuple, Generic[C]):
 
 
 class Hub(Generic[C]):
-    """The consumers of one queue on this node. See the module's docstring."""
+    """The consumers of one queue on this node; see the module's docstring."""
 
     __slots__ = (
         "_only", "_prefetched", "_prefetched_ms", "_ranked", "_turns", "alone", "asked",
@@ -138,14 +138,14 @@ class Hub(Generic[C]):
 
     @property
     def consumers(self) -> list[C]:
-        """Those that are here, in the order in which they came; a walk over all of them."""
+        """The consumers that are here, in the order in which they came; a walk over all of them."""
         if self._turns is not None:
             return self._turns.consumers
         return [self._only] if self._only is not None else []
 
     @property
     def count(self) -> int:
-        """Consumers for the fragments to count: those here, and those being admitted."""
+        """How many consumers the fragments are to count: those here, and those being admitted."""
         return self.size + self.asked
 
     @property
@@ -167,7 +167,7 @@ class Hub(Generic[C]):
         return self._only is not None and self._only.priority < priority
 
     def add(self, consumer: C) -> None:
-        """A consumer joins the turn; all credit is void (the node says so to the sources)."""
+        """Adds a consumer to the turns; all credit is void (the node says so to the sources)."""
         self.size += 1
         self._ranked += consumer.priority != 0
         if self._turns is not None:
@@ -182,7 +182,7 @@ class Hub(Generic[C]):
         self.void_credit()
 
     def remove(self, consumer: C) -> None:
-        """A consumer leaves; all credit is void (the node says so to the sources)."""
+        """Removes a consumer; all credit is void (the node says so to the sources)."""
         self.size -= 1
         self._ranked -= consumer.priority != 0
         if self._turns is not None:
@@ -197,7 +197,7 @@ class Hub(Generic[C]):
             self.alone = self.alone and self.asked > 0
 
     def clear(self) -> list[C]:
-        """All consumers leave, at once: the queue is gone. Returns them."""
+        """Removes all consumers at once, as the queue is gone. Returns them."""
         gone = self.consumers
         for consumer in gone:
             consumer.awake = False
@@ -208,18 +208,18 @@ class Hub(Generic[C]):
         return gone
 
     def wake(self, consumer: C) -> None:
-        """The consumer may have demand again. Whoever gives it some must say so here."""
+        """Wakes a consumer that may have demand again; whoever gives it some must say so here."""
         if self._turns is not None:
             self._turns.wake(consumer)
 
     def void_credit(self) -> None:
-        """All credit is void; the node says so to the sources."""
+        """Voids all credit; the node says so to the sources."""
         for source in self.sources.values():
             source.granted = source.level = 0
             source.once = False
 
     def set_sources(self, sources: Iterable[tuple[FragmentId, int]]) -> list[FragmentId]:
-        """The remote fragments and their reigns; returns those that are new or reign anew."""
+        """Sets the remote fragments and their reigns; returns those that are new or reign anew."""
         wanted = dict(sources)
         for fragment in list(self.sources):
             if wanted.get(fragment) != self.sources[fragment].reign:
@@ -230,7 +230,7 @@ class Hub(Generic[C]):
         return new
 
     def forget_source(self, fragment: FragmentId) -> None:
-        """What was agreed with the fragment is void: its link or its reign starts anew."""
+        """Voids what was agreed with the fragment: its link or its reign starts anew."""
         self.sources.pop(fragment, None)
 
     @property
@@ -239,19 +239,19 @@ class Hub(Generic[C]):
         return None if self.changing else self._only
 
     def ready(self, most: int | None = None) -> list[C]:
-        """Consumers with demand, in turn; of several priorities only the highest.
+        """The consumers with demand, in turn; of several priorities only the highest.
 
         `most`: no more than so many are wanted.
         """
         return [] if self.changing else self._willing(most)
 
     def note_idle(self, consumer: C) -> None:
-        """The consumer has settled all it had."""
+        """Notes that the consumer has settled all it had."""
         if self._turns is not None:
             self._turns.note_idle(consumer)
 
     def note_busy(self, consumer: C) -> None:
-        """The consumer, which had nothing, is given something to settle."""
+        """Notes that the consumer, which had nothing, is given something to settle."""
         if self._turns is not None:
             self._turns.note_busy(consumer)
 
@@ -264,7 +264,7 @@ class Hub(Generic[C]):
         return 0 if only is None or only.unacked or only.no_ack else 1
 
     def next_for(self, count: int) -> list[C]:
-        """To whom so many messages are dealt: those that have nothing, if each of these is for one.
+        """The consumers for so many messages: those that have nothing, if each of these is for one.
 
         A fragment elsewhere may have sent them although others here are behind (ADR 0039).
         """
@@ -273,7 +273,7 @@ class Hub(Generic[C]):
         return self.ready(count)
 
     def idle(self, most: int) -> list[C]:
-        """Some that have nothing to settle and take something now, at most so many.
+        """The consumers, at most so many, that have nothing to settle and take something now.
 
         Only of several consumers, and where they come in turn.
         """
@@ -282,7 +282,7 @@ class Hub(Generic[C]):
         return self._turns.idle(most)
 
     def _willing(self, most: int | None = None) -> list[C]:
-        """Those that are ready, or will be once the fragments elsewhere have heard."""
+        """The consumers that are ready, or will be once the fragments elsewhere have heard."""
         turns = self._turns
         if turns is not None and not self.single:
             return turns.next(most)
@@ -339,7 +339,7 @@ class Hub(Generic[C]):
         return sum(source.granted for source in self.sources.values() if source.once)
 
     def orders(self) -> list[CreditOrder]:
-        """Credit to give now."""
+        """The credit to give now."""
         if not self.sources or not self.size:
             return []
         demand = self.demand()
@@ -395,7 +395,7 @@ class Hub(Generic[C]):
         return self._only.priority if self._only is not None else 0
 
     def on_offer(self, fragment: FragmentId, reign: int) -> bool:
-        """A remote fragment has messages; false if the offer is stale."""
+        """Takes an offer of a remote fragment that has messages; false if it is stale."""
         source = self.sources.get(fragment)
         if source is None or source.reign != reign:
             return False
@@ -403,7 +403,7 @@ class Hub(Generic[C]):
         return True
 
     def on_credit_back(self, fragment: FragmentId, reign: int, amount: int) -> None:
-        """Credit returns unused: the fragment is empty."""
+        """Takes back credit that was not used: the fragment is empty."""
         source = self.sources.get(fragment)
         if source is not None and source.reign == reign:
             source.use(amount)
@@ -416,7 +416,7 @@ class Hub(Generic[C]):
         redelivered: Iterable[int],
         messages: Sequence[bytes],
     ) -> bool:
-        """Messages of a remote fragment: prefetched, to be dealt in this turn; false if stale."""
+        """Takes messages of a remote fragment, to be dealt in this turn; false if stale."""
         source = self.sources.get(fragment)
         if source is None or source.reign != reign:
             return False
@@ -449,7 +449,7 @@ class Hub(Generic[C]):
         return now_ms - self._prefetched_ms >= KEEP_UP_MS_MAX
 
     def surplus(self) -> list[Prefetched]:
-        """Prefetched messages that no consumer here takes soon leave, the newest first.
+        """Takes out prefetched messages that no consumer here takes soon, the newest first.
 
         When a consumer has left, what was meant for it must not wait behind a busy one while
         another node's is idle.
@@ -461,7 +461,7 @@ class Hub(Generic[C]):
         return [prefetched.pop() for _ in range(len(prefetched) - taken)]
 
     def drop_prefetched(self, fragment: FragmentId) -> list[int]:
-        """Prefetched messages of one fragment leave; returns their positions."""
+        """Takes out prefetched messages of one fragment; returns their positions."""
         prefetched = self.prefetched
         gone = [each.position for each in prefetched if each.fragment == fragment]
         if gone:

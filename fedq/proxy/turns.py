@@ -1,4 +1,4 @@
-"""Whose turn it is among the consumers of one queue on this node, when there are several.
+"""The turns of one queue's consumers on this node: round robin within each priority.
 
 Inputs: consumers that come and go, and word that one may take more than before. Output: those that
 are next. Who has no demand costs nothing: consumers stand in *rings*, one for each priority, in
@@ -40,7 +40,7 @@ class ConsumerLike(Protocol):
 
     @property
     def group(self) -> object | None:
-        """Who shares its allowance with it, or None: each of a group sees all of it."""
+        """What stands for a shared allowance, or None: each consumer of a group sees all of it."""
 
     def free(self) -> int:
         """How many more messages it takes now."""
@@ -61,7 +61,7 @@ class _Ring(Generic[C]):
 
 
 class Turns(Generic[C]):
-    """See the module's docstring."""
+    """The turns of the consumers of one queue; see the module's docstring."""
 
     __slots__ = ("_awake", "_came", "_idle", "_numbers", "_present", "_ranks", "_rings", "_tickets")
 
@@ -85,21 +85,21 @@ class Turns(Generic[C]):
 
     @property
     def consumers(self) -> list[C]:
-        """All that are here, in the order in which they came."""
+        """All consumers that are here, in the order in which they came."""
         return list(self._numbers)
 
     @property
     def lowest(self) -> int:
-        """The lowest priority of those that are here; there must be one."""
+        """The lowest priority of the consumers that are here; there must be one."""
         return self._ranks[0]
 
     @property
     def highest(self) -> int:
-        """The highest one."""
+        """The highest priority of the consumers that are here; there must be one."""
         return self._ranks[-1]
 
     def add(self, consumer: C) -> None:
-        """A consumer comes; its ticket and priority stay as they are."""
+        """Adds a consumer; its ticket and priority stay as they are."""
         self._came += 1
         self._numbers[consumer] = self._came
         self._present[self._came] = consumer
@@ -111,7 +111,7 @@ class Turns(Generic[C]):
         self.wake(consumer)
 
     def remove(self, consumer: C) -> None:
-        """A consumer leaves, for good."""
+        """Removes a consumer, for good."""
         del self._present[self._numbers.pop(consumer)]
         self._idle.pop(consumer, None)
         del self._ranks[bisect_left(self._ranks, consumer.priority)]
@@ -134,7 +134,7 @@ class Turns(Generic[C]):
         del self._awake[bisect_left(self._awake, priority)]
 
     def wake(self, consumer: C) -> None:
-        """The consumer may have demand again: it stands in its ring, as the last one in turn."""
+        """Puts a consumer, which may have demand again, at the end of its ring."""
         if consumer.awake:
             return
         consumer.awake = True
@@ -154,21 +154,21 @@ class Turns(Generic[C]):
         return self._present[tickets[0][1]]
 
     def note_idle(self, consumer: C) -> None:
-        """The consumer has nothing to settle."""
+        """Notes that the consumer has nothing to settle."""
         if not consumer.no_ack:
             self._idle[consumer] = None
 
     def note_busy(self, consumer: C) -> None:
-        """It has something."""
+        """Notes that the consumer has something to settle."""
         self._idle.pop(consumer, None)
 
     @property
     def idle_count(self) -> int:
-        """How many have nothing to settle."""
+        """How many consumers have nothing to settle."""
         return len(self._idle)
 
     def idle(self, most: int) -> list[C]:
-        """Of those that have nothing to settle some that take something, at most so many."""
+        """The consumers, at most so many, that have nothing to settle and take something."""
         found: list[C] = []
         for consumer in list(islice(self._idle, most)):
             if consumer.group is None and consumer.free() > 0:
@@ -194,7 +194,7 @@ class Turns(Generic[C]):
         return []
 
     def deal(self, priority: int, consumers: int, amount: int) -> None:
-        """The next consumers, so many, were dealt so many messages, one by one.
+        """Moves the turn on: the next consumers were dealt so many messages, one by one.
 
         Who got none, or one less than others, is the next one in turn.
         """
@@ -233,7 +233,7 @@ def even_share(consumers: Sequence[C]) -> int:
 
 
 def _with_capacity(ring: _Ring[C], most: int) -> list[C]:
-    """The first ones in the ring that have demand; those without leave it.
+    """The first consumers in the ring that have demand; those without leave it.
 
     Of a group only so many that what they may have together is one for each.
     """

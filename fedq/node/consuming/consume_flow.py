@@ -1,4 +1,4 @@
-"""From queues to consumers.
+"""The way from queues to consumers.
 
     local fragment --take--> hub deals --> channel's tags --> frames
     remote fragment --Deliver--> hub parks, deals --> the same
@@ -40,7 +40,7 @@ _DEALT_SHIFT: Final = 1
 
 
 class ConsumeFlow:
-    """See the module's docstring."""
+    """The consumers of this node: what they are dealt, and what is ordered for them elsewhere."""
 
     __slots__ = ("_held_now", "getting", "settling", "state", "timers")
 
@@ -81,7 +81,7 @@ class ConsumeFlow:
         self.state.marks.queues[consumer.queue] = None
 
     def remove(self, consumers: Iterable[Consumer]) -> dict[QueueKey, int]:
-        """Consumers end; their unacknowledged deliveries stay with the channel (0-9-1).
+        """Removes consumers; their unacknowledged deliveries stay with the channel (0-9-1).
 
         Returns their queues, each with the highest priority of those that left it.
         """
@@ -119,11 +119,12 @@ class ConsumeFlow:
         self.state.marks.queues[queue] = None
 
     def give_back_surplus(self, hub: Hub[Consumer]) -> None:
-        """What no consumer here takes soon goes back to its fragments."""
+        """Gives back to its fragments what no consumer here takes soon."""
         for prefetched in hub.surplus():
             self.settling.return_unseen(prefetched.fragment, [prefetched.position])
 
     def tell_consumers(self, queue: QueueKey) -> None:
+        """Tells the queue's fragments how many consumers it has here."""
         state = self.state
         info = state.map.queues.get(queue)
         if queue in state.private or info is None:
@@ -256,7 +257,7 @@ class ConsumeFlow:
             state.send(state.map.fragments[order.fragment].primary, Credit(*order))
 
     def _deal_from_primary(self, hub: Hub[Consumer], primary: Primary) -> None:
-        """From a shared fragment here, unless consumers elsewhere come first."""
+        """Deals messages of a shared fragment here, unless consumers elsewhere come first."""
         if primary.fragment.shut or not self.timers.before(primary.fragment):
             return
         takers = primary.takers
@@ -284,7 +285,7 @@ class ConsumeFlow:
         self, hub: Hub[Consumer], fragment: Fragment, reserved: int = 0, level: int | None = None,
         most: int = NO_LIMIT,
     ) -> None:  # fmt: skip
-        """To consumers here; `level`: only to those of this priority.
+        """Deals messages to consumers here; `level`: only to those of this priority.
 
         `most`: no more than so many that have to be settled; but one to each that has nothing.
         """
@@ -319,7 +320,7 @@ class ConsumeFlow:
                     fragment.settle(self.state.me, part)
 
     def _deal_to(self, consumer: Consumer, fragment: Fragment, most: int) -> None:
-        """To the only consumer of a queue here: as `_deal_from`, with nobody to share with."""
+        """Deals to the only consumer of a queue here: as `_deal_from`, with nobody to share."""
         while fragment.ready_count:
             free = min(consumer.free(), most)
             if free <= 0 or not self._may_deal(fragment):
@@ -371,7 +372,7 @@ class ConsumeFlow:
         self, consumer: Consumer, fragment: FragmentId, positions: list[int],
         messages: list[bytes], again: list[int],
     ) -> None:  # fmt: skip
-        """What was prefetched; long messages each alone, so that they are not copied."""
+        """Delivers what was prefetched; long messages each alone, so that they are not copied."""
         if len(messages) == 1 or max(map(len, messages)) <= LONG_BYTES:
             self._deliver(consumer, fragment, (positions,), messages, again)
             return
@@ -383,7 +384,7 @@ class ConsumeFlow:
         self, consumer: Consumer, fragment: FragmentId, pieces: Sequence[Sequence[int]],
         messages: list[bytes], redelivered: list[int],
     ) -> None:  # fmt: skip
-        """Deliveries to one consumer: their tags, and their frames."""
+        """Delivers messages to one consumer: their tags, and their frames."""
         channel = consumer.channel
         unacked = channel.unacked
         first_tag = unacked.last_tag + 1
@@ -422,7 +423,7 @@ class ConsumeFlow:
 
 
 def _look_at_private(state: NodeState, private: PrivateQueue) -> None:
-    """A turn has done what it wanted with the queue: whether it holds anything is known now."""
+    """Notes whether the private queue holds anything, now that the turn is done with it."""
     private.sole_consumer = None
     if private.fragment.bytes_held:
         state.nonempty_private[private.key] = private

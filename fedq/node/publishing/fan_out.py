@@ -44,7 +44,10 @@ _COPIED_BYTES_MAX: Final = 4 * KIB
 
 
 class FanOut:
-    """See the module's docstring."""
+    """The short way of a publish to many private queues whose consumers are idle.
+
+    `sender`, of `deliver`: whose commands are being worked off, if a client's are.
+    """
 
     __slots__ = ("_run_bytes_max", "state")
 
@@ -56,8 +59,7 @@ class FanOut:
     def deliver(
         self, numbers: Sequence[int], messages: Sequence[bytes], sender: Client | None
     ) -> Sequence[int]:
-        """Hands messages (of one route) to consumers that are idle; returns the queues that it
-        does not concern. `sender`: whose commands are being worked off, if a client's are."""
+        """Hands messages (of one route) to idle consumers; returns the queues that it left out."""
         size, flags = sum(map(len, messages)), 0
         for message in messages:
             flags |= message[0]
@@ -123,7 +125,7 @@ def _set_head(consumer: Consumer, route_size: int) -> None:
 
 
 class _Run:
-    """Messages of one run as they go to consumers."""
+    """The messages of one run as they go to consumers."""
 
     __slots__ = ("_frame_bytes_max", "_messages", "_number", "_suffixes")
 
@@ -144,7 +146,7 @@ class _Run:
         return [b"", *tagged]
 
     def apart(self, head: bytes, last_tag: int) -> list[Body]:
-        """The same deliveries (of the channel that `tails` was asked for), nothing long copied."""
+        """The deliveries of the last `tails`, as parts: nothing long is copied."""
         parts: list[Body] = []
         for tag, suffix in enumerate(self._suffixes, last_tag + 1):
             parts += (head + pack_tag(tag), suffix)

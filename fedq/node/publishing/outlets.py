@@ -1,4 +1,4 @@
-"""From a route to every queue it names: the last step of every publish, whoever's it is.
+"""The way from a route to every queue it names: the last step of every publish.
 
     route -> publisher of one fragment per shared queue  -> local primary | peer
           -> private queues of this node
@@ -47,7 +47,7 @@ class Reach(NamedTuple):
 
 
 class Outlets:
-    """See the module's docstring."""
+    """The ways from a route to every queue that it names."""
 
     __slots__ = ("admission", "fan_out", "propose_fragment", "relays", "state")
 
@@ -119,7 +119,7 @@ class Outlets:
     def _deliver_run(
         self, channel: Channel, messages: list[bytes], queues: tuple[QueueKey, ...]
     ) -> None:
-        """A run that goes to shared queues alone."""
+        """Sends a run that goes to shared queues alone."""
         group = None
         if channel.confirms is not None:
             group = channel.confirms.open(len(messages), len(queues))
@@ -130,7 +130,7 @@ class Outlets:
             self._add(publisher, messages, group, channel)
 
     def _deliver_spread(self, channel: Channel, piles: Piles) -> None:
-        """Runs that go to different shared queues: each confirm waits for the queues it concerns.
+        """Sends runs to different shared queues: each confirm waits for the queues it concerns.
 
         The group is complete before any of it sets out, at the end of the turn.
         """
@@ -162,14 +162,14 @@ class Outlets:
     def publisher(
         self, queue: QueueKey, sticky: dict[QueueKey, FragmentId], spread: int
     ) -> FragmentPublisher[Owner]:
-        """This node's publisher to the fragment that the sender keeps to."""
+        """The publisher of this node to the fragment that the sender keeps to."""
         fragment = sticky.get(queue)
         if fragment is None or fragment not in self.state.map.fragments:
             fragment = sticky[queue] = self._choose_fragment(queue, spread)
         return self.publisher_of(fragment)
 
     def publisher_of(self, fragment: FragmentId) -> FragmentPublisher[Owner]:
-        """This node's publisher to a fragment, made when it is first needed."""
+        """The publisher of this node to a fragment, made when it is first needed."""
         publisher = self.state.publishers.get(fragment)
         if publisher is None:
             publisher = self.state.publishers[fragment] = FragmentPublisher(fragment)
@@ -196,7 +196,7 @@ class Outlets:
     # --- the end of a turn -------------------------------------------------------------------
 
     def flush_all(self) -> None:
-        """What was published in this turn sets out: what is asked now comes behind it."""
+        """Sends what was published in this turn: what is asked now comes behind it."""
         state = self.state
         state.risk.begin()
         at, what = state.at, state.at_what
@@ -208,7 +208,7 @@ class Outlets:
         state.risk.end()
 
     def flush(self, fragment: FragmentId) -> None:
-        """What was added to a publisher in this turn goes to the fragment's primary."""
+        """Sends what was added to a publisher in this turn to the fragment's primary."""
         state, publisher = self.state, self.state.publishers[fragment]
         info = state.map.fragments.get(fragment)
         batches = publisher.take()
@@ -228,7 +228,7 @@ class Outlets:
                 self.propose_fragment(info.queue)
 
     def commit(self, publisher: FragmentPublisher[Owner], batch: Numbered) -> None:
-        """A transaction goes to its fragment."""
+        """Sends a transaction to its fragment."""
         fragment = publisher.fragment_id
         primary, info = self.state.primaries.get(fragment), self.state.map.fragments.get(fragment)
         if primary is not None:
@@ -237,7 +237,7 @@ class Outlets:
             self._send(info.primary, fragment, info.reign, batch, False)
 
     def _enter(self, primary: Primary, batch: Numbered, resent: bool) -> None:
-        """A batch enters a fragment of this node."""
+        """Enters a batch into a fragment of this node."""
         origin = self.state.origin
         self.state.at, self.state.at_what = primary, batch
         if batch.settled is None:
@@ -257,7 +257,7 @@ class Outlets:
             self.state.send(node, PublishAtomic(*ids, *batch.settled))
 
     def resend(self, fragment: FragmentId) -> None:
-        """The fragment has a new primary, or a new link to it: it gets what is not committed."""
+        """Sends what is not committed to the fragment's new primary, or over a new link to it."""
         state = self.state
         publisher, info = state.publishers.get(fragment), state.map.fragments.get(fragment)
         if publisher is None or info is None:
@@ -280,7 +280,7 @@ class Outlets:
             on_publishes_done(self.state, message.fragment, message.through, message.refused)
 
     def on_fragment_gone(self, fragment: FragmentId) -> None:
-        """The queue was deleted: its publishers are owed nothing any more."""
+        """Owes publishers nothing any more: the queue was deleted."""
         publisher = self.state.publishers.pop(fragment, None)
         if publisher is not None:
             settle_groups(self.state, fragment, publisher.abandon())

@@ -41,7 +41,7 @@ class _Coming:
 
 
 class RelayFlow:
-    """See the module's docstring."""
+    """Relays publishes to the private queues of other nodes, and takes those for its own."""
 
     __slots__ = ("_coming", "_used", "admission", "fan_out", "state")
 
@@ -61,7 +61,7 @@ class RelayFlow:
         return peer is not None and peer.link.session != NO_SESSION
 
     def keep_for_absent(self, vhost: str, nodes: tuple[NodeId, ...], messages: list[bytes]) -> None:
-        """Nodes that count as down may be back with their subscribers; nobody waits for them."""
+        """Keeps relays for nodes that count as down and may be back; nobody waits for them."""
         for node in nodes:
             peer = self.state.peers.get(node)
             if peer is None or peer.link.session != NO_SESSION or not peer.introduced:
@@ -75,7 +75,7 @@ class RelayFlow:
     def relay(
         self, vhost: str, nodes: list[NodeId], messages: list[bytes], waiter: RelayWaiter
     ) -> None:
-        """Publishes for these nodes; a channel that sends more than they take waits."""
+        """Relays publishes to these nodes; a channel that sends more than they take waits."""
         waiter.size = len(messages)
         wanted = waiter if waiter.group is not None or waiter.mandatory else None
         for node in nodes:
@@ -90,18 +90,18 @@ class RelayFlow:
                 relays.paused[client.connection] = None
 
     def flush_all(self) -> None:
-        """This turn's relays to each node."""
+        """Sends this turn's relays to each node."""
         for node, peer in self.state.peers.items():
             for batch in peer.relays.take():
                 self.state.send(node, Relay(*batch))
 
     def flush(self, node: NodeId) -> None:
-        """This turn's relays to one node, as one message."""
+        """Sends this turn's relays to one node, as one message."""
         for batch in self.state.peers[node].relays.take():
             self.state.send(node, Relay(*batch))
 
     def resend(self, node: NodeId) -> None:
-        """A new session with a peer that stayed up: what it has not answered goes again."""
+        """Sends again what a peer that stayed up has not answered, in its new session."""
         self.flush(node)
         for batch in self.state.peers[node].relays.unanswered():
             self.state.send(node, Relay(*batch))
@@ -109,13 +109,13 @@ class RelayFlow:
     # --- from other nodes --------------------------------------------------------------------
 
     def on_relay(self, sender: NodeId, message: Relay) -> None:
-        """Publishes for the private queues of this node; those sent again are known."""
+        """Takes publishes for the private queues of this node; those sent again are known."""
         incarnation = self.state.map.members[sender].incarnation
         self._coming.append(_Coming(sender, incarnation, message))
         self._expand()
 
     def begin_turn(self) -> None:
-        """Relays that the last turn left over come before all that is new."""
+        """Begins with relays that the last turn left over, before all that is new."""
         self._used = 0
         if self._coming:
             self._expand()
@@ -126,7 +126,7 @@ class RelayFlow:
         return bool(self._coming)
 
     def _expand(self) -> None:
-        """Relays reach the private queues, in order, as far as the turn has room for that."""
+        """Brings relays to the private queues, in order, as far as the turn has room."""
         work = self.state.work
         work.begin_share(self._used)
         while self._coming and not work.is_spent:
@@ -140,7 +140,7 @@ class RelayFlow:
         self._used += work.end_share()
 
     def _begin(self, coming: "_Coming") -> None:
-        """Numbers that came before, with a session that ended, are left out."""
+        """Begins a relay; numbers that came before, with a session that ended, are left out."""
         coming.is_begun = True
         peer, message = self.state.peers[coming.sender], coming.message
         known = peer.relayed.get(coming.incarnation, 0)
@@ -174,7 +174,7 @@ class RelayFlow:
                 coming.refused.append(number)
 
     def _answer(self, coming: "_Coming") -> None:
-        """One answer for all of it: what is mandatory or confirmed may be spread over it."""
+        """Answers for a whole relay: what is mandatory or confirmed may be spread over it."""
         if self.state.map.members[coming.sender].incarnation != coming.incarnation:
             # Its numbers mean nothing to the process that is there now.
             return
@@ -197,7 +197,7 @@ class RelayFlow:
         return self._without_circles(message, private) if message[0] & FLAG_DIED else private
 
     def _without_circles(self, message: bytes, private: tuple[int, ...]) -> tuple[int, ...]:
-        """A dead letter comes back to no queue that it died in, unless somebody rejected it."""
+        """Leaves out queues that the dead letter died in, unless somebody rejected it."""
         known = self.state.private_by_id
         cycled = cycled_queues(message) if private else {}
         return tuple(number for number in private if known[number].key.name not in cycled)
@@ -215,7 +215,7 @@ class RelayFlow:
         self._release(sender)
 
     def _release(self, node: NodeId) -> None:
-        """Connections that waited for a slow peer are read again."""
+        """Reads connections again that waited for a slow peer."""
         relays = self.state.peers[node].relays
         if not relays.paused or not relays.relaxed:
             return
@@ -226,11 +226,11 @@ class RelayFlow:
                 self.state.release_reading(client, f"relays to {node}")
 
     def on_peer_down(self, node: NodeId) -> None:
-        """The peer counts as down: publishers wait for its private queues no longer."""
+        """Lets nobody wait any longer for a peer that counts as down."""
         self._give_up(node, self.state.peers[node].relays.release())
 
     def on_peer_gone(self, node: NodeId) -> None:
-        """The peer's private queues died with its process: nothing is owed to them."""
+        """Owes nothing any more to a peer whose private queues died with its process."""
         self._give_up(node, self.state.peers[node].relays.abandon())
 
     def _give_up(self, node: NodeId, done: list[tuple[int, RelayWaiter]]) -> None:
@@ -252,7 +252,7 @@ class RelayFlow:
                 settle_relayed(self.state, waiter.group)
 
     def _note_matches(self, waiter: RelayWaiter, last: int, unmatched: dict[int, None]) -> None:
-        """Mandatory messages that this node matched need not be returned."""
+        """Notes that mandatory messages that this node matched need not be returned."""
         first = last - waiter.size + 1
         waiter.mandatory = {
             index: message

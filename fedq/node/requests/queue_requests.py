@@ -62,7 +62,7 @@ SALT_BITS = 64
 
 
 class QueueRequests:
-    """See the module's docstring."""
+    """Answers the queue requests of channels."""
 
     __slots__ = (
         "answers", "asking", "dispatching", "ends", "locked", "private", "private_ends",
@@ -115,7 +115,7 @@ class QueueRequests:
     # --- declare -----------------------------------------------------------------------------
 
     def declare(self, channel: Channel, request: QueueDeclare) -> None:
-        """queue.declare."""
+        """Carries out queue.declare."""
         self._declare(channel, request, patient=True)
 
     def _declare(self, channel: Channel, request: QueueDeclare, patient: bool) -> None:
@@ -246,7 +246,7 @@ class QueueRequests:
         )  # fmt: skip
 
     def _declared(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
-        """The queue exists: answer with its counts."""
+        """Answers that the queue exists, with its counts."""
         if channel.closed or (key not in self.state.map.queues and key not in self.state.private):
             self.ends.refuse(channel, missing(key), request)
             return
@@ -291,7 +291,7 @@ class QueueRequests:
     # --- bind and unbind ---------------------------------------------------------------------
 
     def bind(self, channel: Channel, request: QueueBind) -> None:
-        """queue.bind: answered when publishes anywhere reach the queue."""
+        """Carries out queue.bind: answered when publishes anywhere reach the queue."""
         found = self._ends(channel, request.queue, request.exchange)
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
@@ -325,7 +325,7 @@ class QueueRequests:
         self.propose(channel, request, Bind(*binding), answer)
 
     def unbind(self, channel: Channel, request: QueueUnbind) -> None:
-        """queue.unbind; what is not there is no error (as in RabbitMQ)."""
+        """Carries out queue.unbind; what is not there is no error (as in RabbitMQ)."""
         found = self._ends(channel, request.queue, request.exchange)
         if isinstance(found, Refused):
             named = request.queue or channel.last_queue
@@ -387,7 +387,7 @@ class QueueRequests:
     # --- purge and delete --------------------------------------------------------------------
 
     def purge(self, channel: Channel, request: QueuePurge) -> None:
-        """queue.purge: what is ready in every fragment."""
+        """Carries out queue.purge: what is ready in every fragment."""
         found = self.find(channel, request.queue)
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
@@ -414,7 +414,7 @@ class QueueRequests:
             self.answers.reply(channel, answer)
 
     def delete(self, channel: Channel, request: QueueDelete) -> None:
-        """queue.delete; deleting what is not there is no error (as in RabbitMQ)."""
+        """Carries out queue.delete; deleting what is not there is no error (as in RabbitMQ)."""
         found = self.find(channel, request.queue)
         if isinstance(found, Refused):
             if found.reply_code == NOT_FOUND and (request.queue or channel.last_queue):
@@ -465,7 +465,7 @@ class QueueRequests:
 
 
 def _routing_key(request: QueueBind | QueueUnbind, key: QueueKey) -> str:
-    """Where neither queue nor key is named, the queue's name is the key (1.7.2.3.3)."""
+    """The routing key of a binding: without queue and key, the queue's name (1.7.2.3.3)."""
     if not request.queue and not request.routing_key:
         return key.name
     return request.routing_key

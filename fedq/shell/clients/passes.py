@@ -27,7 +27,7 @@ _BACKLOG_SHARE: Final = 16
 
 
 class Writers(NamedTuple):
-    """Who writes. None of them may block."""
+    """The functions that write for a turn. None of them may block."""
 
     #: Parts for one connection, and for many.
     write: Callable[[ConnectionId, list[Body]], None]
@@ -39,7 +39,7 @@ class Writers(NamedTuple):
 
 
 class Passes:
-    """See the module's docstring."""
+    """The writing of turns, spread over passes of the event loop."""
 
     __slots__ = (
         "_at", "_backlog", "_lines", "_loop", "_may_go_on", "_order", "_pass_max", "_pieces",
@@ -71,7 +71,7 @@ class Passes:
         self, writes: dict[ConnectionId, list[Body]], urgent: int,
         lines: list[Line], pieces: list[bytes],
     ) -> None:  # fmt: skip
-        """A turn's parts, of which the first `urgent` should not wait, and its pieces."""
+        """Writes a turn's parts, of which the first `urgent` should not wait, and its pieces."""
         if not self._order and not self._pieces:
             if len(writes) + len(pieces) <= self._pass_max:
                 self._writers.write_all(writes)
@@ -97,7 +97,7 @@ class Passes:
             self._pump()
 
     def write_rest(self, connection: ConnectionId) -> None:
-        """What still waits for a connection goes out now."""
+        """Writes now what still waits for a connection."""
         self._mix()
         parts = self._backlog.pop(connection, None)
         if parts is not None:
@@ -109,24 +109,24 @@ class Passes:
         return list(self._backlog)
 
     def bytes_waiting(self) -> int:
-        """What waits; costs a look at each part."""
+        """The bytes that wait; costs a look at each part."""
         pieces = sum([len(piece) for piece in islice(self._pieces, self._at, None)])
         return pieces + sum([sum(map(len, parts)) for parts in self._backlog.values()])
 
     def clear(self) -> None:
-        """Nothing that waits leaves any more."""
+        """Clears what waits: nothing of it leaves any more."""
         self._backlog, self._order = {}, deque()
         self._lines, self._pieces, self._at = [], [], 0
 
     def _mix(self) -> None:
-        """Others wait, too: pieces can be found by their connections from now on."""
+        """Makes pieces findable by their connections, as other parts wait, too."""
         if self._pieces:
             lines, pieces, at = self._lines, self._pieces, self._at
             self._lines, self._pieces, self._at = [], [], 0
             self._put_off_pieces(lines, pieces, at)
 
     def _put_off(self, writes: Iterable[tuple[ConnectionId, list[Body]]]) -> None:
-        """Parts that wait, behind those of the same connection or all others."""
+        """Puts off parts that wait, behind those of the same connection or all others."""
         backlog, order = self._backlog, self._order
         for connection, parts in writes:
             waiting = backlog.get(connection)

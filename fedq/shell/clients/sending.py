@@ -1,4 +1,4 @@
-"""What a turn wrote for clients goes to their sockets: one send for each of them.
+"""The way to the sockets of clients: what a turn wrote goes out in one send for each of them.
 
 In: parts by connection, singly, all at once, or the next of those that wait; or single pieces.
 Out: bytes on the sockets of clients that are there; for all others nothing. The native form hands
@@ -37,7 +37,7 @@ class Line:
 
 
 class Lines:
-    """All clients' lines."""
+    """The lines of all clients."""
 
     __slots__ = ("_lines",)
 
@@ -59,7 +59,7 @@ class Lines:
     def write_next(
         self, order: deque[ConnectionId], waiting: dict[ConnectionId, list[Body]], count: int
     ) -> None:
-        """Takes so many connections out of an order and sends what waits for them, if it does."""
+        """Takes connections out of an order, so many, and sends what waits for each."""
         for _ in range(min(count, len(order))):
             connection = order.popleft()
             parts = waiting.pop(connection, None)

@@ -45,7 +45,7 @@ cdef enum:
 
 
 cdef class Line:
-    """See the portable form."""
+    """The way out to one client."""
 
     # What a fan-out looks at comes first.
     cdef public int descriptor
@@ -61,7 +61,7 @@ cdef class Line:
 
 
 cdef class Lines:
-    """See the portable form."""
+    """The lines of all clients."""
 
     cdef dict _lines
 
@@ -79,7 +79,7 @@ cdef class Lines:
             _write(self._lines.get(connection), parts)
 
     def write_next(self, order not None, dict waiting not None, Py_ssize_t count):
-        """Takes so many connections out of an order and sends what waits for them, if it does."""
+        """Takes connections out of an order, so many, and sends what waits for each."""
         cdef list parts
         popleft = order.popleft
         for _ in range(min(count, <Py_ssize_t>len(order))):
@@ -120,7 +120,7 @@ cdef int _write(Line line, list parts) except -1:
 
 
 cdef inline Py_ssize_t _size_of(part) except -1:
-    """Of bytes, or of octets that are looked at where they are."""
+    """The size of a part: bytes, or octets that are looked at where they are."""
     if PyBytes_CheckExact(part):
         return PyBytes_GET_SIZE(part)
     if not PyMemoryView_Check(part):
@@ -129,7 +129,7 @@ cdef inline Py_ssize_t _size_of(part) except -1:
 
 
 cdef inline void* _octets_of(part) noexcept:
-    """Where they are; of what has a size."""
+    """The address of a part's octets; the part has a size."""
     if PyBytes_CheckExact(part):
         return PyBytes_AS_STRING(part)
     return PyMemoryView_GET_BUFFER(part).buf
@@ -156,7 +156,7 @@ cdef int _write_through(transport, list parts) except -1:
 
 
 cdef int _write_parts(Line line, list parts) except -1:
-    """Many parts: as few calls of the kernel as can be, and the rest to the transport."""
+    """Sends many parts: as few calls of the kernel as can be, and the rest to the transport."""
     cdef iovec vectors[PARTS_MAX]
     cdef Py_ssize_t done = 0, count = len(parts), index, size
     cdef ssize_t sent

@@ -28,7 +28,7 @@ _JOINED_MAX: Final = 1_000
 
 
 class FrameLine:
-    """See the module's docstring."""
+    """The frames of one link that wait for their stream."""
 
     __slots__ = ("_frames", "_rest", "bytes_waiting", "version")
 
@@ -42,13 +42,13 @@ class FrameLine:
         self.version = NEWEST
 
     def add(self, frame: PeerFrame) -> None:
-        """One more, behind the others."""
+        """Adds a frame, behind the others."""
         size = FIXED_BYTES + sum(map(size_of, frame.messages))
         self._frames.append((frame, size))
         self.bytes_waiting += size
 
     def take(self) -> bytes | None:
-        """What is to be written next; None: nothing.
+        """Takes what is to be written next; None: nothing.
 
         A frame, with those behind it that can be one with it; or a piece of what follows it.
         """
@@ -91,12 +91,12 @@ class FrameLine:
         return encode_frame(frame, self.version, longs)
 
     def clear(self) -> None:
-        """What waits is void; what was begun is still to be written to its end."""
+        """Voids what waits; what was begun is still to be written to its end."""
         self._frames.clear()
         self.bytes_waiting = 0
 
     def reset(self) -> None:
-        """The stream is down: nothing is to be written any more."""
+        """Forgets everything, as the stream is down."""
         self.clear()
         self._rest = iter(())
 
