@@ -127,7 +127,7 @@ class Scenario(Stage):
 
     @contextmanager
     def killed(self, node: str) -> Iterator[None]:
-        """kill -9 of a node; inside the block it is down and the others serve; then it returns."""
+        """Kills a node with SIGKILL; inside the block it is down, then it returns."""
         roles = self.roles(node)
         at_ms = time.monotonic_ns() // 1_000_000
         before = {client.title: client.confirmed for client in self._publishers}

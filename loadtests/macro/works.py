@@ -74,7 +74,7 @@ RELIABLE: Final = ("--persistent", "--confirms", WINDOW, "--prefetch", WINDOW)
 
 
 def replicas(count: int) -> tuple[str, ...]:
-    """fedq's argument for so many copies."""
+    """The argument by which fedq makes so many copies."""
     return ("--queue-argument", f"x-fedq-replicas={count}")
 
 

@@ -50,8 +50,10 @@ def _while_committing(difference: Difference) -> bool:
 
 
 def _gone_a_moment_later(difference: Difference) -> bool:
-    """An exclusive queue that went with its last consumer, or with its connection, is still locked
-    to others: 405."""
+    """An exclusive queue that went with its owner is still locked to others: 405.
+
+    The owner is its last consumer, or its connection.
+    """
     rabbit, fedq = difference.streams.get(difference.operation.place, ([], []))
     left = {each.connection for each in difference.script if each.verb == "hang-up"}
     asking = difference.operation.connection

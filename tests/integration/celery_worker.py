@@ -102,7 +102,7 @@ class Worker:
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
-        """kill -9 of the worker and all its pool processes."""
+        """Sends SIGKILL to the worker and all its pool processes."""
         if self.process is not None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

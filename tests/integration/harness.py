@@ -180,7 +180,7 @@ class Cluster:
                 node.process = None
 
     def kill(self, name: str) -> None:
-        """kill -9: nothing is flushed, nobody is told."""
+        """Sends SIGKILL: nothing is flushed, nobody is told."""
         self.nodes[name].end(signal.SIGKILL)
 
     def terminate(self, name: str) -> int:

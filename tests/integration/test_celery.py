@@ -55,7 +55,7 @@ def test_a_transient_queue(brokers: list[Address], name: str, tmp_path: Path, po
 
 
 def test_a_task_for_every_worker(brokers: list[Address], name: str, tmp_path: Path) -> None:
-    """kombu's Broadcast: a fanout exchange and a queue of its own for each worker."""
+    """A Broadcast of kombu: a fanout exchange and a queue of its own for each worker."""
     records = tmp_path / "records"
     setting = Setting(brokers[0].url, name, str(records), broadcast=f"{name}.all")
     there = setting._replace(url=brokers[-1].url)

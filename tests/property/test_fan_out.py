@@ -249,8 +249,11 @@ def test_nobody_hears_which_way_a_message_went(script: list[Step]) -> None:
 
 @given(st.lists(steps, max_size=12), st.sampled_from([1, 3, 10]))
 def test_nobody_hears_how_many_turns_it_took(script: list[Step], room: int) -> None:
-    """One word at a time: a consumer that comes between two publishes may hear of the first one,
-    or not, as turns will have it."""
+    """Generates one word at a time.
+
+    A consumer that comes between two publishes may hear of the first one, or not, as turns will
+    have it.
+    """
     compare(_without_answers_that_wait(step for each in script for step in words_of(each)), room)
 
 
@@ -267,9 +270,11 @@ def test_no_want_of_time_makes_a_queue_too_long(overflow: str, room: int) -> Non
 
 
 def _without_answers_that_wait(script: Iterable[Step]) -> Iterator[Step]:
-    """No requests of clients whose sockets are full: their answers would wait beside deliveries,
-    and which of the two comes first, and so what a channel that ends has still heard, is a matter
-    of turns."""
+    """Generates no requests of clients whose sockets are full.
+
+    Their answers would wait beside deliveries, and which of the two comes first, and so what a
+    channel that ends has still heard, is a matter of turns.
+    """
     full: dict[int, None] = {}
     for step in script:
         number, _, said = step

@@ -1,5 +1,7 @@
-"""Whatever is read of whom and whenever a pass ends: all is heard, in order, a pass's worth at a
-time, and who sends little at once."""
+"""All is heard, in order, whatever is read of whom and whenever a pass ends.
+
+That is a pass's worth at a time, and who sends little at once.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st

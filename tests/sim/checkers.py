@@ -332,21 +332,28 @@ class Ledger(FaultTimes):
         return self.fault_between(copy.deliveries[-1].at_us, self.world.now_us)
 
     def _went_early(self, copy: Copy) -> bool:
-        """Whether it was handed out before it was confirmed, by a primary that may have died since:
-        then it is sent again by the node where it entered, and is another message to the next
-        primary (docs/PROMISES.md, Repeats)."""
+        """Whether it was handed out before it was confirmed, by a primary that may have died since.
+
+        Then it is sent again by the node where it entered, and is another message to the next
+        primary (docs/PROMISES.md, Repeats).
+        """
         confirmed_us, sent_us = copy.attempt.confirmed_us, copy.attempt.sent_us
         early = confirmed_us is None or confirmed_us > copy.deliveries[-1].at_us
         return early and any(sent_us <= at_us <= self.world.now_us for at_us in self.crashes_us)
 
     def _from_disk(self, queue: Queue) -> bool:
-        """Whether a fragment may have begun anew from a disk, which does not know every publish
-        that was taken: publishes sent to it again may be there twice, marked redelivered."""
+        """Whether a fragment may have begun anew from a disk.
+
+        That does not know every publish that was taken: publishes sent to it again may be there
+        twice, marked redelivered.
+        """
         return self.memory_lost or self.copies_lost or queue.replicas < 2
 
     def _repeats_of(self, copy: Copy) -> int:
-        """How many times that publish may have been sent again to a fragment that began anew from
-        a disk (docs/PROMISES.md, Repeats): as often as a process went before it was confirmed."""
+        """How often that publish may have been sent again to a fragment that began from a disk.
+
+        As often as a process went before it was confirmed (docs/PROMISES.md, Repeats).
+        """
         if not self._from_disk(copy.queue):
             return 0
         confirmed_us = copy.attempt.confirmed_us

@@ -60,8 +60,10 @@ class FaultTimes:
         self._stalls.append((self.world.now_us, until_us))
 
     def struck(self, first_us: int, last_us: int) -> bool:
-        """Whether something went wrong within that time: a fault's beginning, its kill, or what a
-        node does because its disk does not answer."""
+        """Whether something went wrong within that time.
+
+        That is a fault's beginning, its kill, or what a node does because its disk does not answer.
+        """
         killed = any(first_us <= at_us <= last_us for at_us in self.crashes_us)
         stalled = any(begun <= last_us and until >= first_us for begun, until in self._stalls)
         return killed or stalled or self.faults_begun(first_us, last_us) > 0

@@ -114,8 +114,11 @@ class Faults:
         host.crash("killed while it stopped")
 
     def _goes_last(self, host: Host) -> None:
-        """It is stopped, and ends. Where it waited for a second copy, since the other one has gone
-        meanwhile, two are lost at once: of such only disks are to be trusted."""
+        """Stops it, so that it ends.
+
+        Where it waited for a second copy, since the other one has gone meanwhile, two are lost at
+        once: of such only disks are to be trusted.
+        """
         copies_go, era_goes = inspect_node.is_last(host, self.hosts)
         self.ledger.copies_lost = self.ledger.copies_lost or copies_go
         self.ledger.memory_lost = self.ledger.memory_lost or era_goes
@@ -209,8 +212,10 @@ class Faults:
         self.world.after(delay_us, partial(self._revive, host))
 
     def _may_strike(self) -> bool:
-        """What was planned is judged anew: an in-sync set may have shrunk since, as the very
-        confirm that was waited for says."""
+        """Judges anew what was planned.
+
+        An in-sync set may have shrunk since, as the very confirm that was waited for says.
+        """
         if self.plan.kills == "all_stop" or len(self.hosts) == 1:
             return True
         if self.is_whole() and not self._stops_one():
@@ -221,10 +226,10 @@ class Faults:
         return self.plan.kills == "reckless"
 
     def _plan_restoring(self, hosts: Sequence[Host], marked: dict[str, list[str]]) -> bool:
-        """One of those that go comes back with a directory that is some starts old, or empty; or
-        with one that has rotted, or is some moments old.
+        """Lets one of those that go come back with another directory.
 
-        Only when every copy is in sync, and all go at once: then the others have everything.
+        It is some starts old, or empty; or it has rotted, or is some moments old. Only when every
+        copy is in sync, and all go at once: then the others have everything.
         """
         if len(self.hosts) < 2 or not self.is_whole():
             return False
@@ -294,16 +299,21 @@ class Faults:
         host.stop(start_again, partial(self._has_waited, host, self.world.now_us))
 
     def _has_waited(self, host: Host, asked_us: int) -> None:
-        """Its stop is over. Where it could not hand over in time, or may not serve any more, what
-        it has goes with it."""
+        """Notes that its stop is over.
+
+        Where it could not hand over in time, or may not serve any more, what it has goes with it.
+        """
         state = inspect_node.state_of(host)
         over_us = asked_us + state.settings.stop_wait_ms * MS
         if not state.serving or self.world.now_us >= over_us:
             self._goes_last(host)
 
     def _stops_one(self) -> bool:
-        """Whether a node is being stopped: what it has in memory goes with it, however whole the
-        cluster is until then. (Of a stop of all the ledger knows that memory is lost.)"""
+        """Whether a node is being stopped: what it has in memory goes with it.
+
+        So it does however whole the cluster is until then. (Of a stop of all the ledger knows that
+        memory is lost.)
+        """
         return not self.stopping and any(host.stopping for host in self.hosts)
 
     def _stop_all(self) -> None:

@@ -94,8 +94,10 @@ def only_copies(host: Host) -> list[str]:
 
 
 def is_last(host: Host, hosts: Sequence[Host]) -> tuple[bool, bool]:
-    """Whether this running process has the only living copy in sync of what should have several;
-    and whether no other process of the era lives, with which goes what is not durable."""
+    """Whether this process has the only living copy in sync of what should have several.
+
+    And whether no other process of the era lives, with which goes what is not durable.
+    """
     others = {each.name: each.incarnation for each in hosts if each.alive and each is not host}
     maps = [state_of(each).map for each in hosts if each.alive]
     newest = max(maps, key=lambda found: found.version)

@@ -180,8 +180,10 @@ class Host:
         return recovered
 
     def stop(self, done: Callable[[], None], ends: Callable[[], None] | None = None) -> None:
-        """Asks the process to stop; `ends` is called as it ends in order, `done` when it has ended,
-        in whatever way."""
+        """Asks the process to stop.
+
+        `ends` is called as it ends in order, `done` when it has ended, in whatever way.
+        """
         life = self.life
         self.stopping = True
         self.submit(lambda machine: machine.stop())

@@ -199,9 +199,12 @@ class Registry:
         )
 
     def _is_being_served(self, mine: Registration) -> bool:
-        """Whether its room is being filled: what it gives back or acknowledges becomes room at the
-        fragment only when its node has said so, and is filled a way later. Without a prefetch its
-        room is what it keeps up with (ADR 0039)."""
+        """Whether its room is being filled.
+
+        What it gives back or acknowledges becomes room at the fragment only when its node has said
+        so, and is filled a way later. Without a prefetch its room is what it keeps up with
+        (ADR 0039).
+        """
         last_us = max(mine.served_us, mine.settled_us) if mine.prefetch else mine.settled_us
         return mine.prefetch != 1 and last_us > self.world.now_us - SOON_US
 
@@ -256,8 +259,10 @@ class Registry:
         )
 
     def _may_be_left_over(self, mine: Registration, other: Registration, at_us: int) -> bool:
-        """Whether it may have been on its way to one of mine's node, no worse than the other, that
-        was filled up by something else meanwhile."""
+        """Whether it may have been on its way to a consumer of mine's node.
+
+        That one, no worse than the other, was filled up by something else meanwhile.
+        """
         return any(
             each.node == mine.node
             and each.priority >= other.priority
@@ -268,8 +273,10 @@ class Registry:
         )
 
     def _asks_anew(self, mine: Registration, at_us: int) -> bool:
-        """Whether another consumer came to its node, or left it, at about that time: then the node
-        says anew who is there, and asks for messages anew."""
+        """Whether another consumer came to its node, or left it, at about that time.
+
+        Then the node says anew who is there, and asks for messages anew.
+        """
         return any(
             each.node == mine.node and max(each.asked_us, each.ended_us or 0) > at_us - SOON_US
             for each in self.by_queue[mine.queue]

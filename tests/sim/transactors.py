@@ -113,8 +113,10 @@ class TransactionBook:
             self.ledger.broken(f"these were there more than once: {twice}")
 
     def _may_be_doubled(self, number: int) -> bool:
-        """Whether that token may have been published again to a fragment that began anew from its
-        only disk, and be there twice (docs/PROMISES.md, Repeats)."""
+        """Whether that token may have been published again to a fragment that began anew.
+
+        That is from its only disk, and it may be there twice (docs/PROMISES.md, Repeats).
+        """
         sent_us, confirmed_us = self.tokens[number].sent_us, self.tokens[number].confirmed_us
         until_us = self.ledger.world.now_us if confirmed_us is None else confirmed_us
         crashes_us = self.ledger.crashes_us

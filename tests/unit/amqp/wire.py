@@ -30,7 +30,7 @@ GUEST = b"\0guest\0guest"
 def login(
     mechanism: str, response: bytes, is_loopback: bool, certificate_name: str | None = None
 ) -> str | None:
-    """guest may come from loopback, Zoë and who has a certificate from anywhere."""
+    """Lets "guest" come from loopback, Zoë and who has a certificate from anywhere."""
     if mechanism == "EXTERNAL":
         return certificate_name
     found = credentials(mechanism, response)
@@ -40,7 +40,7 @@ def login(
 
 
 def may_open(user: str, vhost: str) -> Refused | None:
-    """guest has no permissions for the virtual host "closed"."""
+    """Refuses the virtual host "closed" to "guest", who has no permissions for it."""
     if (user, vhost) != ("guest", "closed"):
         return None
     return Refused(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{user}'")

@@ -186,8 +186,10 @@ def test_who_acknowledges_many_at_once_has_as_many() -> None:
 
 
 def test_a_round_measures_the_window_it_began_with() -> None:
-    """While one message is worked on for long, others wait, and the window may grow for that: that
-    one message came back in time says nothing of so many."""
+    """While one message is worked on for long, others wait, and the window may grow for that.
+
+    That one message came back in time says nothing of so many.
+    """
     windows = Windows({})
     windows.took(A, 1, 1, 0)
     windows.came_back(A, 1, 60)

@@ -1,5 +1,7 @@
-"""A record that this release fails at does not keep a node from starting: it is out of the way, to
-the byte, and all others are what they would be had it never been written."""
+"""A record that this release fails at does not keep a node from starting.
+
+It is out of the way, to the byte, and all others are what they would be had it never been written.
+"""
 
 import struct
 

@@ -340,7 +340,7 @@ class Cluster:
         return cluster_map.fragments[cluster_map.queues[key].fragments[0]].primary
 
     def client(self, name: str = "n1", *, channels: int = 1) -> "Client":
-        """A client of the node, connected, with open channels 1, 2, …"""
+        """A client of the node, connected, with open channels 1, 2 and so on."""
         client = self.knock(name)
         client.shake_hands()
         self.wait_for(lambda: client.has(ConnectionOpenOk))

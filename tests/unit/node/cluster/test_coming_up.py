@@ -137,8 +137,10 @@ def test_a_process_with_a_number_that_was_given_away_ends_before_it_says_anythin
 
 
 def asked_while_heard(start: str) -> list[Operation]:
-    """What a leader asks of the map, which has process 7 as "seven", and one of that number beats
-    that began as `start`."""
+    """What a leader asks of the map, which has process 7 as "seven".
+
+    One of that number beats that began as `start`.
+    """
     lone = Lone(1, "mine")
     lone.commit(known(1, "mine"))
     lone.commit(MemberUp(OTHER, Incarnation(7), "n2:7000", "n2:5672", "", "seven", 1, 0, ""))

@@ -1,5 +1,8 @@
-"""What every node would fail at, because all are told the same: records of a primary, commands of
-the map. No node stops, now or at its next start, and all go on alike."""
+"""What every node would fail at, because all are told the same, stops none.
+
+These are records of a primary and commands of the map. No node stops, now or at its next start, and
+all go on alike.
+"""
 
 from typing import Any
 

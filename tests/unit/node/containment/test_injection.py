@@ -1,5 +1,8 @@
-"""Whatever fails while a node works on what one client sent: no other client, and no other node,
-notices more than a failover; what was confirmed is there; and the node comes back."""
+"""Whatever fails while a node works on what one client sent, the others do not notice.
+
+No other client, and no other node, notices more than a failover; what was confirmed is there; and
+the node comes back.
+"""
 
 import struct
 

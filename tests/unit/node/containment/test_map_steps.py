@@ -1,5 +1,7 @@
-"""An exception at any call that a command of the map leads to, on every node alike: none of them
-ends, other queues and clients go on, and what failed is made good without a restart."""
+"""An exception at any call that a command of the map leads to, on every node alike, ends none.
+
+Other queues and clients go on, and what failed is made good without a restart.
+"""
 
 import sys
 from collections.abc import Callable

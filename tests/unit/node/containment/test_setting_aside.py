@@ -1,5 +1,7 @@
-"""A message that stops a node, in a step that is not contained, stops no second one: it is set
-aside on all copies, all others are served, and confirms keep what they say."""
+"""A message that stops a node, in a step that is not contained, stops no second one.
+
+It is set aside on all copies, all others are served, and confirms keep what they say.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -123,8 +123,11 @@ def test_whoever_may_ask_may_hear_the_answer() -> None:
 
 
 def test_what_is_under_way_is_sent_once_though_the_map_says_again_that_its_node_is_in() -> None:
-    """As when it joins the era. A queue that refuses cannot tell what it took from what it refused:
-    it would refuse all that is sent to it again."""
+    """The map says so again when a node joins the era.
+
+    A queue that refuses cannot tell what it took from what it refused: it would refuse all that is
+    sent to it again.
+    """
     cluster = Cluster(3)
     client = cluster.client()
     client.ask(ConfirmSelect(), ConfirmSelectOk)

@@ -11,7 +11,7 @@ A, B = NodeId("a"), NodeId("b")
 
 
 def three() -> Wired:
-    """a leads fragment 1 of "work"; a, b and c hold it in sync; d holds nothing."""
+    """Node a leads fragment 1 of "work"; a, b and c hold it in sync; d holds nothing."""
     wired = Wired("a", "b", "c", "d", zones={"a": "1", "b": "2", "c": "3", "d": "1"})
     wired.ok(queue("work", replicas=3))
     assert sorted(wired.fragment().copies) == ["a", "b", "c"]

@@ -23,7 +23,7 @@ def process(
 
 
 def pair() -> tuple[Wired, MemberUp, MemberUp]:
-    """a leads fragment 1 of "work", b backs it up; both in sync."""
+    """Node a leads fragment 1 of "work", b backs it up; both in sync."""
     wired = Wired()
     a, b = process("a", 7, "a7"), process("b", 7, "b7")
     wired.ok(a)

@@ -233,8 +233,10 @@ def test_a_queue_without_durability_gets_a_fragment_that_serves_and_keeps_the_hi
 
 
 def a_copy_unheard_and_one_restarted() -> tuple[Leader, str]:
-    """A queue that is not durable, on b, which has restarted, and on another node, which is named:
-    that one has all that was confirmed in its memory, and is not heard."""
+    """A queue that is not durable, on b, which has restarted, and on another node, which is named.
+
+    That one has all that was confirmed in its memory, and is not heard.
+    """
     wired = Wired("a", "b", "c")
     wired.ok(queue("work", "b", durable=False))
     (unheard,) = wired.fragment().backups
