@@ -292,9 +292,9 @@ class Hub(Generic[C]):
     def choose(
         self, available: int, reserved: int, level: int | None, most: int
     ) -> tuple[list[C], int, bool]:
-        """To whom so many messages of a fragment here are dealt, how many, and whether all settle
-        by being sent to. Nobody: none are dealt now.
+        """Chooses to whom so many messages of a fragment here are dealt, and how many of them.
 
+        Nobody: none are dealt now. Third: whether all of these settle by being sent to.
         `reserved`: so much demand is promised to fragments elsewhere. `level`: only to those of
         this priority. `most`: no more than so many that have to be settled; but one to each that
         has nothing: what others of this node hold may stay for hours, and those are no slower.
