@@ -113,9 +113,9 @@ class Opening:
         return method
 
     def on_method(self, method: OpeningMethod) -> Method | None:
-        """What the client hears next, if it is not its turn again.
+        """What the client hears next, if it is not to speak again first.
 
-        Raises `ConnectionViolation`: 403 for a failed login, 503 for a method out of turn and an
+        Raises `ConnectionViolation`: 403 for a failed login, 503 for a method out of order and an
         unknown mechanism, 530 for limits and virtual hosts that cannot be; `LoginPending` for a
         login that `conclude` ends.
         """

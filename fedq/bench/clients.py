@@ -27,7 +27,7 @@ from fedq.bench.pacing import Pace
 from fedq.core.errors import ConnectionViolation
 
 READ_BYTES: Final = 1 << 16
-#: Rounds, or parts of them, that a producer sends per turn at most: others want their turn, too.
+#: Rounds, or parts of them, that a producer sends at a time: others want to send, too.
 _SENDS_MAX: Final = 4
 _LATE_MAX: Final = 8
 
@@ -153,8 +153,8 @@ class Producer(Client):
             return 0
         return self.sent - self._confirmed - len(self._confirmed_singly)
 
-    def turn(self, now_ns: int, deliveries_allowed: int) -> int:
-        """Sends what may be sent; returns when it wants another turn (0: at once, -1: when told).
+    def send_due(self, now_ns: int, deliveries_allowed: int) -> int:
+        """Sends what may be sent; returns when it wants to send again (0: at once, -1: when told).
 
         `deliveries_allowed`: how many more deliveries the broker may owe.
         """

@@ -98,7 +98,7 @@ class Topology:
         ]
 
     def queues_of(self, producer: int) -> list[int]:
-        """The queues that a producer sends to in turn."""
+        """The queues that a producer sends to, one after the other."""
         plan = self.plan
         if plan.queues <= plan.producers:
             return [producer % plan.queues]

@@ -235,7 +235,7 @@ class Worker:
     # --- the loop ---------------------------------------------------------------------------------
 
     def _loop(self) -> bool:
-        """One turn; false once the parent has said *end*."""
+        """One time around; false once the parent has said *end*."""
         clock, clients, pipe = time.monotonic_ns, self._clients, self._pipe.fileno()
         polled = self._wait(self._produce(clock()))
         if self._subscribers:
@@ -268,7 +268,7 @@ class Worker:
         self._order.rotate(-1)
         for client in self._order:
             owed = board.total(Cell.OWED) - board.total(Cell.DELIVERED)
-            wanted = client.turn(now_ns, self._plan.in_flight_max - owed)
+            wanted = client.send_due(now_ns, self._plan.in_flight_max - owed)
             if client.has_unsent is not (client.socket.fileno() in self._writers):
                 self._watch(client.socket.fileno(), client)
             if wanted < 0:

@@ -29,8 +29,8 @@ class Takers:
     """The watchers of one fragment and their credit."""
 
     __slots__ = (
-        "_given", "_last_ticket", "alone", "consumers", "credit", "had_consumers", "levels",
-        "offered", "once", "sent", "single", "tickets", "turn",
+        "_given", "_last_ticket", "alone", "consumers", "credit", "first_served", "had_consumers",
+        "levels", "offered", "once", "sent", "single", "tickets",
     )  # fmt: skip
 
     def __init__(self, single: bool = False, reign: int = 0) -> None:
@@ -55,7 +55,8 @@ class Takers:
         self.offered: dict[NodeId, None] = {}
         #: Whether anybody ever consumed here: auto-delete waits for the first consumer.
         self.had_consumers = False
-        self.turn = 0
+        #: With which of those that wanted some the last shares began.
+        self.first_served = 0
 
     def admit(self, node: NodeId, alone: bool) -> int:
         """The ticket of one more consumer of `node`, or of one that is to be alone; 0: refused.
@@ -165,7 +166,7 @@ class Takers:
     ) -> list[tuple[NodeId, int]]:
         """How `ready` messages go to the nodes with credit; charges them.
 
-        The highest level first; fairly, in turn, within a level. `above`: only higher levels.
+        The highest level first; fairly, round robin, within a level. `above`: only higher levels.
         `rooms`: how many more each node may have at most, whatever its credit.
         """
         if not self.credit or not ready:
@@ -195,8 +196,8 @@ class Takers:
     ) -> list[tuple[NodeId, int]]:
         if not ready:
             return []
-        self.turn = (self.turn + 1) % len(wanting)
-        wanting = wanting[self.turn :] + wanting[: self.turn]
+        first = self.first_served = (self.first_served + 1) % len(wanting)
+        wanting = wanting[first:] + wanting[:first]
         shares: dict[NodeId, int] = {}
         left = {
             node: self.credit[node] if rooms is None else min(self.credit[node], rooms[node])

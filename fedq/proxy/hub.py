@@ -31,7 +31,7 @@ from typing import Final, Generic, NamedTuple
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import CREDIT_WINDOW_MAX, DELIVERY_BATCH_MAX, KEEP_UP_MS_MAX
-from fedq.proxy.turns import C, Turns, even_share, room
+from fedq.proxy.round_robin import C, RoundRobin, even_share, room
 
 #: A consumer's demand, or a window, that has no end.
 NO_LIMIT: Final = 1 << 40
@@ -104,7 +104,7 @@ class Hub(Generic[C]):
     """The consumers of one queue on this node; see the module's docstring."""
 
     __slots__ = (
-        "_only", "_prefetched", "_prefetched_ms", "_ranked", "_turns", "alone", "asked",
+        "_only", "_prefetched", "_prefetched_ms", "_ranked", "_round_robin", "alone", "asked",
         "changing", "one_place", "single", "size", "sources",
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ class Hub(Generic[C]):
         #: How many consumers are here, and how many of them have another priority than 0.
         self.size = 0
         self._ranked = 0
-        #: The one that is here, if it is one; several are in `_turns`.
+        #: The one that is here, if it is one; several are in `_round_robin`.
         self._only: C | None = None
         self.sources: dict[FragmentId, Source] = {}
         #: Consumers that the queue's first fragment has been asked to admit.
@@ -129,7 +129,7 @@ class Hub(Generic[C]):
         self._prefetched: deque[Prefetched] | None = None
         #: Since when messages are prefetched and none is dealt; 0: none are.
         self._prefetched_ms = 0
-        self._turns: Turns[C] | None = None
+        self._round_robin: RoundRobin[C] | None = None
 
     @property
     def prefetched(self) -> Sequence[Prefetched]:
@@ -139,8 +139,8 @@ class Hub(Generic[C]):
     @property
     def consumers(self) -> list[C]:
         """The consumers that are here, in the order in which they came; a walk over all of them."""
-        if self._turns is not None:
-            return self._turns.consumers
+        if self._round_robin is not None:
+            return self._round_robin.consumers
         return [self._only] if self._only is not None else []
 
     @property
@@ -156,28 +156,28 @@ class Hub(Generic[C]):
     @property
     def ticket(self) -> int:
         """The lowest ticket of the consumers here; 0 without any."""
-        if self._turns is not None:
-            return self._turns.first.ticket
+        if self._round_robin is not None:
+            return self._round_robin.first.ticket
         return self._only.ticket if self._only is not None else 0
 
     def outranks(self, priority: int) -> bool:
         """Whether a consumer of this priority comes before one that is here."""
-        if self._turns is not None:
-            return self._turns.lowest < priority
+        if self._round_robin is not None:
+            return self._round_robin.lowest < priority
         return self._only is not None and self._only.priority < priority
 
     def add(self, consumer: C) -> None:
-        """Adds a consumer to the turns; all credit is void (the node says so to the sources)."""
+        """Adds a consumer to the round robin; all credit is void (the node says so to the sources)."""
         self.size += 1
         self._ranked += consumer.priority != 0
-        if self._turns is not None:
-            self._turns.add(consumer)
+        if self._round_robin is not None:
+            self._round_robin.add(consumer)
         elif self._only is None:
             self._only = consumer
         else:
-            self._turns = Turns()
-            self._turns.add(self._only)
-            self._turns.add(consumer)
+            self._round_robin = RoundRobin()
+            self._round_robin.add(self._only)
+            self._round_robin.add(consumer)
             self._only = None
         self.void_credit()
 
@@ -185,10 +185,10 @@ class Hub(Generic[C]):
         """Removes a consumer; all credit is void (the node says so to the sources)."""
         self.size -= 1
         self._ranked -= consumer.priority != 0
-        if self._turns is not None:
-            self._turns.remove(consumer)
+        if self._round_robin is not None:
+            self._round_robin.remove(consumer)
             if self.size == 1:
-                self._only, self._turns = self._turns.first, None
+                self._only, self._round_robin = self._round_robin.first, None
         else:
             assert self._only is consumer, "the consumer is one of this hub's"
             self._only = None
@@ -201,7 +201,7 @@ class Hub(Generic[C]):
         gone = self.consumers
         for consumer in gone:
             consumer.awake = False
-        self._turns = self._only = None
+        self._round_robin = self._only = None
         self.size = self._ranked = 0
         self.void_credit()
         self.alone = self.alone and self.asked > 0
@@ -209,8 +209,8 @@ class Hub(Generic[C]):
 
     def wake(self, consumer: C) -> None:
         """Wakes a consumer that may have demand again; whoever gives it some must say so here."""
-        if self._turns is not None:
-            self._turns.wake(consumer)
+        if self._round_robin is not None:
+            self._round_robin.wake(consumer)
 
     def void_credit(self) -> None:
         """Voids all credit; the node says so to the sources."""
@@ -235,7 +235,7 @@ class Hub(Generic[C]):
 
     @property
     def only(self) -> C | None:
-        """The one consumer that may be dealt to, as long as there are no turns to keep."""
+        """The one consumer that may be dealt to, as long as there is no other."""
         return None if self.changing else self._only
 
     def ready(self, most: int | None = None) -> list[C]:
@@ -247,19 +247,19 @@ class Hub(Generic[C]):
 
     def note_idle(self, consumer: C) -> None:
         """Notes that the consumer has settled all it had."""
-        if self._turns is not None:
-            self._turns.note_idle(consumer)
+        if self._round_robin is not None:
+            self._round_robin.note_idle(consumer)
 
     def note_busy(self, consumer: C) -> None:
         """Notes that the consumer, which had nothing, is given something to settle."""
-        if self._turns is not None:
-            self._turns.note_busy(consumer)
+        if self._round_robin is not None:
+            self._round_robin.note_busy(consumer)
 
     @property
     def idle_count(self) -> int:
         """How many consumers have nothing to settle; those that settle by being sent to aside."""
-        if self._turns is not None:
-            return self._turns.idle_count
+        if self._round_robin is not None:
+            return self._round_robin.idle_count
         only = self._only
         return 0 if only is None or only.unacked or only.no_ack else 1
 
@@ -275,18 +275,18 @@ class Hub(Generic[C]):
     def idle(self, most: int) -> list[C]:
         """The consumers, at most so many, that have nothing to settle and take something now.
 
-        Only of several consumers, and where they come in turn.
+        Only of several consumers, and where they are dealt to round robin.
         """
-        if self._turns is None or self.single or self.changing or self.ranked:
+        if self._round_robin is None or self.single or self.changing or self.ranked:
             return []
-        return self._turns.idle(most)
+        return self._round_robin.idle(most)
 
     def _willing(self, most: int | None = None) -> list[C]:
         """The consumers that are ready, or will be once the fragments elsewhere have heard."""
-        turns = self._turns
-        if turns is not None and not self.single:
-            return turns.next(most)
-        consumer = self._only if turns is None else turns.first
+        several = self._round_robin
+        if several is not None and not self.single:
+            return several.next(most)
+        consumer = self._only if several is None else several.first
         return [consumer] if consumer is not None and consumer.free() > 0 else []
 
     def choose(
@@ -319,8 +319,8 @@ class Hub(Generic[C]):
         step = len(ready)
         each = min(even_share(ready), -(-available // step), DELIVERY_BATCH_MAX)
         amount = min(available, each * step)
-        if self._turns is not None:
-            self._turns.deal(ready[0].priority, step, amount)
+        if self._round_robin is not None:
+            self._round_robin.deal(ready[0].priority, step, amount)
         return amount, [Hand(consumer, index, step) for index, consumer in enumerate(ready)]
 
     def demand(self) -> int:
@@ -390,8 +390,8 @@ class Hub(Generic[C]):
 
     def _lowest(self) -> int:
         """The lowest priority here; 0 without anybody."""
-        if self._turns is not None:
-            return self._turns.lowest
+        if self._round_robin is not None:
+            return self._round_robin.lowest
         return self._only.priority if self._only is not None else 0
 
     def on_offer(self, fragment: FragmentId, reign: int) -> bool:

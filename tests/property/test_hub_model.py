@@ -290,7 +290,7 @@ class HubMachine(RuleBasedStateMachine):
         assert self.hub.idle_count == len(nothing)
         if len(self.hub.consumers) > 1:
             asleep = [consumer for consumer in self.hub.consumers if not consumer.awake]
-            assert not any(consumer.free() > 0 for consumer in asleep), "out of turn for ever"
+            assert not any(consumer.free() > 0 for consumer in asleep), "left out for ever"
         assert len(self.hub.prefetched) <= len(FRAGMENTS) * 2 * CREDIT_WINDOW_MAX
 
     @invariant()

@@ -1,11 +1,11 @@
-"""Passwords that wait to be verified, by fair queueing: by place in turn, then by user.
+"""Passwords that wait to be verified, by fair queueing: by place, then by user.
 
 In: logins of clients, verdicts of whoever verifies (it takes long on purpose, so the driver does it
 beside its turns). Out: the passwords to verify next, and who waits for a verdict. A place is an
 address, or of IPv6 the network of a customer (/64): within one, addresses cost nothing. So who
 guesses from one place delays the others by one password each, however many are guessed, and there
 one user does not wait for what is guessed of another. Places whose last password was wrong have one
-turn in four while others wait: so who guesses from many places delays the others by one each, once.
+in four while others wait: so who guesses from many places delays the others by one each, once.
 
 Invariants: a client waits for one password at most; equal ones are verified once; places and users
 without a login that waits are not kept. `Failures` bounds what is remembered and said of failures.
@@ -24,8 +24,8 @@ from fedq.node.records.client_state import Client
 #: Within that time no more than so many failed logins are told one by one.
 _TELL_WITHIN_MS: Final = 10_000
 _NAME_SHOWN_MAX: Final = 64
-#: Every so many passwords it is the turn of a place whose last one was wrong.
-_TURNS_PER_DOUBT: Final = 4
+#: Every so many passwords one is of a place whose last one was wrong.
+_PASSWORDS_PER_DOUBT: Final = 4
 
 
 class Login:
@@ -51,7 +51,7 @@ class LoginQueue:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        #: By place and user, each in the order of their turns.
+        #: By place and user, the next one first.
         self._waiting: dict[str, dict[str, dict[Login, None]]] = {}
         #: The same of places whose last password was wrong; and all such places, oldest first.
         self._doubted: dict[str, dict[str, dict[Login, None]]] = {}
@@ -89,7 +89,7 @@ class LoginQueue:
     def next(self) -> Verification | None:
         """The password to verify next; None: nothing waits."""
         row = self._waiting or self._doubted
-        if self._doubted and (self._last_number + 1) % _TURNS_PER_DOUBT == 0:
+        if self._doubted and (self._last_number + 1) % _PASSWORDS_PER_DOUBT == 0:
             row = self._doubted
         if not row:
             return None
@@ -97,7 +97,7 @@ class LoginQueue:
         user, logins = next(iter(users.items()))
         login = next(iter(logins))
         self._take_out(login)
-        # It is the turn of the others now.
+        # The others come first now.
         if user in users:
             users[user] = users.pop(user)
         if place in row:

@@ -44,7 +44,7 @@ def wake_consumers(state: NodeState, channel: Channel, grant_anew: GrantAnew | N
 
 
 class Waking:
-    """A chore: wakes a channel's consumers in turn; once more if that is asked for meanwhile."""
+    """A chore: wakes a channel's consumers one by one; once more if that is asked for meanwhile."""
 
     __slots__ = ("_channel", "_left", "_queues", "_state", "_wanted")
 

@@ -174,7 +174,7 @@ class ConsumerEnds:
         queues = self.consuming.remove(consumers)
         for queue, highest in queues.items():
             hub = self.state.hubs.get(queue)
-            # Others here are not the next in turn for what is on its way to one that left.
+            # Others here are not the next ones for what is on its way to one that left.
             if hub is not None and hub.sources and (hub.single or hub.outranks(highest)):
                 self._hand_over(hub, queue)
             private = self.state.private.get(queue)

@@ -45,7 +45,7 @@ class PeerInbox:
     def __init__(self, state: NodeState, handlers: dict[type, Handler]) -> None:
         self.state = state
         self._handlers = handlers
-        #: Peers of whom something waits for a further turn, in turn.
+        #: Peers of whom something waits for a further turn, the next one first.
         self._waiting: dict[NodeId, None] = {}
         #: Peers that were said not to be heard, until when.
         self._told: dict[NodeId, int] = {}

@@ -6,9 +6,9 @@
 Both go through all fragments, so they are chores (docs/adr/0048). In between stand two rules. **The
 next session begins when the last one is forgotten**, and not before: until then the peer is treated
 as one that is down. **Of a fragment that the peer leads nothing is said before all that is held of
-it** (`Peer.unsaid`, `NodeState.send`): until its turn comes, the session has not begun for that
-fragment. What is dropped by either rule is said again when its turn has come, as it is whenever a
-session begins. `MapApplied` is the end of an introduction: it says that nothing more is held.
+it** (`Peer.unsaid`, `NodeState.send`): until that is said, the session has not begun for that
+fragment. What is dropped by either rule is said again then, as it is whenever a session begins.
+`MapApplied` is the end of an introduction: it says that nothing more is held.
 
 Inputs: the map's word on who is up. Changes links, primaries, hubs, copies.
 """
@@ -235,7 +235,7 @@ class PeerSessions:
         self.asking.on_fragment_moved(info.id)
 
     def is_unsaid(self, info: FragmentInfo) -> bool:
-        """Whether its primary will be told of the fragment, when its turn has come."""
+        """Whether its primary is yet to be told of the fragment, by a chore."""
         peer = self.state.peers.get(info.primary)
         return peer is not None and info.id in peer.unsaid
 

@@ -5,8 +5,9 @@ hear them. Invariant: a client hears blocked while there is a cause, and unblock
 that and there is none any more; so the two are always paired.
 
 Clients may be very many, so each change is a round of them, in pieces. A round that is overtaken by
-the next change begins again: each client hears what is so when it is its turn, and nothing if that
-is what it knows. Who publishes meanwhile is stopped by that (`fedq.node.publishing.publish_flow`).
+the next change begins again: each client hears what is so when the round comes to it, and nothing
+if that is what it knows. Who publishes meanwhile is stopped by that
+(`fedq.node.publishing.publish_flow`).
 """
 
 from collections import deque
@@ -32,7 +33,7 @@ class Blocking:
         self.state = state
         #: Why publishers are blocked, by cause.
         self._causes: dict[str, str] = {}
-        #: Clients whose turn in the round under way is still to come.
+        #: Clients to which the round under way is still to come.
         self._left: deque[Client] = deque()
 
     def set_blocked(self, cause: str, reason: str | None) -> None:

@@ -30,7 +30,7 @@ class Answers:
     def wait(self, channel: Channel) -> None:
         """Lets the channel's next requests wait.
 
-        A request that waits for several things in turn is given up when it has waited for too
+        A request that waits for one thing after another is given up when it has waited for too
         long in all.
         """
         channel.waiting = True

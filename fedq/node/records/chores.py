@@ -1,7 +1,7 @@
 """Long jobs that are done piece by piece, in the rest that commands leave of each turn's work.
 
-Inputs: chores, each with whose it is. Within a turn each owner's next chore does a slice, then it
-is another owner's turn; those of one owner are done one after the other (docs/adr/0033).
+Inputs: chores, each with whose it is. Within a turn each owner's next chore does a slice, then
+another owner's does one; those of one owner are done one after the other (docs/adr/0033).
 
 A chore leaves what it works on in a state that everybody else can live with whenever it stops.
 """
@@ -54,7 +54,7 @@ class Chores:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        #: By owner, in turn. (An owner is only told apart from others.)
+        #: By owner, the next one first. (An owner is only told apart from others.)
         self._waiting: dict[object, deque[Chore]] = {}
 
     @property
@@ -78,7 +78,7 @@ class Chores:
         return False
 
     def add(self, owner: object, chore: Chore) -> None:
-        """Adds a chore, which begins at the end of this turn's commands, or when it is its turn."""
+        """Adds a chore, which begins at the end of this turn's commands, or after others of its owner."""
         self._waiting.setdefault(owner, deque()).append(chore)
 
     def work_off(self) -> None:

@@ -58,7 +58,7 @@ class Consumer:
         #: Its place among all consumers of the queue, on all nodes; 0 before it is admitted.
         self.ticket = 0
         self.unacked = 0
-        #: The consumers of its queue, as long as it is one of them; the hub's mark of its turn.
+        #: The consumers of its queue, as long as it is one of them; its mark of the round robin.
         self.hub: Hub[Consumer] | None = None
         self.awake = False
 

@@ -1,1 +1,1 @@
-"""Sockets of AMQP clients: accepting, reading in turn, writing past the transport, TLS."""
+"""Sockets of AMQP clients: accepting, reading first come first, writing past the transport, TLS."""

@@ -4,7 +4,7 @@
       |
       +--long--the pass has room for it-----> node
                    |  it has not
-                   +--> put off, the client is held --> node, in turn, a pass's worth at a time
+                   +--> put off, the client is held --> node, a pass's worth at a time
 
 In: reads of clients, ends of passes. Out: the node's `on_bytes`, each inside a turn; who is held
 (not read). A pass is what one iteration of the event loop brings, and that reads every socket that
@@ -146,7 +146,7 @@ class Reading:
         """Releases as many as the pass has room for, if they send as much again in as much time.
 
         One at least. What they had put off is heard, in pieces: who has more of it than the pass
-        has room for waits for its next turn. The others are read again in this pass.
+        has room for waits behind the others. The others are read again in this pass.
         """
         held, room, room_s = self._held, TURN_BYTES_MAX, HEARD_PASS_MS / 1_000
         waiting = len(held)

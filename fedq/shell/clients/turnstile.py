@@ -30,7 +30,7 @@ class Turnstile(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: _Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> "_Handler | None":
-        """Finds the handler of a call when it is its turn."""
+        """Finds the handler of a call when no other call is before it."""
         if not handler_call_details.method.startswith(self._free):
             await self.enter()
         return await continuation(handler_call_details)

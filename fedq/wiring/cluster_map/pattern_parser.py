@@ -40,7 +40,7 @@ class Step(NamedTuple):
     code: int
     #: Of SPLIT: where it goes on.
     targets: tuple[int, ...] = ()
-    #: Of ONE_OF: the codes at which the characters that it takes begin and end, in turn.
+    #: Of ONE_OF: the codes at which the characters that it takes begin and end, alternately.
     cuts: tuple[int, ...] = ()
 
     def holds(self, character: str) -> bool:

@@ -19,7 +19,7 @@ from fedq.wiring.cluster_map.state import MapState
 
 _MAGIC: Final = b"fedq-map 1 "
 
-#: Between two pieces other threads have their turn.
+#: Between two pieces other threads may run.
 _ROWS_PER_PIECE: Final = 200
 
 Remembered: TypeAlias = dict[str, tuple[Result, ...]]

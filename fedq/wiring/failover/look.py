@@ -4,9 +4,9 @@ Inputs: the leader's view, the map, which may change between two pieces, the bud
 Outputs: the operations of `fedq.wiring.failover.decide`, and when to look again even if nothing
 changes.
 
-Every fragment is seen as it is when it is its turn. What changes behind the look is found by the
-next one, and what was decided on an older record is refused by the map for its epoch. If members
-come, go, or fall silent, the look is void and begins again (`failover.decide`).
+Every fragment is seen as it is when the look comes to it. What changes behind the look is found by
+the next one, and what was decided on an older record is refused by the map for its epoch. If
+members come, go, or fall silent, the look is void and begins again (`failover.decide`).
 """
 
 from collections.abc import Iterator

@@ -40,12 +40,12 @@ def test_a_window_bounds_what_is_unconfirmed() -> None:
     figures = measure()
     with connected(producer_with(figures, window=10)) as (producer, end):
         producer.start(None)
-        assert producer.turn(1_000, MANY) == -1
+        assert producer.send_due(1_000, MANY) == -1
         assert (producer.sent, producer.unconfirmed) == (10, 10)
         end.sendall(ack_frame(1, 4, multiple=True) + ack_frame(1, 7, multiple=False))
         producer.on_readable(51_000)
         assert producer.unconfirmed == 5
-        producer.turn(60_000, MANY)
+        producer.send_due(60_000, MANY)
         assert (producer.sent, producer.unconfirmed) == (15, 10)
         assert figures.board.total(Cell.CONFIRMED) == 5
         # The seventh is told, but not counted as long as those before it may still be lost.
@@ -57,7 +57,7 @@ def test_confirms_one_by_one_and_in_pieces() -> None:
     figures = measure()
     with connected(producer_with(figures, window=300)) as (producer, end):
         producer.start(None)
-        producer.turn(0, MANY)
+        producer.send_due(0, MANY)
         data = AckRun(1).take(1, 280)
         for at in range(0, len(data), 1_000):
             end.sendall(data[at : at + 1_000])
@@ -70,7 +70,7 @@ def test_what_is_refused_is_not_confirmed() -> None:
     figures = measure()
     with connected(producer_with(figures, window=8)) as (producer, end):
         producer.start(None)
-        producer.turn(0, MANY)
+        producer.send_due(0, MANY)
         end.sendall(ack_frame(1, 2, False) + nack_frame(1, 3, False) + nack_frame(1, 8, True))
         producer.on_readable(0)
         assert producer.unconfirmed == 0
@@ -83,18 +83,18 @@ def test_no_more_deliveries_than_may_be_owed() -> None:
     make = producer_with(figures, deliveries=7)
     with connected(make) as (producer, _):
         producer.start(None)
-        assert producer.turn(0, 50) == -1
+        assert producer.send_due(0, 50) == -1
         assert producer.sent == 7
         assert figures.board.total(Cell.OWED) == 49
-        assert producer.turn(0, 0) == -1
+        assert producer.send_due(0, 0) == -1
 
 
 def test_a_pace_bounds_what_is_sent_and_says_when_to_come_again() -> None:
     with connected(producer_with(measure())) as (producer, end):
         producer.start(Pace(1_000.0, 0))
-        assert producer.turn(2_500_000, MANY) == 3_000_000
+        assert producer.send_due(2_500_000, MANY) == 3_000_000
         assert producer.sent == 3
-        assert producer.turn(2_600_000, MANY) == 3_000_000
+        assert producer.send_due(2_600_000, MANY) == 3_000_000
         first = end.recv(READ_BYTES)
         assert first.count((2_500_000).to_bytes(8, "little")) == 3
 
@@ -102,9 +102,9 @@ def test_a_pace_bounds_what_is_sent_and_says_when_to_come_again() -> None:
 def test_what_the_broker_held_back_counts_from_when_it_was_due() -> None:
     with connected(producer_with(measure())) as (producer, end):
         producer.start(Pace(1_000.0, 0))
-        assert producer.turn(0, 0) == -1
-        assert producer.turn(5_000_000, 0) == -1
-        producer.turn(9_000_000, 2)
+        assert producer.send_due(0, 0) == -1
+        assert producer.send_due(5_000_000, 0) == -1
+        producer.send_due(9_000_000, 2)
         assert end.recv(READ_BYTES).count(bytes(8) + b"\xce") == 2
 
 
@@ -112,15 +112,15 @@ def test_a_full_socket_is_waited_for() -> None:
     figures = measure()
     with connected(producer_with(figures)) as (producer, end):
         producer.start(None)
-        while producer.turn(0, MANY) == 0:
+        while producer.send_due(0, MANY) == 0:
             pass
-        assert producer.turn(0, MANY) == -1
+        assert producer.send_due(0, MANY) == -1
         sent, received = producer.sent, 0
         while not producer.flush():
             received += len(end.recv(READ_BYTES))
         assert received
         assert producer.sent == sent
-        producer.turn(0, MANY)
+        producer.send_due(0, MANY)
         assert producer.sent > sent
 
 

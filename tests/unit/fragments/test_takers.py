@@ -17,7 +17,7 @@ def watched(**credit: int) -> Takers:
     return takers
 
 
-@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("first_served", range(3))
 @pytest.mark.parametrize(
     ("ready", "credit", "wanted"),
     [
@@ -29,10 +29,10 @@ def watched(**credit: int) -> Takers:
     ],
 )
 def test_messages_are_shared_fairly_and_none_waits_beside_credit(
-    turn: int, ready: int, credit: dict[str, int], wanted: dict[str, int]
+    first_served: int, ready: int, credit: dict[str, int], wanted: dict[str, int]
 ) -> None:
     takers = watched(**credit)
-    takers.turn = turn
+    takers.first_served = first_served
     assert dict(takers.shares(ready)) == wanted
     assert takers.credit == {name: credit[name] - wanted.get(name, 0) for name in credit}
 

@@ -204,7 +204,7 @@ def test_consumers_without_appetite_are_not_looked_at_again_until_they_are_woken
         made.wake(consumer)
     assert made.ready(2) == consumers[10:12]
     assert made.plan(made.ready(2), 2)[0] == 2
-    assert made.ready(2) == [consumers[12], consumers[10]], "who got something is the last in turn"
+    assert made.ready(2) == [consumers[12], consumers[10]], "who got something is the last one"
     assert sum(consumer.looks for consumer in consumers) <= looks + 10
 
 

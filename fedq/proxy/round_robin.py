@@ -1,10 +1,11 @@
-"""The turns of one queue's consumers on this node: round robin within each priority.
+"""The round robin of one queue's consumers on this node, within each priority.
 
 Inputs: consumers that come and go, and word that one may take more than before. Output: those that
-are next. Who has no demand costs nothing: consumers stand in *rings*, one for each priority, in
-turn; one that is found without demand leaves its ring, and is back when it is woken. So to find
-the next ones costs what is dealt to them, however many consumers there are. One that leaves costs
-no look at the others: it stays in its ring, asleep, until it is met there or those are the most.
+are next. Who has no demand costs nothing: consumers stand in *rings*, one for each priority, and
+who was served stands last; one that is found without demand leaves its ring, and is back when it is
+woken. So to find the next ones costs what is dealt to them, however many consumers there are. One
+that leaves costs no look at the others: it stays in its ring, asleep, until it is met there or
+those are the most.
 
 Invariant: a consumer that is not in its ring had no demand when it was last looked at, and
 whoever gives it some must wake it.
@@ -50,18 +51,18 @@ C = TypeVar("C", bound=ConsumerLike)
 
 
 class _Ring(Generic[C]):
-    """Consumers of one priority that may have demand, in turn."""
+    """Consumers of one priority that may have demand, the next one first."""
 
-    __slots__ = ("gone", "line")
+    __slots__ = ("consumers", "gone")
 
     def __init__(self, first: C) -> None:
-        self.line: deque[C] = deque((first,))
+        self.consumers: deque[C] = deque((first,))
         #: How many of them have left.
         self.gone = 0
 
 
-class Turns(Generic[C]):
-    """The turns of the consumers of one queue; see the module's docstring."""
+class RoundRobin(Generic[C]):
+    """The round robin of the consumers of one queue; see the module's docstring."""
 
     __slots__ = ("_awake", "_came", "_idle", "_numbers", "_present", "_ranks", "_rings", "_tickets")
 
@@ -119,10 +120,10 @@ class Turns(Generic[C]):
         if consumer.awake and ring is not None:
             consumer.awake = False
             ring.gone += 1
-            if len(ring.line) <= _SWEPT_AT_ONCE or 2 * ring.gone > len(ring.line):
-                ring.line = deque(each for each in ring.line if each.awake)
+            if len(ring.consumers) <= _SWEPT_AT_ONCE or 2 * ring.gone > len(ring.consumers):
+                ring.consumers = deque(each for each in ring.consumers if each.awake)
                 ring.gone = 0
-            if not ring.line:
+            if not ring.consumers:
                 self._drop_ring(consumer.priority)
         if len(self._tickets) > 2 * len(self._present) + _TICKETS_SLACK:
             # Those of consumers that left lie behind one that stays.
@@ -143,7 +144,7 @@ class Turns(Generic[C]):
             self._rings[consumer.priority] = _Ring(consumer)
             insort(self._awake, consumer.priority)
         else:
-            ring.line.append(consumer)
+            ring.consumers.append(consumer)
 
     @property
     def first(self) -> C:
@@ -180,15 +181,15 @@ class Turns(Generic[C]):
         return found
 
     def next(self, most: int | None) -> list[C]:
-        """Consumers with demand, in turn, of the highest priority that has any.
+        """Consumers with demand, the next one first, of the highest priority that has any.
 
         Of each group so many that each can have one; `most`: no more than so many are wanted.
         """
         while self._awake:
             priority = self._awake[-1]
             ring = self._rings[priority]
-            hungry = _with_capacity(ring, len(ring.line) if most is None else most)
-            if hungry or ring.line:
+            hungry = _with_capacity(ring, len(ring.consumers) if most is None else most)
+            if hungry or ring.consumers:
                 return hungry
             self._drop_ring(priority)
         return []
@@ -196,12 +197,12 @@ class Turns(Generic[C]):
     def deal(self, priority: int, consumers: int, amount: int) -> None:
         """Moves the turn on: the next consumers were dealt so many messages, one by one.
 
-        Who got none, or one less than others, is the next one in turn.
+        Who got none, or one less than others, is the next one.
         """
         ring = self._rings.get(priority)
         if ring is not None:
-            are_some = consumers < len(ring.line) - ring.gone
-            ring.line.rotate(-min(amount, consumers) if are_some else -(amount % consumers))
+            are_some = consumers < len(ring.consumers) - ring.gone
+            ring.consumers.rotate(-min(amount, consumers) if are_some else -(amount % consumers))
 
 
 def room(consumers: Sequence[C], most: int) -> int:
@@ -219,7 +220,7 @@ def room(consumers: Sequence[C], most: int) -> int:
 
 
 def even_share(consumers: Sequence[C]) -> int:
-    """What each of the next consumers in turn takes if all are to have the same; at least one."""
+    """What each of the next consumers takes if all are to have the same; at least one."""
     if len(consumers) == 1:
         return consumers[0].free()
     groups: dict[object, int] = {}
@@ -240,9 +241,9 @@ def _with_capacity(ring: _Ring[C], most: int) -> list[C]:
     found: list[C] = []
     passed: list[C] = []
     groups: dict[object, int] = {}
-    line = ring.line
-    while line and len(found) < most:
-        consumer = line.popleft()
+    waiting = ring.consumers
+    while waiting and len(found) < most:
+        consumer = waiting.popleft()
         if not consumer.awake:
             ring.gone -= 1
             continue
@@ -258,5 +259,5 @@ def _with_capacity(ring: _Ring[C], most: int) -> list[C]:
                 continue
             groups[group] = others + 1
         found.append(consumer)
-    line.extendleft(reversed(passed))
+    waiting.extendleft(reversed(passed))
     return found
