@@ -24,7 +24,7 @@ from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
-from fedq.shell.clients.passes import Passes, Writers
+from fedq.shell.clients.paced_writes import PacedWrites, Writers
 from fedq.shell.clients.sending import Line
 from fedq.shell.log_lines.faults import FaultLog
 
@@ -83,7 +83,7 @@ class Turn:
 
     __slots__ = (
         "_draining", "_due", "_due_ms", "_end_due", "_failed", "_faults", "_lingering", "_loop",
-        "_node", "_now_ms", "_on_fatal", "_open", "_outlets", "_passes", "_stopped", "_tick",
+        "_node", "_now_ms", "_on_fatal", "_open", "_outlets", "_paced_writes", "_stopped", "_tick",
         "_valid_until_ms",
     )  # fmt: skip
 
@@ -115,12 +115,12 @@ class Turn:
         #: The turn for what expires or is due is on its way, for then.
         self._due: asyncio.TimerHandle | None = None
         self._due_ms = 0
-        self._passes: Passes
+        self._paced_writes: PacedWrites
 
     def connect(self, outlets: Effects) -> None:
         """Says who carries out what; once, before the first input."""
         self._outlets = outlets
-        self._passes = Passes(self._loop, outlets.writers, self._may_go_on)
+        self._paced_writes = PacedWrites(self._loop, outlets.writers, self._may_go_on)
 
     def start(self) -> None:
         """Begins ticking."""
@@ -183,7 +183,7 @@ class Turn:
         """Cuts the node off from the world for good and reports why."""
         self._stopped = True
         self._cancel_timers()
-        self._passes.clear()
+        self._paced_writes.clear()
         if not self._failed:
             self._failed = True
             self._on_fatal(reason)
@@ -252,9 +252,9 @@ class Turn:
             if self._is_too_late(until_ms):
                 self._withhold([*writes, *(line.connection for line in lines)])
             else:
-                self._passes.write(writes, urgent, lines, fanned)
+                self._paced_writes.write(writes, urgent, lines, fanned)
         for connection, client_first in closes.items():
-            self._passes.write_rest(connection)
+            self._paced_writes.write_rest(connection)
             outlets.close(connection, client_first)
         for connection, wanted in reading.items():
             outlets.set_reading(connection, wanted)
@@ -282,8 +282,8 @@ class Turn:
 
         What they do not know is lost with their connections, and comes back to its queues.
         """
-        gone = dict.fromkeys([*self._passes.waiting(), *connections])
-        self._passes.clear()
+        gone = dict.fromkeys([*self._paced_writes.waiting(), *connections])
+        self._paced_writes.clear()
         logger.warning(
             "the process was stopped for longer than its lease: %d connections end, so that "
             "nobody hears what may not be true any more",
@@ -294,7 +294,7 @@ class Turn:
 
     def bytes_waiting(self) -> int:
         """The bytes that turns have said to clients, and no pass has taken up yet."""
-        return self._passes.bytes_waiting()
+        return self._paced_writes.bytes_waiting()
 
     # --- time ---
 

@@ -29,7 +29,7 @@ from fedq.core.limits import LOGINS_PER_ADDRESS_MAX, MIB, UNREAD_BYTES_MAX
 from fedq.shell.clients.keep_alive import keep_alive
 from fedq.shell.clients.listeners import ClientSecurity
 from fedq.shell.clients.lobby import Lobby
-from fedq.shell.clients.passes import Writers
+from fedq.shell.clients.paced_writes import Writers
 from fedq.shell.clients.reading import Feed, Reading
 from fedq.shell.clients.sending import Line, Lines, write_pieces
 from fedq.shell.clients.tls_listener import BACKLOG, TlsListener

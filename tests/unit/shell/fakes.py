@@ -13,7 +13,7 @@ from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
-from fedq.shell.clients.passes import Writers
+from fedq.shell.clients.paced_writes import Writers
 from fedq.shell.clients.sending import Line
 from fedq.shell.disk.descriptors import Spares
 from fedq.shell.turn import Effects

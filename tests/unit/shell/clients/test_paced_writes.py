@@ -1,4 +1,4 @@
-"""Writes in passes: the loop lives, answers do not wait, bytes of a connection keep their order."""
+"""Paced writes: the loop lives, answers do not wait, bytes of a connection keep their order."""
 
 import asyncio
 from itertools import pairwise
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
-from fedq.shell.clients.passes import WRITES_PER_PASS_MAX, Passes
+from fedq.shell.clients.paced_writes import WRITES_PER_PASS_MAX, PacedWrites
 from fedq.shell.clients.sending import Line
 from tests.unit.shell.fakes import Recorder, run, until
 
@@ -17,11 +17,11 @@ C1 = ConnectionId(1)
 
 
 class Stage:
-    """Passes on the running loop, and what they wrote."""
+    """Paced writes on the running loop, and what they wrote."""
 
     def __init__(self, pass_max: int = WRITES_PER_PASS_MAX) -> None:
         self.recorder = Recorder()
-        self.passes = Passes(
+        self.paced_writes = PacedWrites(
             asyncio.get_running_loop(), self.recorder.writers(), lambda: True, pass_max
         )
 
@@ -33,10 +33,10 @@ class Stage:
         writes = writes or {}
         lines = [Line(ConnectionId(number)) for number in numbers]
         if as_pieces:
-            self.passes.write(writes, urgent, lines, [b"m"] * len(lines))
+            self.paced_writes.write(writes, urgent, lines, [b"m"] * len(lines))
         else:
             writes = writes | {line.connection: [b"m"] for line in lines}
-            self.passes.write(writes, urgent, [], [])
+            self.paced_writes.write(writes, urgent, [], [])
 
     def written(self) -> list[tuple[ConnectionId, bytes]]:
         """Everything, in order."""
@@ -56,11 +56,11 @@ def test_what_waits_is_counted(as_pieces: bool) -> None:
     async def scenario() -> None:
         stage = Stage(pass_max=10)
         stage.fan_out(range(1, 101), as_pieces)
-        assert stage.passes.bytes_waiting() == 90
-        stage.passes.write_rest(ConnectionId(100))
-        assert stage.passes.bytes_waiting() == 89
-        stage.passes.clear()
-        assert stage.passes.bytes_waiting() == 0
+        assert stage.paced_writes.bytes_waiting() == 90
+        stage.paced_writes.write_rest(ConnectionId(100))
+        assert stage.paced_writes.bytes_waiting() == 89
+        stage.paced_writes.clear()
+        assert stage.paced_writes.bytes_waiting() == 0
 
     run(scenario())
 
@@ -89,7 +89,7 @@ def test_answers_do_not_wait_behind_a_fan_out(as_pieces: bool) -> None:
         overtaken = ConnectionId(4_000)
         stage.fan_out(range(2, 5_001), as_pieces, {C1: [b"answer"]}, urgent=1)
         assert stage.written()[0] == (C1, b"answer")
-        stage.passes.write({overtaken: [b"answer"]}, 1, [], [])
+        stage.paced_writes.write({overtaken: [b"answer"]}, 1, [], [])
         # Its own delivery, which still waited, comes before its answer.
         mine = [one for one in stage.written() if one[0] == overtaken]
         assert mine == [(overtaken, b"m"), (overtaken, b"answer")]
@@ -105,7 +105,7 @@ def test_what_waits_for_a_connection_can_be_written_first(as_pieces: bool) -> No
         stage = Stage()
         last = ConnectionId(5_000)
         stage.fan_out(range(1, last + 1), as_pieces)
-        stage.passes.write_rest(last)
+        stage.paced_writes.write_rest(last)
         assert stage.written()[-1] == (last, b"m")
         assert len(stage.recorder.calls) < last
         await until(lambda: len(stage.recorder.calls) == last)
@@ -119,7 +119,7 @@ def test_nothing_leaves_after_the_end(as_pieces: bool) -> None:
     async def scenario() -> None:
         stage = Stage()
         stage.fan_out(range(1, 5_001), as_pieces)
-        stage.passes.clear()
+        stage.paced_writes.clear()
         before = stage.written()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -139,7 +139,7 @@ def test_an_outlet_that_fails_once_lets_nothing_overtake(as_pieces: bool) -> Non
         await until(lambda: failures)
         stage.recorder.fails = False
         last = ConnectionId(9)
-        stage.passes.write({last: [b"after"]}, 0, [], [])
+        stage.paced_writes.write({last: [b"after"]}, 0, [], [])
         await until(lambda: b"after" in stage.written()[-1][1])
         mine = b"".join(part for connection, part in stage.written() if connection == last)
         assert mine == b"mafter"
@@ -174,7 +174,7 @@ def test_bytes_of_a_connection_keep_their_order(
             for number, part in [*said, *alone.items()]:
                 wanted[number] = wanted.get(number, b"") + part
             lines = [Line(ConnectionId(number)) for number in alone]
-            stage.passes.write(writes, min(urgent, len(writes)), lines, list(alone.values()))
+            stage.paced_writes.write(writes, min(urgent, len(writes)), lines, list(alone.values()))
             for _ in range(pauses):
                 await asyncio.sleep(0)
         total = sum(map(len, wanted.values()))

@@ -1,8 +1,8 @@
-"""What a turn wants written goes out in passes, so that a large fan-out lets the event loop live.
+"""What a turn wants written, paced over passes of the event loop, so that a fan-out lets it live.
 
 In: the lanes `writes`, `fanned` and `fanned_to` of a turn (`fedq.node.outbox`). Out: calls of the
-outlets that write. What fits into a pass is written at once; what does not waits, and each further
-iteration of the loop writes as much again, in order.
+outlets that write. What one pass may write is written at once; the rest waits, and each further
+pass of the loop writes as much again, in order.
 
 Invariants: bytes of one connection keep their order; what is urgent waits for nothing but bytes of
 its own connection; with more waiting, a pass takes a share of it, so the backlog cannot grow for
@@ -38,7 +38,7 @@ class Writers(NamedTuple):
     write_pieces: Callable[[list[Line], list[bytes], int, int], None]
 
 
-class Passes:
+class PacedWrites:
     """The writing of turns, spread over passes of the event loop."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Passes:
     ) -> None:  # fmt: skip
         """`may_go_on`: asked before each further pass; if not, it has cleared what waits.
 
-        `pass_max`: see `writes_per_pass_max`.
+        `pass_max`: see `WRITES_PER_PASS_MAX`.
         """
         self._loop = loop
         self._may_go_on = may_go_on
