@@ -255,14 +255,14 @@ class Node:
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None = None, line: object = None,
+        certificate_name: str | None = None, known_as: object = None,
     ) -> None:  # fmt: skip
         """Takes a client from `address` (for display); a verified certificate names it so.
 
-        `line`: what the driver wants to know the connection by in `NodeOut.fanned_to`; None: its
-        number.
+        `known_as`: what the driver wants to know the connection by in `NodeOut.fanned_to`; None:
+        its number.
         """
-        self.clients.flow.on_connected(connection, address, is_loopback, certificate_name, line)
+        self.clients.flow.on_connected(connection, address, is_loopback, certificate_name, known_as)
 
     def has_opened(self, connection: ConnectionId) -> bool:
         """Whether the client has logged in and opened a virtual host."""

@@ -55,8 +55,8 @@ class NodeOut:
         #: How many of them, from the first one on, should not wait behind the others: these are
         #: many, and get deliveries of a fan-out.
         self.urgent = 0
-        #: Pieces for connections that get nothing else in this turn, and the lines of these
-        #: connections (`on_connected`), each of them once. An empty piece is void.
+        #: Pieces for connections that get nothing else in this turn, and what the driver knows
+        #: these connections by (`on_connected`), each of them once. An empty piece is void.
         self.fanned: list[bytes] = []
         self.fanned_to: list[object] = []
         #: Connections to close once their parts are written. True: the client was told that it may
@@ -122,9 +122,9 @@ class NodeOut:
         self.valid_until_ms = 0
 
     def everything_written(self) -> Iterator[tuple[ConnectionId, list[Body]]]:
-        """Every connection that gets bytes, with all of them: for drivers that have no lines."""
+        """All connections that get bytes, with these: for drivers that know them by number."""
         yield from self.writes.items()
-        for line, piece in zip(self.fanned_to, self.fanned, strict=True):
+        for known_as, piece in zip(self.fanned_to, self.fanned, strict=True):
             if piece:
-                assert isinstance(line, int), "this driver has lines"
-                yield ConnectionId(line), [piece]
+                assert isinstance(known_as, int), "this driver knows them by something else"
+                yield ConnectionId(known_as), [piece]

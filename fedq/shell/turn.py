@@ -25,7 +25,7 @@ from fedq.node.outbox import NodeOut, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
 from fedq.shell.clients.paced_writes import PacedWrites, Writers
-from fedq.shell.clients.sending import Line
+from fedq.shell.clients.sending import ClientSocket
 from fedq.shell.log_lines.faults import FaultLog
 
 TICK_MS: Final = 50
@@ -248,11 +248,11 @@ class Turn:
         for peer, frames in peers.items():
             outlets.send(peer, frames)
         if writes or fanned:
-            lines = cast("list[Line]", fanned_to)
+            clients = cast("list[ClientSocket]", fanned_to)
             if self._is_too_late(until_ms):
-                self._withhold([*writes, *(line.connection for line in lines)])
+                self._withhold([*writes, *(client.connection for client in clients)])
             else:
-                self._paced_writes.write(writes, urgent, lines, fanned)
+                self._paced_writes.write(writes, urgent, clients, fanned)
         for connection, client_first in closes.items():
             self._paced_writes.write_rest(connection)
             outlets.close(connection, client_first)

@@ -12,7 +12,7 @@ from functools import cache
 
 from fedq.core.ids import ConnectionId
 from fedq.shell.clients import sending
-from fedq.shell.clients.sending import Line, write_pieces
+from fedq.shell.clients.sending import ClientSocket, write_pieces
 from loadtests.macro.running import allow_descriptors
 from loadtests.micro.sending import HOST, MESSAGE, read_all
 from loadtests.micro.timing import Case
@@ -21,7 +21,7 @@ FEW, MANY = 1_000, 10_000
 
 
 class Sockets:
-    """So many connected sockets, as lines without transports."""
+    """So many connected sockets, without transports."""
 
     def __init__(self, count: int) -> None:
         allow_descriptors()
@@ -30,20 +30,20 @@ class Sockets:
         # Ends with this process.
         multiprocessing.Process(target=read_all, args=(port, count), daemon=True).start()
         self._sockets: list[socket.socket] = []
-        self.lines: list[Line] = []
+        self.clients: list[ClientSocket] = []
         for number in range(count):
             accepted, _ = listener.accept()
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._sockets.append(accepted)
-            line = Line(ConnectionId(number))
-            line.descriptor, line.is_open = accepted.fileno(), True
-            self.lines.append(line)
+            client = ClientSocket(ConnectionId(number))
+            client.descriptor, client.is_open = accepted.fileno(), True
+            self.clients.append(client)
         self.send()
 
     def send(self) -> None:
         """One round."""
-        count = len(self.lines)
-        write_pieces(self.lines, [MESSAGE] * count, 0, count)
+        count = len(self.clients)
+        write_pieces(self.clients, [MESSAGE] * count, 0, count)
         # Of the few, twenty messages a second come to as many deliveries as two of the many.
         time.sleep(count / (2 * MANY))
 

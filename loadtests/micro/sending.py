@@ -19,7 +19,7 @@ import uvloop
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
-from fedq.shell.clients.sending import Line, Lines, write_pieces
+from fedq.shell.clients.sending import ClientSocket, ClientSockets, write_pieces
 from loadtests.macro.running import allow_descriptors
 from loadtests.micro.timing import Case
 
@@ -29,7 +29,7 @@ MESSAGE = bytes(150)
 PAUSE_S = 0.015
 
 
-class Client(Line, asyncio.Protocol):
+class Client(ClientSocket, asyncio.Protocol):
     """The node's end of a connection, as its server sets it up."""
 
     def __init__(self, connection: ConnectionId, on_open: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ class Stage:
     def __init__(self) -> None:
         self.loop = uvloop.new_event_loop()
         self.clients: dict[ConnectionId, Client] = {}
-        self.lines = Lines(self.clients)
+        self.sockets = ClientSockets(self.clients)
         self.open = 0
         self.complete = asyncio.Event()
         self.loop.run_until_complete(self._connect())
@@ -116,22 +116,22 @@ def by_transports() -> None:
     one.run(write)
 
 
-def by_lines() -> None:
+def by_sockets() -> None:
     """A round as a turn writes."""
     one = stage()
     writes: dict[ConnectionId, list[Body]] = {each: [MESSAGE] for each in one.clients}
-    one.run(lambda: one.lines.write_all(writes))
+    one.run(lambda: one.sockets.write_all(writes))
 
 
 def by_pieces() -> None:
     """A round as a turn writes a fan-out."""
     one = stage()
-    lines: list[Line] = list(one.clients.values())
-    one.run(lambda: write_pieces(lines, [MESSAGE] * CONNECTIONS, 0, CONNECTIONS))
+    clients: list[ClientSocket] = list(one.clients.values())
+    one.run(lambda: write_pieces(clients, [MESSAGE] * CONNECTIONS, 0, CONNECTIONS))
 
 
 CASES = [
-    Case("sending a delivery, as a piece for a line", CONNECTIONS, by_pieces),
-    Case("sending a delivery, past the transport", CONNECTIONS, by_lines),
+    Case("sending a delivery, in a fan-out", CONNECTIONS, by_pieces),
+    Case("sending a delivery, past the transport", CONNECTIONS, by_sockets),
     Case("sending a delivery, through the transport", CONNECTIONS, by_transports),
 ]

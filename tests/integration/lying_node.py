@@ -21,7 +21,7 @@ from fedq.node.node import Node
 from fedq.proxy.links import Link
 from fedq.shell.peers.client import PeerClient
 from fedq.shell.peers.codec import encode_frame
-from fedq.shell.peers.send_queue import FrameLine
+from fedq.shell.peers.send_queue import FrameSendQueue
 
 #: What is asked in one tick, and how much of that may be unacknowledged.
 ASKED: Final = 1_000
@@ -80,8 +80,8 @@ def send(self: PeerClient, peer: Any, frames: list[PeerFrame]) -> None:
     send_all(self, peer, frames)
 
 
-def take_one(self: FrameLine) -> bytes | None:
-    """`FrameLine.take`, which joins none."""
+def take_one(self: FrameSendQueue) -> bytes | None:
+    """`FrameSendQueue.take`, which joins none."""
     if not self._frames:
         return None
     frame, size = self._frames.popleft()
@@ -95,7 +95,7 @@ if __name__ == "__main__":
     del sys.argv[1:4]
     if lie == "words":
         PeerClient.send = send  # type: ignore[method-assign]
-        FrameLine.take = take_one  # type: ignore[method-assign]
+        FrameSendQueue.take = take_one  # type: ignore[method-assign]
     else:
         Node.on_tick = tick  # type: ignore[method-assign]
         Link.take_frames = take_frames  # type: ignore[method-assign, assignment]

@@ -14,11 +14,11 @@ from fedq.core.versions import PIECES
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers import longs as peer_longs
 from fedq.shell.peers import reader as peer_reader
-from fedq.shell.peers import send_queue as peer_line
+from fedq.shell.peers import send_queue as peer_queue
 from fedq.shell.peers.codec import decode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
 from fedq.shell.peers.reader import FrameReader
-from fedq.shell.peers.send_queue import FrameLine
+from fedq.shell.peers.send_queue import FrameSendQueue
 from tests.property.peer_strategies import any_message
 
 #: In place of the bounds of a node.
@@ -47,7 +47,7 @@ laden = (
 def small() -> Iterator[None]:
     """Little is long."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (peer_line, peer_longs):
+        for module in (peer_queue, peer_longs):
             patch.setattr(module, "PEER_LONG_BYTES_MIN", LONG)
         for reading in (peer_reader, peer_longs):
             patch.setattr(reading, "PEER_PIECE_BYTES_MAX", PIECE)
@@ -64,48 +64,48 @@ def frame_of(messages: list[peer.PeerMessage], first: int) -> peer.PeerFrame:
 def test_what_is_sent_in_pieces_arrives_as_it_was(
     frames: list[list[peer.PeerMessage]], older: int
 ) -> None:
-    line, reader = FrameLine(), FrameReader()
-    line.version = PIECES - (older == 0)
+    queue, reader = FrameSendQueue(), FrameReader()
+    queue.version = PIECES - (older == 0)
     first = 1
     for messages in frames:
-        line.add(frame_of(messages, first))
+        queue.add(frame_of(messages, first))
         first += len(messages)
     heard: list[peer.PeerMessage] = []
     with small():
-        while (data := line.take()) is not None:
-            frame = decode_frame(data) if line.version < PIECES else reader.take(data)
+        while (data := queue.take()) is not None:
+            frame = decode_frame(data) if queue.version < PIECES else reader.take(data)
             if frame is not None:
                 heard += frame.messages
     assert heard == [message for messages in frames for message in messages]
-    assert reader.bytes_begun == line.bytes_waiting == 0
+    assert reader.bytes_begun == queue.bytes_waiting == 0
 
 
 def test_only_pieces_are_held_of_what_is_written() -> None:
     """Before, a long message was there three more times while it left."""
-    line = FrameLine()
-    line.add(frame_of([peer.Replicate(FragmentId(1), 1, 0, 1, b"x" * 1_000)], 1))
+    queue = FrameSendQueue()
+    queue.add(frame_of([peer.Replicate(FragmentId(1), 1, 0, 1, b"x" * 1_000)], 1))
     with small():
         sizes = []
-        while (data := line.take()) is not None:
+        while (data := queue.take()) is not None:
             sizes.append(len(data))
     assert sizes[1:] == [PIECE] * 40
     assert sizes[0] < 100, "the frame is without it"
 
 
 def test_what_was_begun_is_written_to_its_end_and_no_further_when_the_stream_is_down() -> None:
-    line, reader = FrameLine(), FrameReader()
+    queue, reader = FrameSendQueue(), FrameReader()
     frame = frame_of([peer.Replicate(FragmentId(1), 1, 0, 1, b"x" * 100)], 1)
     with small():
-        line.add(frame)
-        assert reader.take(line.take() or b"") is None
-        line.clear()
-        line.add(frame_of([], 0))
-        found = [reader.take(line.take() or b"") for _ in range(5)]
+        queue.add(frame)
+        assert reader.take(queue.take() or b"") is None
+        queue.clear()
+        queue.add(frame_of([], 0))
+        found = [reader.take(queue.take() or b"") for _ in range(5)]
         assert found == [None, None, None, frame, frame_of([], 0)]
-        line.add(frame)
-        line.take()
-        line.reset()
-        assert line.take() is None
+        queue.add(frame)
+        queue.take()
+        queue.reset()
+        assert queue.take() is None
 
 
 LONGS = st.builds(

@@ -32,12 +32,12 @@ def module(request: pytest.FixtureRequest) -> ModuleType:
 
 
 class Server:
-    """Clients' lines, made as the server of the node makes them."""
+    """Clients, made as the server of the node makes them."""
 
     def __init__(self, module: ModuleType, descriptors: bool) -> None:
         """`descriptors`: whether the sockets may be written to."""
         self.by_connection: dict[ConnectionId, Any] = {}
-        self.lines: Any = module.Lines(self.by_connection)
+        self.sockets: Any = module.ClientSockets(self.by_connection)
         self.port = 0
         self.paused: list[ConnectionId] = []
         self.lost: list[ConnectionId] = []
@@ -48,7 +48,9 @@ class Server:
         """The protocol of a new client."""
         server, connection = self, ConnectionId(len(self.by_connection) + 1)
 
-        class Client(self._module.Line, asyncio.Protocol):  # type: ignore[misc, name-defined]
+        base: Any = self._module.ClientSocket
+
+        class Client(base, asyncio.Protocol):  # type: ignore[misc]
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 self.transport = transport
                 if server._descriptors:
@@ -62,8 +64,8 @@ class Server:
                 self.is_open = False
                 server.lost.append(connection)
 
-        line = self.by_connection[connection] = Client(connection)
-        return cast(asyncio.Protocol, line)
+        client = self.by_connection[connection] = Client(connection)
+        return cast(asyncio.Protocol, client)
 
 
 @asynccontextmanager
@@ -86,8 +88,8 @@ async def connected(
             yield one, clients
         finally:
             server.close()
-            for line in one.by_connection.values():
-                line.transport.abort()
+            for each in one.by_connection.values():
+                each.transport.abort()
             await until(lambda: len(one.lost) == count)
 
 
@@ -122,7 +124,7 @@ def test_bytes_keep_their_order_however_slowly_they_are_taken(
                 source = random.Random(number)
                 parts = [source.randbytes(size) for size in sizes]
                 wanted += b"".join(parts)
-                one.lines.write(C1, parts)
+                one.sockets.write(C1, parts)
                 some = min(reads[number] if number < len(reads) else 0, len(wanted) - len(found))
                 found += await received(client, some)
             found += await received(client, len(wanted) - len(found))
@@ -136,8 +138,8 @@ def test_more_parts_than_the_kernel_takes_at_once(module: ModuleType) -> None:
         for size in (1, 9_000):
             parts = [bytes([number % 251]) * size for number in range(2_500)]
             async with connected(module, 1) as (one, (client,)):
-                one.lines.write(C1, parts)
-                one.lines.write(C1, [b"end"])
+                one.sockets.write(C1, parts)
+                one.sockets.write(C1, [b"end"])
                 wanted = b"".join(parts) + b"end"
                 assert await received(client, len(wanted)) == wanted
 
@@ -148,13 +150,13 @@ def test_who_does_not_take_its_bytes_is_paused_and_goes_on(module: ModuleType) -
     async def scenario() -> None:
         async with connected(module, 1) as (one, (client,)):
             large = random.Random(1).randbytes(MUCH)
-            one.lines.write(C1, [large])
+            one.sockets.write(C1, [large])
             assert one.paused == [C1]
-            one.lines.write(C1, [b"be", b"hind"])
+            one.sockets.write(C1, [b"be", b"hind"])
             assert await received(client, MUCH) == large
             assert await received(client, 6) == b"behind"
             assert one.by_connection[C1].transport.get_write_buffer_size() == 0
-            one.lines.write(C1, [b"again"])
+            one.sockets.write(C1, [b"again"])
             assert one.by_connection[C1].transport.get_write_buffer_size() == 0 or (
                 module is twin(NAME, "pure")
             )
@@ -168,19 +170,19 @@ def test_all_and_the_next_ones_and_those_that_are_not_there(module: ModuleType) 
         async with connected(module, 3) as (one, clients):
             gone = ConnectionId(9)
             one.by_connection[C2].is_open = False
-            one.lines.write(gone, [b"nobody"])
-            one.lines.write_all({C1: [b"a"], gone: [b"nobody"], C2: [b"closed"], C3: [b"c"]})
+            one.sockets.write(gone, [b"nobody"])
+            one.sockets.write_all({C1: [b"a"], gone: [b"nobody"], C2: [b"closed"], C3: [b"c"]})
             order = deque([C3, C1, gone, C3, C1])
             waiting = {C1: [b"1", b"2"], C3: [b"3"], gone: [b"nobody"]}
-            one.lines.write_next(order, waiting, 1)
+            one.sockets.write_next(order, waiting, 1)
             assert list(order) == [C1, gone, C3, C1]
             assert list(waiting) == [C1, gone]
             waiting[C3] = [b"4"]
-            one.lines.write_next(order, waiting, 10)
+            one.sockets.write_next(order, waiting, 10)
             assert not order
             assert not waiting
-            for line in one.by_connection.values():
-                line.transport.close()
+            for each in one.by_connection.values():
+                each.transport.close()
             found = [await received(client, 100) for client in clients]
             assert found == [b"a12", b"", b"c34"]
 
@@ -191,16 +193,16 @@ def test_pieces_from_one_place_on_for_those_that_are_there(module: ModuleType) -
     async def scenario() -> None:
         large = random.Random(1).randbytes(MUCH)
         async with connected(module, 3) as (one, clients):
-            lines = list(one.by_connection.values())
-            module.write_pieces(lines, [b"a", b"b", b"c"], 1, 2)
-            module.write_pieces(lines, [large, b"", b"d"], 0, 3)
-            module.write_pieces(lines, [b"behind", b"e", b"f"], 0, 3)
-            lines[1].is_open = False
-            module.write_pieces(lines, [b"", b"closed", b""], 0, 3)
+            sockets = list(one.by_connection.values())
+            module.write_pieces(sockets, [b"a", b"b", b"c"], 1, 2)
+            module.write_pieces(sockets, [large, b"", b"d"], 0, 3)
+            module.write_pieces(sockets, [b"behind", b"e", b"f"], 0, 3)
+            sockets[1].is_open = False
+            module.write_pieces(sockets, [b"", b"closed", b""], 0, 3)
             assert await received(clients[0], MUCH) == large
-            module.write_pieces(lines, [b".", b"", b""], 0, 3)
-            for line in lines:
-                line.transport.close()
+            module.write_pieces(sockets, [b".", b"", b""], 0, 3)
+            for each in sockets:
+                each.transport.close()
             found = [await received(client, 100) for client in clients]
             assert found == [b"behind.", b"be", b"df"]
 
@@ -215,9 +217,9 @@ def test_a_connection_that_was_reset_is_left_to_its_transport(module: ModuleType
             clients[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             clients[0].close()
             for _ in range(3):
-                one.lines.write_all({C1: [b"lost"], C2: [b"x"]})
+                one.sockets.write_all({C1: [b"lost"], C2: [b"x"]})
             assert await received(clients[1], 3) == b"xxx"
             await until(lambda: one.lost == [C1])
-            one.lines.write(C1, [b"late"])
+            one.sockets.write(C1, [b"late"])
 
     run(scenario())

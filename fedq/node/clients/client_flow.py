@@ -102,12 +102,12 @@ class ClientFlow:
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None, line: object,
+        certificate_name: str | None, known_as: object,
     ) -> None:  # fmt: skip
         """A client has connected; it has not said anything yet."""
         machine = Connection(self.settings, self.state.now_ms, is_loopback, certificate_name)
-        line = connection if line is None else line
-        client = self.state.clients[connection] = Client(connection, machine, address, line)
+        known_as = connection if known_as is None else known_as
+        client = self.state.clients[connection] = Client(connection, machine, address, known_as)
         self.state.accounts.on_connected(client)
         if not self.state.joined:
             self.state.hold_reading(client, JOINING)

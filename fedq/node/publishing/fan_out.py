@@ -72,7 +72,7 @@ class FanOut:
         route_size = messages[0][1] << 8 | messages[0][2]
         state = self.state
         queues, dirty, fanned = state.private_by_id, state.dirty_clients, state.fanned_clients
-        lines, pieces = state.out.fanned_to, state.out.fanned
+        fanned_to, pieces = state.out.fanned_to, state.out.fanned
         lane, run = Pieces(state), _Run(messages)
         # Of the consumer before: most are like it. Written out, as is what `Pieces` would do for
         # one that gets nothing else: as calls both cost each subscriber 30 % more instructions.
@@ -107,13 +107,13 @@ class FanOut:
             data, place = consumer.head.join(tails), client.place
             if (
                 client in dirty or client in fanned
-                or (place < len(lines) and lines[place] is client.line)
+                or (place < len(fanned_to) and fanned_to[place] is client.known_as)
             ):  # fmt: skip
                 lane.add(client, [data], len(data))
             else:
                 client.place = len(pieces)
                 pieces.append(data)
-                lines.append(client.line)
+                fanned_to.append(client.known_as)
         return left
 
 

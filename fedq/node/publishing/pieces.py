@@ -18,11 +18,11 @@ from fedq.node.records.state import NodeState
 class Pieces:
     """The lane, as it stands in this turn."""
 
-    __slots__ = ("_lines", "_pieces", "_state")
+    __slots__ = ("_fanned_to", "_pieces", "_state")
 
     def __init__(self, state: NodeState) -> None:
         self._state = state
-        self._lines = state.out.fanned_to
+        self._fanned_to = state.out.fanned_to
         self._pieces = state.out.fanned
 
     def add(self, client: Client, parts: list[Body], size: int) -> None:
@@ -38,8 +38,8 @@ class Pieces:
 
     def take_back(self, client: Client) -> None:
         """The client gets more than its one piece: that comes before all else."""
-        place, lines, pieces = client.place, self._lines, self._pieces
-        if place < len(lines) and lines[place] is client.line and pieces[place]:
+        place, fanned_to, pieces = client.place, self._fanned_to, self._pieces
+        if place < len(fanned_to) and fanned_to[place] is client.known_as and pieces[place]:
             client.machine.parts.insert(0, pieces[place])
             client.delivered_bytes += len(pieces[place])
             pieces[place] = b""

@@ -188,17 +188,17 @@ class Client:
     __slots__ = (
         "address", "bytes_held", "bytes_unfinished", "bytes_waiting", "channels",
         "channels_charged", "connection", "consumers", "delivered_bytes", "early", "gone",
-        "is_blocked", "is_heaping", "line", "machine", "of_user", "of_vhost", "permitted", "place",
-        "private", "publishes", "read_blocks", "transaction_bytes", "turn", "used", "user",
-        "vhost", "wake_ms", "writable",
+        "is_blocked", "is_heaping", "known_as", "machine", "of_user", "of_vhost", "permitted",
+        "place", "private", "publishes", "read_blocks", "transaction_bytes", "turn", "used",
+        "user", "vhost", "wake_ms", "writable",
     )  # fmt: skip
 
     def __init__(
-        self, connection: ConnectionId, machine: Connection, address: str, line: object
+        self, connection: ConnectionId, machine: Connection, address: str, known_as: object
     ) -> None:
         # What a fan-out looks at comes first.
-        #: What the driver knows the connection by, if it need not look it up.
-        self.line = line
+        #: What the driver knows the connection by, so that it need not look it up.
+        self.known_as = known_as
         #: Bytes of deliveries in this turn, but for a piece that waits in `NodeOut.fanned`,
         self.delivered_bytes = 0
         #: and where that is, if it is there.

@@ -31,7 +31,7 @@ from fedq.shell.clients.listeners import ClientSecurity
 from fedq.shell.clients.lobby import Lobby
 from fedq.shell.clients.paced_writes import Writers
 from fedq.shell.clients.reading import Feed, Reading
-from fedq.shell.clients.sending import Line, Lines, write_pieces
+from fedq.shell.clients.sending import ClientSocket, ClientSockets, write_pieces
 from fedq.shell.clients.tls_listener import BACKLOG, TlsListener
 from fedq.shell.clients.tls_writer import TlsWriter
 from fedq.shell.config.values import is_loopback, join_address
@@ -60,7 +60,7 @@ class ClientInputs(Protocol):
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None = None, line: object = None,
+        certificate_name: str | None = None, known_as: object = None,
     ) -> None:  # fmt: skip
         """Takes a client that has connected; it has not said anything yet."""
 
@@ -101,9 +101,9 @@ class AmqpServer:
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server | TlsListener] = []
         self._clients: dict[ConnectionId, _Client] = {}
-        lines = Lines(self._clients)
+        sockets = ClientSockets(self._clients)
         #: Outlets of the driver: what it wants written.
-        self.writers = Writers(lines.write, lines.write_all, lines.write_next, write_pieces)
+        self.writers = Writers(sockets.write, sockets.write_all, sockets.write_next, write_pieces)
         self._last_number = 0
         self.failed_handshakes = RareLines(logger, self._loop.time)
         #: When something was last said about clients that were turned away.
@@ -143,7 +143,7 @@ class AmqpServer:
 
     def bytes_waiting(self) -> int:
         """The bytes that clients have not taken, above the mark, and those of them not heard."""
-        unread = sum([line.transport.get_write_buffer_size() for line in self._behind])
+        unread = sum([client.transport.get_write_buffer_size() for client in self._behind])
         return unread + self.reading.bytes_put_off
 
     # --- outlets of the driver ---
@@ -268,8 +268,8 @@ def _place_of(accepted: socket.socket) -> str:
     return join_address(host, port)
 
 
-class _Client(Line, asyncio.Protocol):
-    """One socket of a client."""
+class _Client(ClientSocket, asyncio.Protocol):
+    """One client: its socket, and what the event loop reports of it."""
 
     __slots__ = (
         "_has_enough", "_is_reading", "_is_wanted", "_linger", "_securing", "_server", "_tls",

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
-from fedq.shell.clients.sending import Line
+from fedq.shell.clients.sending import ClientSocket
 
 #: Connections written to before the event loop gets to look at something else, but for those that
 #: are urgent: these come first, and as many of them at most.
@@ -34,15 +34,15 @@ class Writers(NamedTuple):
     write_all: Callable[[dict[ConnectionId, list[Body]]], None]
     #: The next so many of those that wait in this order.
     write_next: Callable[[deque[ConnectionId], dict[ConnectionId, list[Body]], int], None]
-    #: Pieces for lines, from one place on and up to another.
-    write_pieces: Callable[[list[Line], list[bytes], int, int], None]
+    #: Pieces for clients, from one place on and up to another.
+    write_pieces: Callable[[list[ClientSocket], list[bytes], int, int], None]
 
 
 class PacedWrites:
     """The writing of turns, spread over passes of the event loop."""
 
     __slots__ = (
-        "_at", "_backlog", "_lines", "_loop", "_may_go_on", "_order", "_pass_max", "_pieces",
+        "_at", "_backlog", "_clients", "_loop", "_may_go_on", "_order", "_pass_max", "_pieces",
         "_pumping", "_writers",
     )  # fmt: skip
 
@@ -62,24 +62,24 @@ class PacedWrites:
         self._backlog: dict[ConnectionId, list[Body]] = {}
         self._order: deque[ConnectionId] = deque()
         #: Or the pieces of one fan-out, from this place on, while nothing else waits.
-        self._lines: list[Line] = []
+        self._clients: list[ClientSocket] = []
         self._pieces: list[bytes] = []
         self._at = 0
         self._pumping = False
 
     def write(
         self, writes: dict[ConnectionId, list[Body]], urgent: int,
-        lines: list[Line], pieces: list[bytes],
+        clients: list[ClientSocket], pieces: list[bytes],
     ) -> None:  # fmt: skip
         """Writes a turn's parts, of which the first `urgent` should not wait, and its pieces."""
         if not self._order and not self._pieces:
             if len(writes) + len(pieces) <= self._pass_max:
                 self._writers.write_all(writes)
-                self._writers.write_pieces(lines, pieces, 0, len(pieces))
+                self._writers.write_pieces(clients, pieces, 0, len(pieces))
                 return
             if len(writes) <= self._pass_max:
                 self._writers.write_all(writes)
-                self._lines, self._pieces, self._at = lines, pieces, 0
+                self._clients, self._pieces, self._at = clients, pieces, 0
                 self._pump()
                 return
         self._mix()
@@ -92,7 +92,7 @@ class PacedWrites:
             self.write_rest(connection)
             self._writers.write(connection, parts)
         self._put_off(islice(writes.items(), urgent, None))
-        self._put_off_pieces(lines, pieces, 0)
+        self._put_off_pieces(clients, pieces, 0)
         if self._order and not self._pumping:
             self._pump()
 
@@ -116,14 +116,14 @@ class PacedWrites:
     def clear(self) -> None:
         """Clears what waits: nothing of it leaves any more."""
         self._backlog, self._order = {}, deque()
-        self._lines, self._pieces, self._at = [], [], 0
+        self._clients, self._pieces, self._at = [], [], 0
 
     def _mix(self) -> None:
         """Makes pieces findable by their connections, as other parts wait, too."""
         if self._pieces:
-            lines, pieces, at = self._lines, self._pieces, self._at
-            self._lines, self._pieces, self._at = [], [], 0
-            self._put_off_pieces(lines, pieces, at)
+            clients, pieces, at = self._clients, self._pieces, self._at
+            self._clients, self._pieces, self._at = [], [], 0
+            self._put_off_pieces(clients, pieces, at)
 
     def _put_off(self, writes: Iterable[tuple[ConnectionId, list[Body]]]) -> None:
         """Puts off parts that wait, behind those of the same connection or all others."""
@@ -137,10 +137,10 @@ class PacedWrites:
             else:
                 waiting.extend(parts)
 
-    def _put_off_pieces(self, lines: list[Line], pieces: list[bytes], first: int) -> None:
+    def _put_off_pieces(self, clients: list[ClientSocket], pieces: list[bytes], first: int) -> None:
         self._put_off(
-            (line.connection, [piece])
-            for line, piece in islice(zip(lines, pieces, strict=True), first, None)
+            (client.connection, [piece])
+            for client, piece in islice(zip(clients, pieces, strict=True), first, None)
             if piece
         )
 
@@ -154,9 +154,9 @@ class PacedWrites:
         if self._pieces:
             first = self._at
             self._at = min(first + count, len(self._pieces))
-            self._writers.write_pieces(self._lines, self._pieces, first, self._at)
+            self._writers.write_pieces(self._clients, self._pieces, first, self._at)
             if self._at == len(self._pieces):
-                self._lines, self._pieces, self._at = [], [], 0
+                self._clients, self._pieces, self._at = [], [], 0
         else:
             self._writers.write_next(self._order, self._backlog, count)
         self._pumping = bool(self._pieces or self._order)

@@ -6,8 +6,9 @@ them to the kernel without going through the client's transport, which costs as 
 a short delivery; what the kernel does not take at once, and whatever follows until that is gone,
 goes through the transport as it does here.
 
-Invariants: bytes of one connection keep their order; nothing is written to a line that is not open;
-a socket that fails is left to its transport, which finds out at the next write and reports it.
+Invariants: bytes of one connection keep their order; nothing is written to a client that has
+closed; a socket that fails is left to its transport, which finds out at the next write and reports
+it.
 """
 
 import asyncio
@@ -22,8 +23,8 @@ from fedq.core.ids import ConnectionId
 _JOIN_BYTES_MAX: Final = 64 * 1024
 
 
-class Line:
-    """The way out to one client."""
+class ClientSocket:
+    """A client's socket, and the transport that has what waits for it."""
 
     __slots__ = ("connection", "descriptor", "is_open", "transport")
 
@@ -36,20 +37,20 @@ class Line:
         self.transport: asyncio.Transport
 
 
-class Lines:
-    """The lines of all clients."""
+class ClientSockets:
+    """The sockets of all clients."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_clients",)
 
-    def __init__(self, lines: Mapping[ConnectionId, Line]) -> None:
-        """`lines`: a dict, which somebody else keeps."""
-        self._lines = lines
+    def __init__(self, clients: Mapping[ConnectionId, ClientSocket]) -> None:
+        """`clients`: a dict, which somebody else keeps."""
+        self._clients = clients
 
     def write(self, connection: ConnectionId, parts: list[Body]) -> None:
         """Sends the parts, of which there is one at least, if the client is still there."""
-        line = self._lines.get(connection)
-        if line is not None and line.is_open:
-            _write(line.transport, parts)
+        client = self._clients.get(connection)
+        if client is not None and client.is_open:
+            _write(client.transport, parts)
 
     def write_all(self, writes: dict[ConnectionId, list[Body]]) -> None:
         """Sends everybody's parts."""
@@ -67,12 +68,12 @@ class Lines:
                 self.write(connection, parts)
 
 
-def write_pieces(lines: list[Line], pieces: list[bytes], first: int, stop: int) -> None:
+def write_pieces(clients: list[ClientSocket], pieces: list[bytes], first: int, stop: int) -> None:
     """Sends each of these clients its piece, unless that is empty, from one place on."""
     for place in range(first, stop):
-        line = lines[place]
-        if pieces[place] and line.is_open:
-            _write(line.transport, [pieces[place]])
+        client = clients[place]
+        if pieces[place] and client.is_open:
+            _write(client.transport, [pieces[place]])
 
 
 def _write(transport: asyncio.Transport, parts: list[Body]) -> None:

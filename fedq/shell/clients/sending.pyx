@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False
 """The native form of `sending.py`, which says what it is for: it speaks to the kernel itself.
 
-A line is *direct* while its transport has nothing of it: then parts go to the kernel at once. What
-the kernel does not take goes to the transport, and so does what follows, until the transport says
-that it has written everything. The descriptor is the transport's own; it outlives the line, which
-is closed when `connection_lost` is called, and only then is the socket closed.
+A client's socket is *direct* while its transport has nothing of it: then parts go to the kernel at
+once. What the kernel does not take goes to the transport, and so does what follows, until the
+transport says that it has written everything. The descriptor is the transport's own, and is good
+for as long as `is_open`: the transport closes it only after it has called `connection_lost`.
 """
 
 from libc.errno cimport EINTR, errno
@@ -44,7 +44,7 @@ cdef enum:
     JOIN_BYTES_MAX = 64 * 1024
 
 
-cdef class Line:
+cdef class ClientSocket:
     """The way out to one client."""
 
     # What a fan-out looks at comes first.
@@ -60,23 +60,23 @@ cdef class Line:
         self.descriptor = -1
 
 
-cdef class Lines:
-    """The lines of all clients."""
+cdef class ClientSockets:
+    """The sockets of all clients."""
 
-    cdef dict _lines
+    cdef dict _clients
 
-    def __init__(self, dict lines not None):
-        self._lines = lines
+    def __init__(self, dict clients not None):
+        self._clients = clients
 
     def write(self, connection, list parts not None):
         """Sends the parts, of which there is one at least, if the client is still there."""
-        _write(self._lines.get(connection), parts)
+        _write(self._clients.get(connection), parts)
 
     def write_all(self, dict writes not None):
         """Sends everybody's parts."""
         cdef list parts
         for connection, parts in writes.items():
-            _write(self._lines.get(connection), parts)
+            _write(self._clients.get(connection), parts)
 
     def write_next(self, order not None, dict waiting not None, Py_ssize_t count):
         """Takes connections out of an order, so many, and sends what waits for each."""
@@ -86,37 +86,37 @@ cdef class Lines:
             connection = popleft()
             parts = waiting.pop(connection, None)
             if parts is not None:
-                _write(self._lines.get(connection), parts)
+                _write(self._clients.get(connection), parts)
 
 
-def write_pieces(list lines not None, list pieces not None, Py_ssize_t first, Py_ssize_t stop):
+def write_pieces(list clients not None, list pieces not None, Py_ssize_t first, Py_ssize_t stop):
     """Sends each of these clients its piece, unless that is empty, from one place on."""
     cdef Py_ssize_t place
-    cdef Line line
+    cdef ClientSocket client
     cdef bytes piece
-    for place in range(first, min(stop, <Py_ssize_t>len(pieces), <Py_ssize_t>len(lines))):
-        piece, line = pieces[place], lines[place]
-        if not piece or not line.is_open:
+    for place in range(first, min(stop, <Py_ssize_t>len(pieces), <Py_ssize_t>len(clients))):
+        piece, client = pieces[place], clients[place]
+        if not piece or not client.is_open:
             continue
-        if line.descriptor < 0 or line._is_behind:
-            _write(line, [piece])
+        if client.descriptor < 0 or client._is_behind:
+            _write(client, [piece])
         else:
-            _write_piece(line, piece)
+            _write_piece(client, piece)
 
 
-cdef int _write(Line line, list parts) except -1:
-    if line is None or not line.is_open:
+cdef int _write(ClientSocket client, list parts) except -1:
+    if client is None or not client.is_open:
         return 0
-    if line.descriptor < 0 or line._is_behind:
-        if line.transport.is_closing():
+    if client.descriptor < 0 or client._is_behind:
+        if client.transport.is_closing():
             # The client has reset the connection, and nobody was told yet.
             return 0
-        if line.descriptor < 0 or line.transport.get_write_buffer_size():
-            return _write_through(line.transport, parts)
-        line._is_behind = False
+        if client.descriptor < 0 or client.transport.get_write_buffer_size():
+            return _write_through(client.transport, parts)
+        client._is_behind = False
     if len(parts) == 1 and PyBytes_CheckExact(parts[0]):
-        return _write_piece(line, parts[0])
-    return _write_parts(line, parts)
+        return _write_piece(client, parts[0])
+    return _write_parts(client, parts)
 
 
 cdef inline Py_ssize_t _size_of(part) except -1:
@@ -135,12 +135,12 @@ cdef inline void* _octets_of(part) noexcept:
     return PyMemoryView_GET_BUFFER(part).buf
 
 
-cdef int _write_piece(Line line, bytes piece) except -1:
+cdef int _write_piece(ClientSocket client, bytes piece) except -1:
     cdef Py_ssize_t size = PyBytes_GET_SIZE(piece)
-    cdef ssize_t sent = _send(line.descriptor, PyBytes_AS_STRING(piece), size)
+    cdef ssize_t sent = _send(client.descriptor, PyBytes_AS_STRING(piece), size)
     if sent != size:
-        line._is_behind = True
-        line.transport.write(piece[max(sent, 0):])
+        client._is_behind = True
+        client.transport.write(piece[max(sent, 0):])
     return 0
 
 
@@ -155,7 +155,7 @@ cdef int _write_through(transport, list parts) except -1:
     return 0
 
 
-cdef int _write_parts(Line line, list parts) except -1:
+cdef int _write_parts(ClientSocket client, list parts) except -1:
     """Sends many parts: as few calls of the kernel as can be, and the rest to the transport."""
     cdef iovec vectors[PARTS_MAX]
     cdef Py_ssize_t done = 0, count = len(parts), index, size
@@ -168,7 +168,7 @@ cdef int _write_parts(Line line, list parts) except -1:
             vectors[index].iov_base = _octets_of(part)
             size += vectors[index].iov_len
         index = min(count - done, <Py_ssize_t>PARTS_MAX)
-        sent = _send_vectors(line.descriptor, vectors, index)
+        sent = _send_vectors(client.descriptor, vectors, index)
         if sent == size:
             done += index
             continue
@@ -176,8 +176,8 @@ cdef int _write_parts(Line line, list parts) except -1:
         while sent >= _size_of(parts[done]):
             sent -= _size_of(parts[done])
             done += 1
-        line._is_behind = True
-        line.transport.writelines([parts[done][sent:], *parts[done + 1:]])
+        client._is_behind = True
+        client.transport.writelines([parts[done][sent:], *parts[done + 1:]])
         return 0
     return 0
 

@@ -27,7 +27,7 @@ from fedq.shell.peers.longs import pieces, shortened
 _JOINED_MAX: Final = 1_000
 
 
-class FrameLine:
+class FrameSendQueue:
     """The frames of one link that wait for their stream."""
 
     __slots__ = ("_frames", "_rest", "bytes_waiting", "version")

@@ -25,7 +25,7 @@ from fedq.shell.peers.channel import HELLO_METADATA, LINK_METHOD, NODE_METADATA
 from fedq.shell.peers.codec import Hello, Process, decode_hello, encode_hello
 from fedq.shell.peers.desk import PeerDesk
 from fedq.shell.peers.malformed import MalformedFrameError
-from fedq.shell.peers.send_queue import FrameLine
+from fedq.shell.peers.send_queue import FrameSendQueue
 
 #: What one stream may have waiting; the node's own windows keep it far below.
 QUEUE_BYTES_MAX: Final = limits.PEER_WINDOW_BYTES_MAX + limits.RECORD_BYTES_MAX
@@ -64,7 +64,7 @@ class PeerStream:
     """One outgoing stream to one peer."""
 
     __slots__ = (
-        "_call", "_channel", "_desk", "_failures", "_kind", "_last_reason", "_line", "_log_level",
+        "_call", "_channel", "_desk", "_failures", "_frames", "_kind", "_last_reason", "_log_level",
         "_method", "_on_down", "_on_taken", "_on_up", "_peer", "_queue", "_queue_bytes", "_up",
         "_wake", "_writing",
     )  # fmt: skip
@@ -93,7 +93,7 @@ class PeerStream:
         self._on_up = on_up
         self._on_down = on_down
         self._on_taken = on_taken
-        self._line = FrameLine()
+        self._frames = FrameSendQueue()
         self._queue: deque[bytes] = deque()
         self._queue_bytes = 0
         self._wake = asyncio.Event()
@@ -120,22 +120,22 @@ class PeerStream:
 
     def send_frames(self, frames: Iterable[PeerFrame]) -> bool:
         """Hands over frames of a link; False when the stream is down or too much waits already."""
-        line = self._line
-        if not self._up or line.bytes_waiting > QUEUE_BYTES_MAX:
+        waiting = self._frames
+        if not self._up or waiting.bytes_waiting > QUEUE_BYTES_MAX:
             return False
         for frame in frames:
-            line.add(frame)
+            waiting.add(frame)
         self._wake.set()
         return True
 
     def say_last(self, frame: PeerFrame) -> None:
         """Says the last frame there is: of those before it, what waits is void."""
-        self._line.clear()
+        self._frames.clear()
         self.send_frames([frame])
 
     async def drained(self) -> None:
         """Returns when nothing waits to be written, or the stream is down."""
-        while self._up and (self._line.bytes_waiting or self._writing):  # noqa: ASYNC110
+        while self._up and (self._frames.bytes_waiting or self._writing):  # noqa: ASYNC110
             await asyncio.sleep(_DRAIN_S)
 
     def break_off(self) -> None:
@@ -186,7 +186,7 @@ class PeerStream:
             raise _StreamFailed("this node broke it off") from error
         finally:
             self._up = self._writing = False
-            self._line.reset()
+            self._frames.reset()
             self._queue.clear()
             self._queue_bytes = 0
             self._call = None
@@ -216,12 +216,12 @@ class PeerStream:
         unfit = self._desk.misfit(hello) or self._desk.differing(hello)
         if unfit is not None:
             raise _StreamFailed(unfit, is_lasting=True)
-        self._line.version = min(self._desk.hello.speaks[1], hello.speaks[1])
+        self._frames.version = min(self._desk.hello.speaks[1], hello.speaks[1])
         self._desk.answered(hello)
         return hello.process
 
     async def _write_all(self, call: Call) -> None:
-        queue, wake, line = self._queue, self._wake, self._line
+        queue, wake, frames = self._queue, self._wake, self._frames
         while not call.done():
             await wake.wait()
             wake.clear()
@@ -230,7 +230,7 @@ class PeerStream:
                 await call.write(data)
                 # Only now, so that what gRPC holds back counts as waiting.
                 self._queue_bytes -= len(data)
-            while (joined := line.take()) is not None:
+            while (joined := frames.take()) is not None:
                 self._writing = True
                 await call.write(joined)
                 self._writing = False

@@ -14,7 +14,7 @@ from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
 from fedq.shell.clients.paced_writes import Writers
-from fedq.shell.clients.sending import Line
+from fedq.shell.clients.sending import ClientSocket
 from fedq.shell.disk.descriptors import Spares
 from fedq.shell.turn import Effects
 from fedq.wiring.cluster_map.map import ClusterMap, ReadMap
@@ -60,7 +60,7 @@ class FakeNode:
         #: The connections of clients that have logged in.
         self.opened: set[ConnectionId] = set()
         #: The clients of the server that told of them.
-        self.lines: dict[ConnectionId, Any] = {}
+        self.clients: dict[ConnectionId, Any] = {}
         #: What to do at an input, by its name.
         self.reactions: dict[str, Callable[..., None]] = {}
 
@@ -98,11 +98,11 @@ class FakeNode:
 
     def on_connected(
         self, connection: ConnectionId, address: str, is_loopback: bool,
-        certificate_name: str | None = None, line: object = None,
+        certificate_name: str | None = None, known_as: object = None,
     ) -> None:  # fmt: skip
-        assert isinstance(line, Line)
-        assert line.connection == connection
-        self.lines[connection] = line
+        assert isinstance(known_as, ClientSocket)
+        assert known_as.connection == connection
+        self.clients[connection] = known_as
         self._take("on_connected", connection, address, is_loopback, certificate_name)
 
     def has_opened(self, connection: ConnectionId) -> bool:
@@ -115,7 +115,7 @@ class FakeNode:
         self._take("on_writable", connection, writable)
 
     def on_disconnected(self, connection: ConnectionId) -> None:
-        self.lines.pop(connection, None)
+        self.clients.pop(connection, None)
         self._take("on_disconnected", connection)
 
     def on_link_up(self, peer: NodeId, process: Incarnation) -> None:
@@ -199,10 +199,12 @@ class Recorder:
             if connection in waiting:
                 self.write(connection, waiting.pop(connection))
 
-    def write_pieces(self, lines: list[Line], pieces: list[bytes], first: int, stop: int) -> None:
-        for line, piece in zip(lines[first:stop], pieces[first:stop], strict=True):
+    def write_pieces(
+        self, clients: list[ClientSocket], pieces: list[bytes], first: int, stop: int
+    ) -> None:
+        for client, piece in zip(clients[first:stop], pieces[first:stop], strict=True):
             if piece:
-                self.write(line.connection, [piece])
+                self.write(client.connection, [piece])
 
     def propose(self, command: bytes) -> bool:
         self.calls.append(("propose", command))

@@ -11,7 +11,7 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.journal.segments import Chunk
-from fedq.shell.clients.sending import Line
+from fedq.shell.clients.sending import ClientSocket
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.turn import Turn
 from fedq.wiring.cluster_map.map import ClusterMap
@@ -350,7 +350,7 @@ def test_a_connection_closed_within_a_fan_out_gets_its_bytes_first(as_pieces: bo
         def fan_out(_: ConnectionId, __: bytes) -> None:
             connections, out = map(ConnectionId, range(1, last + 1)), driven.node.out
             if as_pieces:
-                out.fanned_to = [Line(connection) for connection in connections]
+                out.fanned_to = [ClientSocket(connection) for connection in connections]
                 out.fanned = [b"m"] * last
             else:
                 out.writes.update({connection: [b"m"] for connection in connections})
@@ -424,9 +424,9 @@ def test_words_that_come_after_the_lease_reach_nobody() -> None:
         chunk = Chunk(1, 1, b"record", True)
 
         def stopped_after_deciding() -> None:
-            line = Line(C2)
+            client = ClientSocket(C2)
             node.out.writes[C1] = [b"delivery"]
-            node.out.fanned_to, node.out.fanned = [line], [b"piece"]
+            node.out.fanned_to, node.out.fanned = [client], [b"piece"]
             node.out.journal.append(chunk)
             node.out.valid_until_ms = 1_700
             clock.now_ms = 1_700
@@ -471,7 +471,7 @@ def test_what_still_waits_when_the_lease_is_over_ends_with_its_connection() -> N
 
         def fan_out() -> None:
             numbers = range(1, 2_001)
-            node.out.fanned_to = [Line(ConnectionId(number)) for number in numbers]
+            node.out.fanned_to = [ClientSocket(ConnectionId(number)) for number in numbers]
             node.out.fanned = [b"m"] * len(numbers)
             node.out.valid_until_ms = 1_700
 

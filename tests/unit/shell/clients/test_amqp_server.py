@@ -283,12 +283,12 @@ def test_what_was_put_off_of_a_client_is_heard_before_its_end(
         transports: list[asyncio.Transport] = []
         async with crowd(4) as (one, _):
             await until(lambda: one.server.reading.bytes_put_off)
-            for number, line in one.node.lines.items():
-                if line.put_off:
-                    line.connection_lost(None)
+            for number, client in one.node.clients.items():
+                if client.put_off:
+                    client.connection_lost(None)
                     assert (number,) not in one.node.of("on_disconnected")
-                    waiting[number] = one.received(number) + line.put_off
-                    transports.append(line.transport)
+                    waiting[number] = one.received(number) + client.put_off
+                    transports.append(client.transport)
             assert waiting
             for number, data in waiting.items():
                 await until(partial(one.has_lost, number))

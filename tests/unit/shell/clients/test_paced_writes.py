@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedq.amqp.content import Body
 from fedq.core.ids import ConnectionId
 from fedq.shell.clients.paced_writes import WRITES_PER_PASS_MAX, PacedWrites
-from fedq.shell.clients.sending import Line
+from fedq.shell.clients.sending import ClientSocket
 from tests.unit.shell.fakes import Recorder, run, until
 
 C1 = ConnectionId(1)
@@ -31,11 +31,11 @@ class Stage:
     ) -> None:  # fmt: skip
         """A message for each of these connections, behind what else a turn has to write."""
         writes = writes or {}
-        lines = [Line(ConnectionId(number)) for number in numbers]
+        clients = [ClientSocket(ConnectionId(number)) for number in numbers]
         if as_pieces:
-            self.paced_writes.write(writes, urgent, lines, [b"m"] * len(lines))
+            self.paced_writes.write(writes, urgent, clients, [b"m"] * len(clients))
         else:
-            writes = writes | {line.connection: [b"m"] for line in lines}
+            writes = writes | {client.connection: [b"m"] for client in clients}
             self.paced_writes.write(writes, urgent, [], [])
 
     def written(self) -> list[tuple[ConnectionId, bytes]]:
@@ -173,8 +173,10 @@ def test_bytes_of_a_connection_keep_their_order(
             alone = {n: piece for n, piece in pieces.items() if ConnectionId(n) not in writes}
             for number, part in [*said, *alone.items()]:
                 wanted[number] = wanted.get(number, b"") + part
-            lines = [Line(ConnectionId(number)) for number in alone]
-            stage.paced_writes.write(writes, min(urgent, len(writes)), lines, list(alone.values()))
+            clients = [ClientSocket(ConnectionId(number)) for number in alone]
+            stage.paced_writes.write(
+                writes, min(urgent, len(writes)), clients, list(alone.values())
+            )
             for _ in range(pauses):
                 await asyncio.sleep(0)
         total = sum(map(len, wanted.values()))

@@ -7,7 +7,7 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import Heartbeat, Offer, PeerFrame, PeerMessage
 from fedq.proxy.links import Link
 from fedq.shell.peers.codec import decode_frame
-from fedq.shell.peers.send_queue import FrameLine
+from fedq.shell.peers.send_queue import FrameSendQueue
 
 HERE, THERE = NodeId("here"), NodeId("there")
 BEAT = Heartbeat(7, 3, True)
@@ -29,10 +29,10 @@ def frame(first: int, *numbers: int, session: tuple[int, int] = (4, 4)) -> PeerF
     return PeerFrame(HERE, Incarnation(1), session, first, 0, MapVersion(1), messages, None)
 
 
-def taken(line: FrameLine) -> list[PeerFrame]:
+def taken(queue: FrameSendQueue) -> list[PeerFrame]:
     """All that waits."""
     found: list[PeerFrame] = []
-    while (data := line.take()) is not None:
+    while (data := queue.take()) is not None:
         found.append(decode_frame(data))
     return found
 
@@ -43,7 +43,7 @@ steps = st.lists(st.sampled_from(["send", "turn", "beat", "map", "write"]), max_
 @given(steps)
 def test_a_link_hears_the_same_whatever_was_joined(script: list[str]) -> None:
     sender, receiver = linked()
-    line, sent, version = FrameLine(), 0, 1
+    queue, sent, version = FrameSendQueue(), 0, 1
     heard: list[PeerMessage] = []
     for step in [*script, "turn", *["write"] * len(script), "write"]:
         if step == "send":
@@ -52,39 +52,39 @@ def test_a_link_hears_the_same_whatever_was_joined(script: list[str]) -> None:
         elif step == "map":
             version += 1
         elif step == "write":
-            data = line.take()
+            data = queue.take()
             if data is not None:
                 heard += receiver.on_frame(decode_frame(data), MapVersion(version), 1)
         else:
             beat = BEAT if step == "beat" else None
             for each in sender.take_frames(MapVersion(version), 1, beat):
-                line.add(each)
+                queue.add(each)
     assert heard == [Offer(FragmentId(number), 1) for number in range(1, sent + 1)]
-    assert line.bytes_waiting == 0
+    assert queue.bytes_waiting == 0
 
 
 def test_what_waits_becomes_one_frame_with_the_newest_word() -> None:
-    line = FrameLine()
-    line.add(frame(1, 1, 2)._replace(acknowledged=5, asks=True))
-    line.add(frame(0)._replace(acknowledged=6, heartbeat=BEAT))
-    line.add(frame(3, 3)._replace(acknowledged=7, map_version=MapVersion(2)))
+    queue = FrameSendQueue()
+    queue.add(frame(1, 1, 2)._replace(acknowledged=5, asks=True))
+    queue.add(frame(0)._replace(acknowledged=6, heartbeat=BEAT))
+    queue.add(frame(3, 3)._replace(acknowledged=7, map_version=MapVersion(2)))
     whole = frame(1, 1, 2, 3)._replace(
         acknowledged=7, map_version=MapVersion(2), heartbeat=BEAT, asks=True
     )
-    assert taken(line) == [whole]
+    assert taken(queue) == [whole]
 
 
 def test_what_was_sent_again_and_other_sessions_stay_apart() -> None:
     frames = [frame(1, 1, 2), frame(1, 1, 2), frame(3, 3, session=(4, 9)), frame(4, 4)]
-    line = FrameLine()
+    queue = FrameSendQueue()
     for each in frames:
-        line.add(each)
-    assert taken(line) == frames
+        queue.add(each)
+    assert taken(queue) == frames
 
 
 def test_a_line_that_is_cleared_is_empty() -> None:
-    line = FrameLine()
-    line.add(frame(1, 1))
-    assert line.bytes_waiting > 0
-    line.clear()
-    assert (line.take(), line.bytes_waiting) == (None, 0)
+    queue = FrameSendQueue()
+    queue.add(frame(1, 1))
+    assert queue.bytes_waiting > 0
+    queue.clear()
+    assert (queue.take(), queue.bytes_waiting) == (None, 0)
