@@ -56,6 +56,7 @@ check: setup ## Style, types, floors, generated files, tidiness.
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_protos.py --check
 	$(BIN)/python scripts/draw_pictures.py --check
+	$(BIN)/python scripts/write_bounds.py --check
 	$(BIN)/python -m pytest -q tests/tidy
 
 test: check ## Everything the CI runs.

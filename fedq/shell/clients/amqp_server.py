@@ -48,7 +48,7 @@ LOBBY_CLIENTS_MAX: Final = 2_000
 #: With fewer connections left than this, who does not log in makes room.
 _CONNECTIONS_SPARED: Final = 16
 #: How long the TLS handshake may take; the time for the AMQP handshake begins after it.
-_TLS_HANDSHAKE_S: Final = 10.0
+TLS_HANDSHAKE_S: Final = 10.0
 #: Freed memory up to twice this stays with the process, see `_keep_freed_memory`.
 _KEPT_BLOCK_BYTES: Final = 16 * MIB
 
@@ -312,7 +312,7 @@ class _Client(ClientSocket, asyncio.Protocol):
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self, accepted, ssl=tls.context,
-                ssl_handshake_timeout=_TLS_HANDSHAKE_S, ssl_shutdown_timeout=LINGER_S,
+                ssl_handshake_timeout=TLS_HANDSHAKE_S, ssl_shutdown_timeout=LINGER_S,
             )  # fmt: skip
         except OSError as error:
             why = error or type(error).__name__

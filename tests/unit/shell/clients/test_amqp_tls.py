@@ -188,7 +188,7 @@ def test_old_versions_of_tls_are_refused(tmp_path: Path) -> None:
 def test_a_tls_handshake_that_stalls_ends_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, greeting: bytes
 ) -> None:
-    monkeypatch.setattr(amqp_server, "_TLS_HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(amqp_server, "TLS_HANDSHAKE_S", 0.2)
     tls, _ = secured(tmp_path)
 
     async def scenario() -> None:
