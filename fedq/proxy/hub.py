@@ -167,7 +167,7 @@ class Hub(Generic[C]):
         return self._only is not None and self._only.priority < priority
 
     def add(self, consumer: C) -> None:
-        """Adds a consumer to the round robin; all credit is void (the node says so to the sources)."""
+        """Adds a consumer; all credit is void (the node says so to the sources)."""
         self.size += 1
         self._ranked += consumer.priority != 0
         if self._round_robin is not None:

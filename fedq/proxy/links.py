@@ -321,7 +321,7 @@ class Link:
         return self._take(frame, now_ms)
 
     def hold(self, frame: PeerFrame) -> None:
-        """Holds a frame that waits behind others; one for which there is no room is sent again later."""
+        """Holds a frame until those before it come; one without room is sent again later."""
         size = _frame_bytes(frame)
         if not self.held or (
             len(self.held) < HELD_FRAMES_MAX and self.bytes_held + size <= HELD_BYTES_MAX

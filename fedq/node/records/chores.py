@@ -78,7 +78,7 @@ class Chores:
         return False
 
     def add(self, owner: object, chore: Chore) -> None:
-        """Adds a chore, which begins at the end of this turn's commands, or after others of its owner."""
+        """Adds a chore; it begins after this turn's commands, or after others of its owner."""
         self._waiting.setdefault(owner, deque()).append(chore)
 
     def work_off(self) -> None:
