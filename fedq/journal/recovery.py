@@ -51,7 +51,7 @@ from fedq.journal.records import (
     Settle,
     Single,
 )
-from fedq.journal.segments import Segment
+from fedq.journal.segments import KEEP_POSITION, Segment
 
 #: Records of these kinds begin with a position, or the number of an event.
 _PLACED: Final = (KIND_ENQUEUE, KIND_SETTLE, KIND_NOTE)
@@ -345,6 +345,7 @@ def _apply(recovered: Recovered, highest: dict[FragmentId, int], record: Single)
             _remove(fragment, record.ranges)
             fragment.last = max(fragment.last, record.event)
         case Keep():
+            highest[record.fragment] = max(highest.get(record.fragment, 0), KEEP_POSITION)
             _remove(fragment, record.dropped)
             fragment.last = max(fragment.last, record.base)
             fragment.whole = False

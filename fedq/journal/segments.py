@@ -18,10 +18,14 @@ the numbers of dead segments. Invariants:
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from fedq.core import limits
 from fedq.core.ids import FragmentId
 from fedq.journal.marks import MARK_BYTES, mark_bytes
+
+#: No segment with a KEEP goes before the copy is whole: until then its fragment lives from 0 on.
+KEEP_POSITION: Final = 1
 
 
 class Chunk:
@@ -98,8 +102,9 @@ class SegmentPlan:
     def append(self, fragment: FragmentId, max_position: int, data: bytes, sync: bool) -> int:
         """Adds one or more whole records of a fragment; returns the number of their chunk.
 
-        `max_position` is the highest position of a message in them, 0 for none. With `sync`
-        their chunk will be reported when it is safe. The bytes leave with the next `take`.
+        `max_position` is the highest position of a message in them, 0 for none; `KEEP_POSITION`
+        for a KEEP, which stands for all that its copy does not have yet. With `sync` their chunk
+        will be reported when it is safe. The bytes leave with the next `take`.
         """
         assert data, "an append holds at least one record"
         active, size = self._active, len(data)

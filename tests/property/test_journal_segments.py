@@ -21,10 +21,11 @@ from fedq.journal.records import (
     encode_note,
     encode_reset,
     encode_settle,
+    encode_whole,
     encode_with_notes,
 )
 from fedq.journal.recovery import recover
-from fedq.journal.segments import SegmentPlan
+from fedq.journal.segments import KEEP_POSITION, SegmentPlan
 from tests.unit.journal.samples import NORTH, message
 
 FRAGMENTS = st.integers(-1, 2).map(FragmentId)
@@ -43,6 +44,8 @@ class JournalUse(RuleBasedStateMachine):
         self.live: dict[FragmentId, dict[int, bytes]] = {}
         self.notes: dict[FragmentId, Notes] = {}
         self.last = 0
+        #: Copies that have begun and are not complete.
+        self.halves: dict[FragmentId, None] = {}
 
     def put(self, fragment: FragmentId, positions: list[int], record: bytes) -> None:
         durable = [p for p in positions if self.live[fragment][p][0] & 1]
@@ -96,10 +99,13 @@ class JournalUse(RuleBasedStateMachine):
         self.last += 1
         if whole:
             self.put(fragment, [], encode_reset(fragment, 2, self.last))
+            self.halves.pop(fragment, None)
             copied = sorted(live)
         else:
             halves = sorted(live)[::2]
-            self.put(fragment, [], encode_keep(fragment, 2, self.last, to_ranges(halves)))
+            keep = encode_keep(fragment, 2, self.last, to_ranges(halves))
+            self.plan.append(fragment, KEEP_POSITION, keep, False)
+            self.halves[fragment] = None
             copied = halves
         while copied:
             chunk, copied = copied[-2:], copied[:-2]
@@ -112,7 +118,14 @@ class JournalUse(RuleBasedStateMachine):
             self.put(fragment, chunk, encode_with_notes(fragment, 2, copy, 0, known))
 
     @rule(fragment=FRAGMENTS)
+    def complete(self, fragment: FragmentId) -> None:
+        self.put(fragment, [], encode_whole(fragment, 2))
+        self.live.setdefault(fragment, {})
+        self.halves.pop(fragment, None)
+
+    @rule(fragment=FRAGMENTS)
     def drop_fragment(self, fragment: FragmentId) -> None:
+        self.halves.pop(fragment, None)
         self.live.pop(fragment, None)
         self.notes.pop(fragment, None)
         self.plan.append(fragment, 0, encode_drop(fragment), False)
@@ -146,7 +159,7 @@ class JournalUse(RuleBasedStateMachine):
         self.notes = {identity: f.notes for identity, f in recovered.fragments.items()}
 
     def oldest_live(self, fragment: FragmentId) -> int | None:
-        return min(self.durable(fragment), default=None)
+        return 0 if fragment in self.halves else min(self.durable(fragment), default=None)
 
     def durable(self, fragment: FragmentId) -> dict[int, bytes]:
         live = self.live.get(fragment, {})
@@ -158,6 +171,8 @@ class JournalUse(RuleBasedStateMachine):
         found = {identity: f.messages for identity, f in recovered.fragments.items() if f.messages}
         expected = {identity: self.durable(identity) for identity in self.live}
         assert found == {identity: live for identity, live in expected.items() if live}
+        halves = [identity for identity, f in recovered.fragments.items() if not f.whole]
+        assert sorted(halves) == sorted(self.halves), "half a copy passes for a whole one"
         for identity, fragment in recovered.fragments.items():
             durable: Notes = {}
             for what, values in self.notes.get(identity, {}).items():

@@ -183,11 +183,13 @@ class FragmentRoles:
         primary = state.primaries.get(fragment)
         if primary is not None:
             return primary.fragment.oldest_persistent()
-        backup = state.backups.get(fragment)
+        backup, recovered = state.backups.get(fragment), state.recovered.get(fragment)
         if backup is not None:
-            return backup.replica.oldest_persistent()
-        recovered = state.recovered.get(fragment)
-        return next(iter(recovered.messages), None) if recovered is not None else None
+            # Without what says that a copy has begun, a half one would pass for a whole one.
+            return backup.replica.oldest_persistent() if backup.whole else 0
+        if recovered is None:
+            return None
+        return next(iter(recovered.messages), None) if recovered.whole else 0
 
     # --- primary -----------------------------------------------------------------------------
 

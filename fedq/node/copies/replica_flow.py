@@ -14,6 +14,7 @@ from fedq.core.peer_messages import (
 )
 from fedq.journal.decoding import CorruptRecord, outlines
 from fedq.journal.records import encode_keep, encode_note, encode_whole
+from fedq.journal.segments import KEEP_POSITION
 from fedq.node.records.state import Backup, NodeState
 from fedq.node.risk import Fault
 
@@ -52,7 +53,7 @@ class ReplicaFlow:
         backup.whole = False
         if backup.replica.durable:
             keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
-            self.state.plan.append(message.fragment, 0, keep, False)
+            self.state.plan.append(message.fragment, KEEP_POSITION, keep, False)
 
     def on_copy_chunk(self, sender: NodeId, message: CopyChunk) -> None:
         """Takes old messages, newest first."""
