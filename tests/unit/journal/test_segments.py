@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from fedq.core.ids import FragmentId
-from fedq.journal.segments import Segment, SegmentPlan
-from tests.unit.journal.samples import ONE, TWO
+from fedq.journal.records import encode_enqueue, encode_keep, encode_settle
+from fedq.journal.recovery import recover
+from fedq.journal.segments import KEEP_POSITION, Segment, SegmentPlan
+from tests.unit.journal.samples import NORTH, ONE, TWO, message
 
 
 def taken(plan: SegmentPlan) -> list[tuple[int, int, bytes, bool]]:
@@ -97,3 +99,21 @@ def test_after_a_restart_old_segments_are_kept_while_live_and_never_appended_to(
     assert taken(plan) == [(1, 10, b"x", True)]
     assert plan.dead(oldest(one=6)) == [9]
     assert plan.segments == [10]
+
+
+def test_while_a_copy_is_not_whole_what_says_so_stays() -> None:
+    plan = SegmentPlan(bytes_max=60)
+    plan.append(ONE, KEEP_POSITION, encode_keep(ONE, 2, 60, []), False)
+    other = encode_enqueue(TWO, 1, 1, NORTH, 1, [message("a")])
+    plan.append(TWO, 1, other, True)
+    plan.append(TWO, 0, encode_settle(TWO, 1, 2, [(1, 1)]), False)
+    disk = {chunk.segment: chunk.data for chunk in plan.take()}
+    assert plan.dead(oldest(one=0)) == []
+    recovered = recover(sorted(disk.items()))
+    assert not recovered.fragments[ONE].whole
+    # So it is after a restart; once the copy is whole, it may go.
+    plan = SegmentPlan(recovered.segments, 60)
+    plan.append(TWO, 0, encode_settle(TWO, 1, 2, [(1, 1)]), False)
+    plan.take()
+    assert plan.dead(oldest(one=0)) == []
+    assert plan.dead(oldest(one=61)) == [1, 2, 3]
