@@ -2,14 +2,21 @@
 
 import base64
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from fedq.cli.terminal.failure import CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import console, print_json, size, table
-from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, Damage, Recovered, salvage
+from fedq.journal.recovery import (
+    ACCEPT_NAME,
+    CorruptJournal,
+    Damage,
+    Recovered,
+    RecoveredFragment,
+    salvage,
+)
 from fedq.shell.disk.journal_files import read_segments
 from fedq.shell.disk.quarantine import Quarantined, quarantined
 from fedq.shell.disk.vouching import damages_of
@@ -20,6 +27,13 @@ app = typer.Typer(no_args_is_help=True, help="Look into a node's data directory.
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="The node's data directory (`data` in its file).")
+]
+#: Fragments that are shown unless asked otherwise, and named in a sentence.
+ROWS_DEFAULT: Final = 20
+_KEEPERS_SHOWN: Final = 5
+
+LimitOption = Annotated[
+    int, typer.Option("--limit", min=1, max=100_000, help="How many fragments to show.")
 ]
 
 
@@ -93,6 +107,50 @@ def check(data: DataArgument, json: JsonOption = False) -> None:
         )
 
 
+@app.command("status")
+@reporting
+def status(data: DataArgument, limit: LimitOption = ROWS_DEFAULT, json: JsonOption = False) -> None:
+    """Show what the journal takes on disk, what of it is alive, and what keeps its oldest segment.
+
+    Fragments with the most bytes come first. It reads the journal as a start would, and changes
+    nothing; while the node runs, figures are those of a moment.
+    """
+    recovered, _ = _examine(data)
+    total = sum(segment.size for segment in recovered.segments)
+    forms = [_of_fragment(number, each) for number, each in recovered.fragments.items()]
+    forms.sort(key=lambda form: (-form.bytes, form.fragment))
+    live, keepers = sum(form.bytes for form in forms), _keepers(recovered)
+    if json:
+        print_json(
+            {
+                "segments": len(recovered.segments),
+                "bytes": total,
+                "live_bytes": live,
+                "dead_bytes": max(0, total - live),
+                "kept_by": keepers,
+                "fragments": [form._asdict() for form in forms[:limit]],
+            }
+        )
+        return
+    console().print(
+        f"{len(recovered.segments)} segments, {size(total)}: {size(live)} of live messages, "
+        f"{size(max(0, total - live))} dead or upkeep"
+    )
+    if keepers:
+        numbers = ", ".join(map(str, keepers[:_KEEPERS_SHOWN]))
+        more = ", …" if len(keepers) > _KEEPERS_SHOWN else ""
+        console().print(f"the oldest segment stays for old messages of fragments {numbers}{more}")
+    rows = [
+        (form.fragment, form.messages, size(form.bytes), form.oldest, form.reign,
+         "yes" if form.whole else "no")
+        for form in forms[:limit]
+    ]  # fmt: skip
+    headings = ("FRAGMENT", "MESSAGES", "BYTES", "OLDEST", "REIGN", "WHOLE")
+    console().print(table(headings, rows))
+    if len(forms) > limit:
+        console().print(f"{len(forms) - limit} more; --limit shows them")
+
+
 @app.command("accept-loss")
 @reporting
 def accept_loss(data: DataArgument) -> None:
@@ -105,6 +163,39 @@ def accept_loss(data: DataArgument) -> None:
         raise CommandError("nothing is damaged: the node starts without this")
     (data / JOURNAL / ACCEPT_NAME).touch()
     console().print(f"{len(damages)} damages are accepted: start the node")
+
+
+class _FragmentForm(NamedTuple):
+    """What the journal has of one fragment."""
+
+    fragment: int
+    messages: int
+    bytes: int
+    #: The position of its oldest message; 0: it has none.
+    oldest: int
+    reign: int
+    #: It is not a copy that was still being made.
+    whole: bool
+
+
+def _of_fragment(number: int, fragment: RecoveredFragment) -> _FragmentForm:
+    messages = fragment.messages
+    held = sum(map(len, messages.values()))
+    oldest = next(iter(messages), 0)
+    return _FragmentForm(number, len(messages), held, oldest, fragment.reign, fragment.whole)
+
+
+def _keepers(recovered: Recovered) -> list[int]:
+    """The fragments whose messages keep the oldest segment, and with it all that follow."""
+    if len(recovered.segments) < 2:
+        return []
+    found: list[int] = []
+    for number, highest in recovered.segments[0].highest.items():
+        fragment = recovered.fragments.get(number)
+        oldest = next(iter(fragment.messages), None) if fragment is not None else None
+        if oldest is not None and oldest <= highest:
+            found.append(int(number))
+    return sorted(found)
 
 
 def _examine(data: Path) -> tuple[Recovered, list[Damage]]:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from fedq.journal.records import encode_enqueue, encode_settle
 from fedq.shell.disk.durable_files import segment_name
 from tests.unit.cli.command import fedq
+from tests.unit.journal.samples import NORTH, ONE, TWO, message
 from tests.unit.shell.disk.test_vouching import judge, rotten
 
 
@@ -30,5 +32,31 @@ def test_a_loss_is_accepted_for_the_next_start(tmp_path: Path) -> None:
     assert "nothing is damaged" in fedq("store", "accept-loss", str(tmp_path)).sentence
 
 
+def test_status_says_what_is_alive_and_what_keeps_the_rest(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    old = encode_enqueue(ONE, 3, 7, NORTH, 1, [message("old")])
+    others = b"".join(
+        encode_enqueue(TWO, 1, n, NORTH, n, [message("x" * 200)])
+        + encode_settle(TWO, 1, n + 1, [(n, n)])
+        for n in range(1, 40, 2)
+    )
+    (journal / segment_name(1)).write_bytes(old)
+    (journal / segment_name(2)).write_bytes(others)
+    value = fedq("store", "status", str(tmp_path), "--json").value
+    assert value["bytes"] == len(old) + len(others)
+    assert value["live_bytes"] == len(message("old"))
+    assert value["dead_bytes"] == value["bytes"] - value["live_bytes"]
+    assert value["kept_by"] == [ONE]
+    first = value["fragments"][0]
+    assert (first["fragment"], first["messages"], first["oldest"]) == (ONE, 1, 7)
+    outcome = fedq("store", "status", str(tmp_path), "--limit", "1")
+    assert outcome.exit_code == 0
+    assert "stays for old messages of fragments 1" in outcome.out
+    assert "1 more" in outcome.out
+    assert fedq("store", "check", str(tmp_path)).exit_code == 0, "nothing has changed"
+
+
 def test_what_is_no_data_directory_is_said_to_be_none(tmp_path: Path) -> None:
-    assert "has no journal" in fedq("store", "check", str(tmp_path)).sentence
+    for command in ("check", "status"):
+        assert "has no journal" in fedq("store", command, str(tmp_path)).sentence
