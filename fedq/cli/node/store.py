@@ -139,7 +139,7 @@ def status(data: DataArgument, limit: LimitOption = ROWS_DEFAULT, json: JsonOpti
     if keepers:
         numbers = ", ".join(map(str, keepers[:_KEEPERS_SHOWN]))
         more = ", …" if len(keepers) > _KEEPERS_SHOWN else ""
-        console().print(f"the oldest segment stays for old messages of fragments {numbers}{more}")
+        console().print(f"the oldest segment stays for what is alive of fragments {numbers}{more}")
     rows = [
         (form.fragment, form.messages, size(form.bytes), form.oldest, form.reign,
          "yes" if form.whole else "no")
@@ -186,13 +186,16 @@ def _of_fragment(number: int, fragment: RecoveredFragment) -> _FragmentForm:
 
 
 def _keepers(recovered: Recovered) -> list[int]:
-    """The fragments whose messages keep the oldest segment, and with it all that follow."""
+    """The fragments that keep the oldest segment, and with it all that follow."""
     if len(recovered.segments) < 2:
         return []
     found: list[int] = []
     for number, highest in recovered.segments[0].highest.items():
         fragment = recovered.fragments.get(number)
-        oldest = next(iter(fragment.messages), None) if fragment is not None else None
+        if fragment is None:
+            continue
+        # Of a copy that is not complete all stays (`FragmentRoles.oldest_persistent`).
+        oldest = next(iter(fragment.messages), None) if fragment.whole else 0
         if oldest is not None and oldest <= highest:
             found.append(int(number))
     return sorted(found)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedq.journal.records import encode_enqueue, encode_settle
+from fedq.journal.records import encode_enqueue, encode_keep, encode_settle
 from fedq.shell.disk.durable_files import segment_name
 from tests.unit.cli.command import fedq
 from tests.unit.journal.samples import NORTH, ONE, TWO, message
@@ -52,9 +52,19 @@ def test_status_says_what_is_alive_and_what_keeps_the_rest(tmp_path: Path) -> No
     assert (first["fragment"], first["messages"], first["oldest"]) == (ONE, 1, 7)
     outcome = fedq("store", "status", str(tmp_path), "--limit", "1")
     assert outcome.exit_code == 0
-    assert "stays for old messages of fragments 1" in outcome.out
+    assert "stays for what is alive of fragments 1" in outcome.out
     assert "1 more" in outcome.out
     assert fedq("store", "check", str(tmp_path)).exit_code == 0, "nothing has changed"
+
+
+def test_a_copy_that_is_not_complete_keeps_its_segment(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    (journal / segment_name(1)).write_bytes(encode_keep(ONE, 2, 60, []))
+    (journal / segment_name(2)).write_bytes(encode_enqueue(TWO, 1, 1, NORTH, 1, [message("a")]))
+    value = fedq("store", "status", str(tmp_path), "--json").value
+    assert value["kept_by"] == [ONE]
+    assert [each["whole"] for each in value["fragments"]] == [True, False]
 
 
 def test_what_is_no_data_directory_is_said_to_be_none(tmp_path: Path) -> None:
