@@ -29,7 +29,7 @@ def test_a_report_has_what_was_measured(tmp_path: Path) -> None:
     first, oftener, last = works.split(",")
     assert [run["work"] for run in report["runs"]] == [first, *[oftener] * 3, last]
     for row in report["rows"]:
-        assert row["brokers"]["fedq"]["median"] > 0, row
+        assert row["brokers"]["fedq"].get("median", 0) > 0, row
     assert report["runs"][0]["outcome"]["brokers"][0]["cpu_seconds"] > 0
 
 
