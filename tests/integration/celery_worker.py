@@ -140,6 +140,13 @@ class Worker:
 def client(setting: Setting) -> Iterator[Celery]:
     """The application as a client has it; its connections are closed at the end."""
     app = make_app(setting)
+    repeats: list[Exception] = []
+    app.conf.task_publish_retry_policy = {
+        **app.conf.task_publish_retry_policy,
+        "errback": lambda error, _: repeats.append(error),
+    }
+    #: Why it published a message once more: it had heard no confirm.
+    app.repeats = repeats
     try:
         yield app
     finally:

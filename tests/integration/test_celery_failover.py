@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pika.exceptions  # type: ignore[import-untyped]
 import pytest
+from celery import Celery
 
 from tests.integration.celery_app import Setting, read_events
 from tests.integration.celery_worker import ALONE, Worker, client, urls
@@ -49,11 +50,18 @@ def wait_ended(path: Path, name: str) -> None:
     until(f"{name} is done", lambda: name in names_of(path, "end"), 20)
 
 
-def check_once_or_marked(path: Path) -> None:
-    """A task that ran again was marked as redelivered: all its runs but one."""
+def check_once_or_marked(path: Path, app: Celery) -> None:
+    """A task that ran again was marked as redelivered: all its runs but one.
+
+    A message that the client published once more, since it had heard no confirm before its
+    connection ended, is another one.
+    """
+    unmarked = {}
     for name, count in names_of(path, "begin").items():
         marks = [e.is_redelivered for e in read_events(path) if (e.name, e.what) == (name, "begin")]
-        assert sum(marks) >= count - 1, (name, marks)
+        if count - 1 > sum(marks):
+            unmarked[name] = count - 1 - sum(marks)
+    assert sum(unmarked.values()) <= len(app.repeats), (unmarked, app.repeats)
 
 
 def wait_empty(cluster: Cluster, node: str) -> None:
@@ -87,7 +95,7 @@ def test_a_worker_goes_on_at_another_node(three: Cluster, tmp_path: Path, pool: 
         until("it answers questions", inspect.stats, 30)
         wait_empty(three, "c")
     assert set(names_of(records, "end")) == {f"{n}" for n in range(TASKS)}
-    check_once_or_marked(records)
+    check_once_or_marked(records, app)
 
 
 def test_a_client_goes_on_at_another_node(three: Cluster, tmp_path: Path) -> None:
@@ -104,7 +112,7 @@ def test_a_client_goes_on_at_another_node(three: Cluster, tmp_path: Path) -> Non
         gate.touch()
         got = [result.get(timeout=40) for result in before + after]
         assert got == [f"{n}" for n in range(20)]
-    check_once_or_marked(records)
+    check_once_or_marked(records, app)
 
 
 def test_tasks_for_later_outlive_the_node(three: Cluster, tmp_path: Path) -> None:
@@ -128,7 +136,7 @@ def test_tasks_for_later_outlive_the_node(three: Cluster, tmp_path: Path) -> Non
     first, *later = [event for event in read_events(records) if event.what == "begin"]
     assert {event.name for event in later} == {f"{n}" for n in range(8)}
     assert min(event.at_s for event in later) - first.at_s > 11.5
-    check_once_or_marked(records)
+    check_once_or_marked(records, app)
 
 
 def worker_logs(directory: Path) -> str:
@@ -172,7 +180,7 @@ def test_every_node_is_killed_in_turn(three: Cluster, tmp_path: Path) -> None:
         got = [result.get(timeout=40) for result in results]
         assert got == [f"{node}{n}" for node in "abc" for n in range(50)]
     assert set(names_of(records, "end")) == {f"{node}{n}" for node in "abc" for n in range(50)}
-    check_once_or_marked(records)
+    check_once_or_marked(records, app)
 
 
 @pytest.mark.parametrize("end", ["close", "kill"])
