@@ -73,7 +73,9 @@ RECORD_BYTES_MAX: Final = 256 * MIB
 LONG_RECORD_BYTES_MIN: Final = 256 * KIB
 #: Ranges in the record of what was seen of a fragment; of more, the lowest ones become one.
 SEEN_RANGES_MAX: Final = 4_096
-#: Messages kept singly that are looked at for it, one by one.
+#: Messages that one record of a checkpoint may call alive.
+LIVE_RECORD_MESSAGES_MAX: Final = 1 << 20
+#: Messages kept singly that are looked at for what was seen, one by one.
 SEEN_LOOKED_AT_MAX: Final = 100_000
 
 # --- the cluster map -------------------------------------------------------------------------

@@ -101,3 +101,28 @@ def is_in(ranges: Sequence[Range], position: int) -> bool:
 def count(ranges: Sequence[Range]) -> int:
     """How many positions the ranges hold."""
     return sum(last - first + 1 for first, last in ranges)
+
+
+def count_within(ranges: Sequence[Range], first: int, last: int) -> int:
+    """How many positions of the ascending ranges are from `first` to `last`."""
+    at = max(0, bisect_right(ranges, (first, 1 << 64)) - 1)
+    found = 0
+    while at < len(ranges) and ranges[at][0] <= last:
+        found += max(0, min(ranges[at][1], last) - max(ranges[at][0], first) + 1)
+        at += 1
+    return found
+
+
+def split_ranges(ranges: Sequence[Range], most: int) -> list[list[Range]]:
+    """The ranges in lists of at most so many positions each."""
+    parts: list[list[Range]] = [[]]
+    room = most
+    for first, last in ranges:
+        while last - first >= room:
+            if room:
+                parts[-1].append((first, first + room - 1))
+            first, room = first + room, most
+            parts.append([])
+        parts[-1].append((first, last))
+        room -= last - first + 1
+    return parts

@@ -9,13 +9,15 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 7
+NEWEST: Final = 8
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.seen`).
 SEEN: Final = 6
 #: From which one on long contents follow their frames in pieces (`fedq.shell.peers.longs`).
 PIECES: Final = 7
+#: From which one on nodes write checkpoints to their journals (`fedq.journal.checkpoints`).
+CHECKPOINTS: Final = 8
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, join_ranges, to_ranges
-from fedq.fragments.runs import Fresh, InFlight
+from fedq.fragments.runs import Fresh, InFlight, Run
 from fedq.fragments.tracked import TrackedMessages
 
 
@@ -50,6 +50,14 @@ class AllMessages(Mapping[int, bytes]):
         if found is None:
             raise KeyError(position)
         return found
+
+    def fresh_after(self, position: int) -> Run | None:
+        """The first run beyond a position whose messages were never handed out."""
+        return self._fresh.after(position)
+
+    def held_after(self, position: int) -> Run | None:
+        """The first run beyond a position that a taker has."""
+        return self._in_flight.after(position) if self._in_flight is not None else None
 
     def ranges(self) -> list[Range]:
         """The positions, without a look at each message that is in a run."""

@@ -15,15 +15,17 @@ from fedq.core.ids import Origin
 class RecordOut:
     """Journal records and the events they stand for."""
 
-    __slots__ = ("data", "journal", "last", "max_position", "sync")
+    __slots__ = ("data", "first_position", "journal", "last", "last_position", "sync")
 
     def __init__(
-        self, last: int, max_position: int, data: bytes, journal: bool, sync: bool
-    ) -> None:
+        self, last: int, first_position: int, last_position: int, data: bytes, journal: bool,
+        sync: bool,
+    ) -> None:  # fmt: skip
         #: The highest event number in the records.
         self.last = last
-        #: The highest message position in the records; 0 if they hold no message.
-        self.max_position = max_position
+        #: Between which positions their messages stand; 0 if they hold none.
+        self.first_position = first_position
+        self.last_position = last_position
         self.data = data
         #: They say something about persistent messages: they belong into the journal.
         self.journal = journal

@@ -49,7 +49,7 @@ class Recorder:
         if notes:
             data = encode_with_notes(self._fragment_id, self._reign, data, last, notes)
         journal = persistent and self.durable
-        self._out.records.append(RecordOut(last, last, data, journal, journal))
+        self._out.records.append(RecordOut(last, first, last, data, journal, journal))
 
     def settle(self, last: int, ranges: Sequence[Range], persistent: bool) -> None:
         """Records that the messages in these ranges (ascending) are gone."""
@@ -76,7 +76,7 @@ class Recorder:
             self._append(last, data, True)
 
     def _append(self, last: int, data: bytes, journal: bool) -> None:
-        self._out.records.append(RecordOut(last, 0, data, journal and self.durable, False))
+        self._out.records.append(RecordOut(last, 0, 0, data, journal and self.durable, False))
 
     def begin_atomic(self) -> int:
         """Begins a group that takes effect as a whole, or not at all; for `end_atomic`."""
@@ -92,7 +92,8 @@ class Recorder:
         self._out.records[mark:] = [
             RecordOut(
                 records[-1].last,
-                max(record.max_position for record in records),
+                min((r.first_position for r in records if r.first_position), default=0),
+                max(record.last_position for record in records),
                 encode_group(self._fragment_id, self._reign, data),
                 journal,
                 journal,

@@ -17,19 +17,11 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
 from fedq.fragments.positions import Positions
 from fedq.fragments.tracked import oldest_persistent
-from fedq.fragments.unread import Unread
+from fedq.fragments.unread import Batch, Unread
 from fedq.journal.decoding import Outline, outlines
+from fedq.journal.events import Copy, Enqueue, Group, Note, Seen, Settle, Single
 from fedq.journal.notes import Notes, forget_notes, take_notes
-from fedq.journal.records import (
-    NOTES_THAT_CHANGE,
-    Copy,
-    Enqueue,
-    Group,
-    Note,
-    Seen,
-    Settle,
-    Single,
-)
+from fedq.journal.records import NOTES_THAT_CHANGE
 
 
 class Applied(NamedTuple):
@@ -39,8 +31,11 @@ class Applied(NamedTuple):
     journal: bool
     #: New persistent messages, or a whole transaction: acknowledge only when it is on disk.
     sync: bool
-    #: The highest message position in the records; 0 if none.
-    max_position: int
+    #: Between which positions messages in the records stand; 0 if there are none.
+    first: int = 0
+    last: int = 0
+    #: They are old ones.
+    copied: bool = False
 
 
 class Replica:
@@ -111,21 +106,26 @@ class Replica:
         Raises `CorruptRecord` before anything is changed: what is in memory must not be more than
         what goes to the journal.
         """
-        journal = sync = False
-        top = 0
+        journal = sync = copied = False
+        first = last = 0
         self.edits += 1
         for record in outlines(records, self.fragment_id):
             whole = isinstance(record, Group)
             for single in record.records if isinstance(record, Group) else (record,):
-                persistent, last = self._apply(single)
+                persistent, low, high = self._apply(single)
                 journal = journal or persistent
                 # Nothing but messages has a position.
-                sync = sync or (persistent and (whole or last > 0))
-                top = max(top, last)
-        return Applied(self.durable and journal, self.durable and sync, top)
+                sync = sync or (persistent and (whole or high > 0))
+                if high:
+                    copied = copied or isinstance(single, Copy)
+                    first, last = min(low, first or low), max(last, high)
+        return Applied(self.durable and journal, self.durable and sync, first, last, copied)
 
-    def _apply(self, record: Single | Outline) -> tuple[bool, int]:
-        """Applies a record; whether persistent messages are concerned, its last position or 0."""
+    def _apply(self, record: Single | Outline) -> tuple[bool, int, int]:
+        """Applies a record; whether persistent messages are concerned, and between which positions.
+
+        Zeros where it brings no messages.
+        """
         # Known is what is here: that it is known is noted last.
         if isinstance(record, Outline):
             if record.first_position > self._top:
@@ -137,28 +137,28 @@ class Replica:
             self._saw(record.origin, record.last_number)
             if record.resent:
                 self.seen = None
-            return persistent, record.last_position
+            return persistent, record.first_position, record.last_position
         if isinstance(record, Enqueue):
             positions = range(record.first_position, record.last_position + 1)
             persistent = self._add(positions, record.messages)
             self._saw(record.origin, record.last_number)
             if record.resent:
                 self.seen = None
-            return persistent, record.last_position
+            return persistent, record.first_position, record.last_position
         if isinstance(record, Copy):
             self.sorted = False
             persistent = self._add(record.positions, record.messages)
             for origin, number in record.origins.items():
                 self._saw(origin, number)
-            return persistent, max(record.positions, default=0)
+            return persistent, min(record.positions, default=0), max(record.positions, default=0)
         if isinstance(record, Settle):
-            return self._forget(record.ranges), 0
+            return self._forget(record.ranges), 0, 0
         if isinstance(record, Note):
-            return self._note(record), 0
+            return self._note(record), 0, 0
         if isinstance(record, Seen):
             self.seen = record
-            return True, 0
-        return False, 0
+            return True, 0, 0
+        return False, 0, 0
 
     def start_copy(self, dropped: list[Range], origins: bytes) -> None:
         """Drops what the primary does not have, and learns what it knows of the origins.
@@ -202,6 +202,15 @@ class Replica:
         """Forgets the origins of earlier processes of the node, which send nothing again."""
         for known in (self.origins, self._ahead or {}):
             forget_origins(known, node, before)
+
+    @property
+    def singles(self) -> Mapping[int, bytes]:
+        """The messages that are kept singly; the others are in `batches`."""
+        return self._read
+
+    def batches(self) -> list[Batch]:
+        """The messages that are still in their records (`fedq.fragments.unread.Unread`)."""
+        return self._unread.batches()
 
     def positions(self) -> Positions:
         """The positions of this copy, to be found as long as `edits` stays as it is."""

@@ -67,6 +67,19 @@ class Run:
         while messages[-1] is None:
             messages.pop()
 
+    @property
+    def last(self) -> int:
+        """The position of the last entry."""
+        return self.first + len(self.messages) - 1
+
+    def persistent_ranges(self) -> list[Range]:
+        """The positions of the persistent messages, as ranges."""
+        if not self.persistent:
+            return []
+        return to_ranges([
+            position for position, message in self.pairs() if message[0] & FLAG_PERSISTENT
+        ])  # fmt: skip
+
     def oldest_persistent(self) -> int | None:
         """The position of the run's first persistent message."""
         if self.persistent:
@@ -105,6 +118,14 @@ class _Runs:
             else:
                 found += to_ranges(position for position, _ in run.pairs())
         return found
+
+    def after(self, position: int) -> Run | None:
+        """The first run that has messages beyond a position."""
+        for index in range(max(self._index_of(position), self._head), len(self._runs)):
+            run = self._runs[index]
+            if run.left and run.last > position:
+                return run
+        return None
 
     def _live(self) -> Iterator[Run]:
         return (run for run in self._runs[self._head :] if run.left)

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range
+from fedq.core.ranges import Range, to_ranges
 from fedq.journal.decoding import Outline
 
 #: A batch of which less than one part in so many is left is read, so that its bytes can go.
 KEPT_MIN: Final = 8
 
 
-class _Batch:
+class Batch:
     """The messages of one record, but for the `gone` first ones."""
 
     __slots__ = ("gone", "outline", "persistent")
@@ -34,16 +34,31 @@ class _Batch:
 
     @property
     def first(self) -> int:
+        """The position of the first message that is left."""
         return self.outline.first_position + self.gone
 
     @property
     def left(self) -> int:
+        """How many messages are left."""
         return len(self.outline.lengths) - self.gone
 
+    def persistent_ranges(self) -> list[Range]:
+        """The positions of the persistent messages that are left, as ranges."""
+        if not self.persistent:
+            return []
+        flags = self.outline.flags()
+        return to_ranges(
+            self.outline.first_position + index
+            for index in range(self.gone, len(flags))
+            if flags[index] & FLAG_PERSISTENT
+        )
+
     def size(self) -> int:
+        """The bytes of the messages that are left."""
         return sum(self.outline.lengths[self.gone :])
 
     def read(self) -> dict[int, bytes]:
+        """The messages that are left, by position."""
         outline = self.outline
         positions = range(self.first, outline.last_position + 1)
         return dict(zip(positions, outline.messages(self.gone), strict=True))
@@ -55,7 +70,7 @@ class Unread:
     __slots__ = ("_batches", "bytes_held", "count")
 
     def __init__(self) -> None:
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[Batch] = deque()
         #: What the messages take, and how many there are.
         self.bytes_held = self.count = 0
 
@@ -64,11 +79,15 @@ class Unread:
 
     def add(self, outline: Outline) -> bool:
         """Adds messages beyond all that are here; whether persistent ones are among them."""
-        batch = _Batch(outline)
+        batch = Batch(outline)
         self._batches.append(batch)
         self.bytes_held += batch.size()
         self.count += len(outline.lengths)
         return batch.persistent
+
+    def batches(self) -> list[Batch]:
+        """The batches, ascending: a list of now, whose batches change. One that goes is empty."""
+        return list(self._batches)
 
     def ranges(self) -> Iterator[Range]:
         """The positions of each batch, ascending."""
@@ -79,7 +98,9 @@ class Unread:
         messages: dict[int, bytes] = {}
         # One after the other: each is here twice while it is taken apart.
         while self._batches:
-            messages |= self._batches.popleft().read()
+            batch = self._batches.popleft()
+            messages |= batch.read()
+            batch.gone += batch.left
         self.bytes_held = self.count = 0
         return messages
 
@@ -102,7 +123,7 @@ class Unread:
             if last >= batch.outline.last_position:
                 self.bytes_held -= batch.size()
                 self.count -= batch.left
-                batches.popleft()
+                batches.popleft().gone += batch.left
                 continue
             lengths = batch.outline.lengths
             # Only what goes is looked at: settlements may take a long batch in many small steps.
@@ -131,6 +152,7 @@ class Unread:
         self.bytes_held -= batch.size()
         self.count -= batch.left
         into |= batch.read()
+        batch.gone += batch.left
 
 
 def _holds_persistent(outline: Outline) -> bool:

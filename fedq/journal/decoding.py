@@ -18,6 +18,24 @@ from fedq.core import limits
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import HEAD_SIZE as MESSAGE_BYTES_MIN
 from fedq.core.ranges import Range
+from fedq.core.ranges import count as count_of
+from fedq.journal.events import (
+    OWN,
+    Checkpoint,
+    Copy,
+    Drop,
+    Enqueue,
+    Group,
+    Keep,
+    Live,
+    Note,
+    Record,
+    Reset,
+    Seen,
+    Settle,
+    Single,
+    Standing,
+)
 from fedq.journal.records import (
     BASE,
     COPY_HEAD,
@@ -25,32 +43,25 @@ from fedq.journal.records import (
     FLAG_RESENT,
     FRAME,
     HEAD,
+    KIND_CHECKPOINT,
     KIND_COPY,
     KIND_DROP,
     KIND_ENQUEUE,
     KIND_GROUP,
     KIND_KEEP,
+    KIND_LIVE,
     KIND_NOTE,
     KIND_RESET,
     KIND_SEEN,
     KIND_SETTLE,
+    KIND_STANDING,
     NOTE_HEAD,
     NOTES,
     ORIGIN_TAIL,
     RANGES_HEAD,
     SEEN_HEAD,
+    STANDING_HEAD,
     VERSION,
-    Copy,
-    Drop,
-    Enqueue,
-    Group,
-    Keep,
-    Note,
-    Record,
-    Reset,
-    Seen,
-    Settle,
-    Single,
 )
 
 R = TypeVar("R")
@@ -124,7 +135,10 @@ def outlines(data: bytes, fragment: FragmentId) -> list[Record | Outline]:
         if opened.kind == KIND_ENQUEUE:
             found.append(_checked(_outline, data, offset, opened))
         else:
-            found.append(_record(data, offset, opened))
+            record = _record(data, offset, opened)
+            if any(isinstance(each, OWN) for each in tracked([record])):
+                raise ForeignRecord(offset, "a checkpoint is of the node that writes it")
+            found.append(record)
         offset = opened.end
     return found
 
@@ -288,8 +302,14 @@ def _decode_copy(data: bytes, at: int, end: int, fragment: FragmentId, reign: in
     at += 8 * count
     lengths = _table(data, at, end, count, "I")
     at += 4 * count
+    origins, at = _origins(data, at, end, origin_count)
+    return Copy(fragment, reign, list(positions), _messages(data, at, end, lengths), origins)
+
+
+def _origins(data: bytes, at: int, end: int, count: int) -> tuple[dict[Origin, int], int]:
+    """A table of origins that begins here, and where it ends."""
     origins: dict[Origin, int] = {}
-    for _ in range(origin_count):
+    for _ in range(count):
         if at >= end:
             raise ValueError("fewer origins than announced")
         node_end = at + 1 + data[at]
@@ -297,7 +317,7 @@ def _decode_copy(data: bytes, at: int, end: int, fragment: FragmentId, reign: in
         incarnation, number = ORIGIN_TAIL.unpack_from(data, node_end)
         origins[Origin(node, Incarnation(incarnation))] = number
         at = node_end + ORIGIN_TAIL.size
-    return Copy(fragment, reign, list(positions), _messages(data, at, end, lengths), origins)
+    return origins, at
 
 
 def _decode_settle(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
@@ -339,6 +359,29 @@ def _decode_seen(data: bytes, at: int, end: int, fragment: FragmentId, reign: in
     )  # fmt: skip
 
 
+def _decode_standing(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    segment, event, whole, count = STANDING_HEAD.unpack_from(data, at)
+    if whole > 1:
+        raise ValueError("flags that do not exist")
+    origins, at = _origins(data, at + STANDING_HEAD.size, end, count)
+    _expect_end(at, end)
+    return Standing(fragment, reign, segment, event, bool(whole), origins)
+
+
+def _decode_live(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    segment, count = RANGES_HEAD.unpack_from(data, at)
+    ranges = _ranges(data, at + RANGES_HEAD.size, end, count)
+    if count_of(ranges) > limits.LIVE_RECORD_MESSAGES_MAX:
+        raise ValueError(f"more than {limits.LIVE_RECORD_MESSAGES_MAX} messages are alive at once")
+    return Live(fragment, reign, segment, ranges)
+
+
+def _decode_checkpoint(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    (segment,) = BASE.unpack_from(data, at)
+    _expect_end(at + BASE.size, end)
+    return Checkpoint(fragment, reign, segment)
+
+
 _DECODERS: dict[int, _Decoder] = {
     KIND_ENQUEUE: _decode_enqueue,
     KIND_COPY: _decode_copy,
@@ -348,6 +391,9 @@ _DECODERS: dict[int, _Decoder] = {
     KIND_DROP: _decode_drop,
     KIND_NOTE: _decode_note,
     KIND_SEEN: _decode_seen,
+    KIND_STANDING: _decode_standing,
+    KIND_LIVE: _decode_live,
+    KIND_CHECKPOINT: _decode_checkpoint,
 }
 
 

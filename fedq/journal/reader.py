@@ -8,9 +8,9 @@ there, after all that is whole.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fedq.journal.decoding import decode_at
-from fedq.journal.marks import MARK_BYTES, Mark, mark_at
-from fedq.journal.records import Record
+from fedq.journal.decoding import decode_at, end_of
+from fedq.journal.events import Record
+from fedq.journal.marks import MARK_BYTES, Mark, mark_at, next_mark, was_synced
 
 
 class Located(NamedTuple):
@@ -35,3 +35,33 @@ def read(data: bytes, offset: int = 0) -> Iterator[Located]:
         record, after = decode_at(data, offset)
         yield Located(offset, after - offset, record)
         offset = after
+
+
+class Frame(NamedTuple):
+    """Bytes whose checksum holds, from `offset` up to `end`; or none: they are damaged, or torn."""
+
+    offset: int
+    end: int
+    is_whole: bool
+
+
+def frames(data: bytes, segment: int) -> Iterator[Frame]:
+    """Every frame of a segment but its marks, and what lies between them, without a look inside.
+
+    What no mark calls synced ends it: nothing behind that counts (`fedq.journal.recovery`).
+    """
+    at, nonce = 0, None
+    while at < len(data):
+        mark = mark_at(data, at)
+        if mark is not None:
+            nonce = mark.nonce if mark.segment == segment else nonce
+            at += MARK_BYTES
+            continue
+        end = end_of(data, at)
+        is_whole = end is not None
+        if end is None:
+            vouched = was_synced(data, at, segment, nonce)
+            behind = next_mark(data, at, segment, nonce) if vouched else None
+            end = behind[0] if behind is not None else len(data)
+        yield Frame(at, end, is_whole)
+        at = end

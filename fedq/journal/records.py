@@ -21,8 +21,13 @@ All numbers are big-endian:
     NOTE     event u64 | what u8 | n u32 | (position u64)* | (value u64)*
     GROUP    records, one behind the other; none of them a group
     SEEN     event u64 | epoch u64 | n u32 | (first u64, last u64)*
+    STANDING segment u64 | event u64 | whole u8 | m u32 |
+             m * (node length u8 | node | incarnation u64 | number u64)
+    LIVE     segment u64 | n u32 | (first u64, last u64)*
+    CHECKPOINT  segment u64
 
-A COPY of nothing says that the copy is whole: what a KEEP began is complete.
+A COPY of nothing says that the copy is whole: what a KEEP began is complete. The last three are a
+checkpoint (`fedq.journal.checkpoints`): a node's own, they never come from another one.
 
 A *note* is a number that goes with a message: when it expires, how often it came back. The notes
 of an ENQUEUE or COPY stand right behind it, in one GROUP with it: a torn write must not keep the
@@ -34,13 +39,13 @@ than `limits.RECORD_BYTES_MAX` (a longer batch becomes several records; a group 
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 from zlib import crc32
 
 from fedq.core import limits
 from fedq.core.ids import FragmentId, Origin
-from fedq.core.ranges import Range
+from fedq.core.ranges import Range, split_ranges
+from fedq.journal.events import Standing
 
 VERSION = 1
 
@@ -54,6 +59,9 @@ KIND_NOTE = 7
 KIND_GROUP = 8
 #: 9 is a mark (`fedq.journal.marks`).
 KIND_SEEN = 10
+KIND_STANDING = 11
+KIND_LIVE = 12
+KIND_CHECKPOINT = 13
 
 #: When the message expires, in Unix milliseconds.
 NOTE_EXPIRES: Final = 1
@@ -80,139 +88,10 @@ _ONE_RANGE = struct.Struct(">BBqQQIQQ")
 BASE = struct.Struct(">Q")
 NOTE_HEAD = struct.Struct(">QBI")
 SEEN_HEAD = struct.Struct(">QQI")
+STANDING_HEAD = struct.Struct(">QQBI")
 
 #: What every record begins with, up to its payload.
 RECORD_BYTES_MIN = FRAME.size + HEAD.size
-
-
-# --- records, decoded ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Enqueue:
-    """Messages at consecutive positions from `first_position`, published by one origin.
-
-    `first_number` is the origin's number of the first one; the others follow without gaps.
-    """
-
-    fragment: FragmentId
-    reign: int
-    first_position: int
-    origin: Origin
-    first_number: int
-    #: Sent before, to an earlier primary.
-    resent: bool
-    messages: list[bytes]
-
-    @property
-    def last_position(self) -> int:
-        """The position of the last message; also the record's last event number."""
-        return self.first_position + len(self.messages) - 1
-
-    @property
-    def last_number(self) -> int:
-        """The origin's number of the last message."""
-        return self.first_number + len(self.messages) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Old messages for a backup that catches up, and how far each origin's publishes got."""
-
-    fragment: FragmentId
-    reign: int
-    positions: list[int]
-    messages: list[bytes]
-    #: The highest publish number of each origin.
-    origins: dict[Origin, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Settle:
-    """Event number `event`: the messages in `ranges` are gone for good, for whatever reason."""
-
-    fragment: FragmentId
-    reign: int
-    event: int
-    ranges: list[Range]
-
-
-@dataclass(frozen=True, slots=True)
-class Reset:
-    """The start of a whole copy after event `base`: forget everything before."""
-
-    fragment: FragmentId
-    reign: int
-    base: int
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """The start of an incremental copy after event `base`: forget `dropped`, keep the rest."""
-
-    fragment: FragmentId
-    reign: int
-    base: int
-    dropped: list[Range]
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """The fragment is gone from this node."""
-
-    fragment: FragmentId
-    reign: int
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Event number `event`: what is known from now on of some messages, in place of earlier notes.
-
-    A value of 0 takes the note away: all four kinds speak of something that is not there, then.
-    """
-
-    fragment: FragmentId
-    reign: int
-    event: int
-    #: One of `NOTES`.
-    what: int
-    #: By position.
-    values: dict[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Event number `event`: of what is here, that in `ranges` may have been seen; nothing else was.
-
-    The primary that says so hands out nothing more. Void but for a reign that begins at the very
-    next epoch (docs/adr/0046).
-    """
-
-    fragment: FragmentId
-    reign: int
-    event: int
-    #: At which the primary said so.
-    epoch: int
-    ranges: list[Range]
-
-
-#: Any record but a group.
-Single: TypeAlias = Enqueue | Copy | Settle | Reset | Keep | Drop | Note | Seen
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Records of one fragment under one checksum: a torn write keeps all or none of them."""
-
-    fragment: FragmentId
-    reign: int
-    records: list[Single]
-
-
-Record: TypeAlias = Single | Group
-
-
-# --- encoding ------------------------------------------------------------------------------------
 
 
 def encode_enqueue(
@@ -281,9 +160,7 @@ def encode_copy(
         struct.pack(f">{count}Q", *positions),
         struct.pack(f">{count}I", *map(len, messages)),
     ]
-    for origin, number in origins.items():
-        node = origin.node.encode()
-        parts += (bytes((len(node),)), node, ORIGIN_TAIL.pack(origin.incarnation, number))
+    parts += _origin_rows(origins)
     parts += messages
     record = _framed_parts(parts, bytes_max)
     if record is not None:
@@ -292,6 +169,14 @@ def encode_copy(
     return encode_copy(
         fragment, reign, positions[:half], messages[:half], {}, bytes_max
     ) + encode_copy(fragment, reign, positions[half:], messages[half:], origins, bytes_max)
+
+
+def _origin_rows(origins: Mapping[Origin, int]) -> list[bytes]:
+    rows: list[bytes] = []
+    for origin, number in origins.items():
+        node = origin.node.encode()
+        rows += (bytes((len(node),)), node, ORIGIN_TAIL.pack(origin.incarnation, number))
+    return rows
 
 
 def encode_whole(fragment: FragmentId, reign: int) -> bytes:
@@ -356,6 +241,31 @@ def encode_seen(
         + SEEN_HEAD.pack(event, epoch, len(ranges))
         + struct.pack(f">{len(flat)}Q", *flat)
     )
+
+
+def encode_standing(standing: Standing) -> bytes:
+    """Where a fragment stands (see `Standing`)."""
+    head = STANDING_HEAD.pack(
+        standing.segment, standing.event, standing.whole, len(standing.origins)
+    )
+    kind = HEAD.pack(VERSION, KIND_STANDING, standing.fragment, standing.reign)
+    return _framed(b"".join([kind, head, *_origin_rows(standing.origins)]))
+
+
+def encode_live(
+    fragment: FragmentId, reign: int, segment: int, ranges: Sequence[Range],
+    bytes_max: int = limits.RECORD_BYTES_MAX,
+) -> bytes:  # fmt: skip
+    """The messages in these inclusive ranges are alive (see `Live`)."""
+    parts = split_ranges(ranges, limits.LIVE_RECORD_MESSAGES_MAX)
+    return b"".join(
+        [_encode_ranges(KIND_LIVE, fragment, reign, segment, part, bytes_max) for part in parts]
+    )
+
+
+def encode_checkpoint(segment: int) -> bytes:
+    """The checkpoint begun at this segment is complete (see `Checkpoint`)."""
+    return _framed(HEAD.pack(VERSION, KIND_CHECKPOINT, 0, 0) + BASE.pack(segment))
 
 
 def encode_group(

@@ -1,13 +1,16 @@
 """Folds the journal back into what it says: live messages and progress of every fragment.
 
-Inputs: the segments in order, one at a time. Output: `Recovered`. Rules:
+Inputs: the segments, one at a time: those from the last complete checkpoint on are folded in order;
+those before it have bodies of what is alive, and nothing else that counts
+(`fedq.journal.checkpoints`). Output: `Recovered`. Rules:
 
 * Only the last segment can end in the middle of a write, since a segment is fsynced before the
   next one is made. What cannot be read at its end, and no mark calls synced
   (`fedq.journal.marks`), is a torn tail: what was never confirmed. It is cut and counted.
 * Anything else that cannot be read, and a missing segment, is *damage*: what was confirmed may be
-  lost. `recover` raises `CorruptJournal`; `salvage` notes it and goes on behind it, with the next
-  mark or the next segment, for a node whose copies others can make whole again.
+  lost. (Before the checkpoint only what is alive can be.) `recover` raises `CorruptJournal`;
+  `salvage` notes it and goes on behind it, with the next mark or the next segment, for a node whose
+  copies others can make whole again.
 * A whole record that this release fails at, in reading or in applying it, is damage, too, to the
   byte: it says so with every start until it is out of the way (docs/adr/0042). It has changed
   nothing, and the fragment counts as no whole copy.
@@ -20,38 +23,19 @@ Recovering the same segments twice gives the same result.
 """
 
 import traceback
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, assert_never
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from fedq.core.errors import NodeFailure
-from fedq.core.ids import FragmentId, Origin, first_position
-from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, within
+from fedq.core.ids import FragmentId
+from fedq.journal.checkpoints import find_bodies, newest_checkpoint
 from fedq.journal.decoding import CorruptRecord, NewerRecord, end_of
+from fedq.journal.folding import apply_whole, sort_messages
 from fedq.journal.marks import Mark, next_mark, was_synced
-from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.reader import read
-from fedq.journal.records import (
-    BASE,
-    FRAME,
-    HEAD,
-    KIND_ENQUEUE,
-    KIND_NOTE,
-    KIND_SETTLE,
-    Copy,
-    Drop,
-    Enqueue,
-    Group,
-    Keep,
-    Note,
-    Record,
-    Reset,
-    Seen,
-    Settle,
-    Single,
-)
-from fedq.journal.segments import KEEP_POSITION, Segment
+from fedq.journal.records import BASE, FRAME, HEAD, KIND_ENQUEUE, KIND_NOTE, KIND_SETTLE
+from fedq.journal.recovered import Damage, Recovered
+from fedq.journal.segments import Segment
 
 #: Records of these kinds begin with a position, or the number of an event.
 _PLACED: Final = (KIND_ENQUEUE, KIND_SETTLE, KIND_NOTE)
@@ -76,59 +60,10 @@ class CorruptJournal(NodeFailure):
         self.reason = reason
 
 
-class Damage(NamedTuple):
-    """Bytes `first` up to `stop` of a segment cannot be read, though they were on disk once."""
+def recover(segments: Mapping[int, bytes]) -> Recovered:
+    """Folds segments by number; raises `CorruptJournal`.
 
-    segment: int
-    first: int
-    stop: int
-    reason: str
-
-
-@dataclass(slots=True)
-class RecoveredFragment:
-    """One fragment as the journal knows it."""
-
-    #: Live persistent messages by position, ascending.
-    messages: dict[int, bytes] = field(default_factory=dict)
-    #: The highest event number seen.
-    last: int = 0
-    reign: int = 0
-    #: The highest publish number of each origin.
-    origins: dict[Origin, int] = field(default_factory=dict)
-    #: What is known of live messages: by kind (`fedq.journal.records.NOTES`), by position.
-    notes: Notes = field(default_factory=dict)
-    #: It is not a copy that was still being made: of such a one older messages may be missing.
-    whole: bool = True
-    #: What its last primary said that was seen; None: it is not known.
-    seen: Seen | None = None
-
-
-@dataclass(slots=True)
-class Recovered:
-    """What a node knows from its disk when it starts."""
-
-    fragments: dict[FragmentId, RecoveredFragment] = field(default_factory=dict)
-    #: The segments on disk, ascending; a `SegmentPlan` starts from them. The size of the last one
-    #: is where its torn tail, if any, begins.
-    segments: list[Segment] = field(default_factory=list)
-    #: How many bytes at the end of the last segment were no whole record.
-    torn_bytes: int = 0
-    #: What `salvage` could not read, in order. The segments' sizes are without it.
-    damages: list[Damage] = field(default_factory=list)
-    #: Fragments one of whose records could not be taken in.
-    failed: dict[FragmentId, None] = field(default_factory=dict)
-
-    @classmethod
-    def empty(cls) -> "Recovered":
-        """What a node knows that never ran before."""
-        return cls()
-
-
-def recover(segments: Iterable[tuple[int, bytes]]) -> Recovered:
-    """Folds (number, bytes) of all segments in ascending order; raises `CorruptJournal`.
-
-    Takes one segment at a time, so that an iterator never holds two of them.
+    Asks for one segment after the other, so that files need not be held together.
     """
     recovered = salvage(segments)
     if recovered.damages:
@@ -137,27 +72,30 @@ def recover(segments: Iterable[tuple[int, bytes]]) -> Recovered:
     return recovered
 
 
-def salvage(segments: Iterable[tuple[int, bytes]]) -> Recovered:
+def salvage(segments: Mapping[int, bytes]) -> Recovered:
     """As `recover`, of whatever can be read; what cannot is in `damages`.
 
     Raises `CorruptJournal` only for records of a newer version.
     """
-    recovered = Recovered()
+    recovered = Recovered(checkpoint=newest_checkpoint(segments))
     tear: Damage | None = None
-    for number, data in segments:
+    numbers = [number for number in sorted(segments) if number >= recovered.checkpoint]
+    expected = recovered.checkpoint or min(numbers, default=0)
+    for number in numbers:
         if tear is not None:
             # Its segment is not the last one, so it was on disk.
             recovered.damages.append(tear)
-        expected = recovered.segments[-1].number + 1 if recovered.segments else number
         for missing in range(expected, number):
             recovered.segments.append(Segment(missing))
             recovered.damages.append(Damage(missing, 0, 0, "the segment is missing"))
         segment = Segment(number)
         recovered.segments.append(segment)
-        tear = _fold_segment(recovered, segment, data)
+        tear = _fold_segment(recovered, segment, segments[number])
+        expected = number + 1
     recovered.torn_bytes = tear.stop - tear.first if tear is not None else 0
+    find_bodies(recovered, segments)
     for identity, fragment in recovered.fragments.items():
-        _sort_messages(fragment)
+        sort_messages(fragment)
         fragment.whole = fragment.whole and identity not in recovered.failed
     return recovered
 
@@ -166,9 +104,9 @@ def mended(data: bytes, damages: Iterable[Damage], torn_bytes: int = 0) -> bytes
     """A segment without its damage and its torn end."""
     parts: list[bytes] = []
     at = 0
-    for damage in damages:
+    for damage in sorted(damages, key=lambda damage: damage.first):
         parts.append(data[at : damage.first])
-        at = damage.stop
+        at = max(at, damage.stop)
     parts.append(data[at : len(data) - torn_bytes])
     return b"".join(parts)
 
@@ -183,7 +121,7 @@ def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage
                 if isinstance(record, Mark):
                     nonce = record.nonce if record.segment == segment.number else nonce
                 else:
-                    _apply_whole(recovered, segment.highest, record)
+                    apply_whole(recovered, segment, record)
                 segment.size += size
                 at = offset + size
         except NewerRecord as error:
@@ -227,170 +165,3 @@ def _words(error: Exception) -> str:
         for frame in traceback.extract_tb(error.__traceback__)[-1:]
     )
     return f"{type(error).__name__}: {str(error)[:_WORDS_MAX]}{place}"
-
-
-def _apply_whole(recovered: Recovered, highest: dict[FragmentId, int], record: Record) -> None:
-    """Applies a record; what raises leaves all as it was, of a group, too."""
-    if not isinstance(record, Group):
-        _apply(recovered, highest, record)
-        return
-    identity = record.fragment
-    fragment = recovered.fragments.get(identity)
-    before = _Before(fragment, highest.get(identity))
-    try:
-        for single in record.records:
-            if fragment is not None:
-                before.note(fragment, single)
-            _apply(recovered, highest, single)
-    except Exception:
-        recovered.fragments.pop(identity, None)
-        highest.pop(identity, None)
-        if before.highest is not None:
-            highest[identity] = before.highest
-        if fragment is not None:
-            before.put_back(fragment)
-            recovered.fragments[identity] = fragment
-        raise
-
-
-class _Before:
-    """What a group is about to change of a fragment, as it was before."""
-
-    __slots__ = ("_messages", "_notes", "_origins", "_scalars", "highest")
-
-    def __init__(self, fragment: RecoveredFragment | None, highest: int | None) -> None:
-        self.highest = highest
-        self._scalars: tuple[int, int, bool, Seen | None] = (0, 0, True, None)
-        if fragment is not None:
-            self._scalars = (fragment.last, fragment.reign, fragment.whole, fragment.seen)
-        self._messages: dict[int, bytes | None] = {}
-        self._notes: dict[int, dict[int, int]] = {}
-        self._origins: dict[Origin, int | None] = {}
-
-    def note(self, fragment: RecoveredFragment, single: Single) -> None:
-        """Keeps what one record of the group, which is about to be applied, would change."""
-        match single:
-            case Enqueue():
-                touched = list(range(single.first_position, single.last_position + 1))
-                self._origins.setdefault(single.origin, fragment.origins.get(single.origin))
-            case Copy():
-                touched = single.positions
-                for origin in single.origins:
-                    self._origins.setdefault(origin, fragment.origins.get(origin))
-            case Settle():
-                touched = within(single.ranges, fragment.messages)
-            case Keep():
-                touched = within(single.dropped, fragment.messages)
-            case Note():
-                touched = list(single.values)
-            case _:
-                # A fragment of its own takes the place of this one.
-                touched = []
-        for position in touched:
-            if position not in self._messages:
-                self._messages[position] = fragment.messages.get(position)
-                for what, table in fragment.notes.items():
-                    if position in table:
-                        self._notes.setdefault(what, {})[position] = table[position]
-
-    def put_back(self, fragment: RecoveredFragment) -> None:
-        """Undoes what was changed since."""
-        for position, message in self._messages.items():
-            fragment.messages.pop(position, None)
-            if message is not None:
-                fragment.messages[position] = message
-        for table in fragment.notes.values():
-            for position in self._messages:
-                table.pop(position, None)
-        for what, values in self._notes.items():
-            fragment.notes.setdefault(what, {}).update(values)
-        for what in [what for what, table in fragment.notes.items() if not table]:
-            del fragment.notes[what]
-        for origin, number in self._origins.items():
-            fragment.origins.pop(origin, None)
-            if number is not None:
-                fragment.origins[origin] = number
-        fragment.last, fragment.reign, fragment.whole, fragment.seen = self._scalars
-
-
-def _apply(recovered: Recovered, highest: dict[FragmentId, int], record: Single) -> None:
-    """Decides, then applies: what raises leaves all as it was."""
-    fragments = recovered.fragments
-    if isinstance(record, Drop):
-        fragments.pop(record.fragment, None)
-        recovered.failed.pop(record.fragment, None)
-        return
-    if isinstance(record, Reset):
-        fragments[record.fragment] = RecoveredFragment(last=record.base, reign=record.reign)
-        recovered.failed.pop(record.fragment, None)
-        return
-    fragment = fragments.get(record.fragment) or RecoveredFragment()
-    match record:
-        case Enqueue():
-            positions = range(record.first_position, record.last_position + 1)
-            last, origins = record.last_position, {record.origin: record.last_number}
-            _add(fragment, highest, record, positions, origins)
-            fragment.last = max(fragment.last, last)
-            if record.resent:
-                fragment.seen = None
-        case Copy() if not record.positions and not record.origins:
-            last = first_position(record.reign)
-            fragment.whole = True
-            fragment.last = max(fragment.last, last)
-        case Copy():
-            last = max(record.positions, default=0)
-            _add(fragment, highest, record, record.positions, record.origins)
-            fragment.last = max(fragment.last, last)
-        case Settle():
-            _remove(fragment, record.ranges)
-            fragment.last = max(fragment.last, record.event)
-        case Keep():
-            highest[record.fragment] = max(highest.get(record.fragment, 0), KEEP_POSITION)
-            _remove(fragment, record.dropped)
-            fragment.last = max(fragment.last, record.base)
-            fragment.whole = False
-            fragment.seen = None
-        case Note():
-            take_notes(fragment.notes, record.what, record.values, fragment.messages)
-            fragment.last = max(fragment.last, record.event)
-        case Seen():
-            fragment.last = max(fragment.last, record.event)
-            fragment.seen = record
-        case _:
-            assert_never(record)
-    fragment.reign = max(fragment.reign, record.reign)
-    fragments[record.fragment] = fragment
-
-
-def _add(
-    fragment: RecoveredFragment,
-    highest: dict[FragmentId, int],
-    record: Enqueue | Copy,
-    positions: Iterable[int],
-    origins: dict[Origin, int],
-) -> None:
-    kept = {
-        position: message
-        for position, message in zip(positions, record.messages, strict=True)
-        if message[0] & FLAG_PERSISTENT
-    }
-    known = fragment.origins
-    raised = {origin: max(known.get(origin, 0), number) for origin, number in origins.items()}
-    if kept:
-        fragment.messages |= kept
-        highest[record.fragment] = max(highest.get(record.fragment, 0), max(kept))
-    known |= raised
-
-
-def _remove(fragment: RecoveredFragment, ranges: list[Range]) -> None:
-    gone = within(ranges, fragment.messages)
-    forget_notes(fragment.notes, gone)
-    for position in gone:
-        fragment.messages.pop(position, None)
-
-
-def _sort_messages(fragment: RecoveredFragment) -> None:
-    """Sorts messages by position: copies arrive newest first, the queue wants the oldest first."""
-    ascending = sorted(fragment.messages)
-    if ascending != list(fragment.messages):
-        fragment.messages = {position: fragment.messages[position] for position in ascending}

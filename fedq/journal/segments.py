@@ -1,31 +1,39 @@
 """Which segment records go to, when a new one begins, and which ones nobody needs any more.
 
-A segment is one file of records. Inputs: encoded records with the highest message position in them,
-and, on demand, the lowest live position of a fragment. Outputs: numbered chunks for the disk, and
-the numbers of dead segments. Invariants:
+A segment is one file of records. Inputs: encoded records with the positions of their messages;
+what a checkpoint finds alive (`fedq.journal.checkpoints`); before there is one, the lowest live
+position of a fragment. Outputs: numbered chunks for the disk, and the numbers of dead segments.
+Invariants:
 
 * Chunks are numbered from 1 without gaps; one turn gives one chunk, two if it rolls, and more if
   there are long records in it.
 * A segment never grows beyond `bytes_max`, except to hold a single longer append.
-* Only the oldest segments are ever dropped: the record that says that a message is gone is always
-  younger than the one that brought it, so it outlives it, and nothing returns from the dead.
+* A segment is dropped when nothing in it is alive, and a later record on the disk says so: that is
+  a complete checkpoint, begun behind it. While there is none, only the oldest segments are dropped:
+  the record that says that a message is gone is always younger than the one that brought it, so it
+  outlives it. So nothing returns from the dead.
 * After a restart nothing is appended to an old segment: its tail may have been cut.
 * A long record is a chunk of its own, the very bytes that were appended: nothing is copied.
 * A chunk begins with a mark (`fedq.journal.marks`) if more is known to be on disk than the last
   one said; so does each segment.
 """
 
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from fedq.core import limits
 from fedq.core.ids import FragmentId
+from fedq.core.ranges import Range, count_within
 from fedq.journal.marks import MARK_BYTES, mark_bytes
+from fedq.journal.records import encode_checkpoint
 
 #: No segment with a KEEP goes before the copy is whole: until then its fragment lives from 0 on.
 KEEP_POSITION: Final = 1
+#: What a message takes in a record of copied ones, beside its bytes.
+COPY_BYTES_EACH: Final = 12
 
 
 class Chunk:
@@ -48,25 +56,62 @@ class Segment:
     number: int
     #: Bytes of whole records.
     size: int = 0
-    #: The highest position of a message in it, for each fragment that has one.
-    highest: dict[FragmentId, int] = field(default_factory=dict)
+    #: Between which positions its messages stand, by fragment: the lowest and the highest that
+    #: came in (0, 0: none did), then those of each copy of old ones.
+    spans: dict[FragmentId, "array[int]"] = field(default_factory=dict)
+    #: About how many bytes of it, in how many messages, the last checkpoint found alive.
+    live_bytes: int = 0
+    live_count: int = 0
+    #: All that was alive in it is elsewhere, too.
+    is_moved: bool = False
+
+    def arrived(self, fragment: FragmentId, first: int, last: int) -> None:
+        """Notes messages that came in, at positions beyond all before."""
+        spans = self.spans.get(fragment)
+        if spans is None:
+            self.spans[fragment] = array("Q", (first, last))
+            return
+        spans[0] = min(first, spans[0]) if spans[0] else first
+        spans[1] = max(last, spans[1])
+
+    def copied(self, fragment: FragmentId, first: int, last: int) -> None:
+        """Notes old messages: others of these positions may be elsewhere."""
+        spans = self.spans.setdefault(fragment, array("Q", (0, 0)))
+        if len(spans) > 2 and first == spans[-1] + 1:
+            spans[-1] = last
+        elif len(spans) > 2 and last == spans[-2] - 1:
+            spans[-2] = first
+        else:
+            spans.extend((first, last))
+
+    def highest(self, fragment: FragmentId) -> int:
+        """The highest position of a message of the fragment, which has some here."""
+        return max(self.spans[fragment][1::2])
+
+    def count_live(self, fragment: FragmentId, ranges: Sequence[Range]) -> int:
+        """How many of these positions (ascending) its messages of the fragment may stand at."""
+        spans = self.spans.get(fragment, ())
+        return sum(count_within(ranges, spans[at], spans[at + 1]) for at in range(0, len(spans), 2))
 
 
 class SegmentPlan:
     """Decides where records go. One per node; see the module's docstring for the rules."""
 
     __slots__ = (
-        "_active", "_bytes_max", "_chunks", "_marked", "_newest_taken", "_nonce", "_number",
-        "_old", "_parts", "_pin", "_sync", "_synced", "_unsynced",
+        "_active", "_begun", "_bytes_max", "_chunks", "_condemned", "_ending", "_found", "_homes",
+        "_last_begun", "_marked", "_newest_taken", "_nonce", "_number", "_old", "_parts", "_pin",
+        "_sync", "_synced", "_synced_chunk", "_unsynced", "bytes_of_checkpoint", "bytes_written",
+        "checkpoint", "has_news_of_dead",
     )  # fmt: skip
 
     def __init__(
         self, recovered: Iterable[Segment] = (), bytes_max: int = limits.SEGMENT_BYTES_MAX,
-        nonce: int | None = None,
+        nonce: int | None = None, checkpoint: int = 0,
     ) -> None:  # fmt: skip
         """`recovered`: the segments found on disk, ascending (`Recovered.segments`).
 
         `nonce`: a number that nobody can guess, for the marks; None: there are none.
+        `checkpoint`: see `Recovered`.
         """
         assert bytes_max > 0
         self._bytes_max = bytes_max
@@ -88,6 +133,26 @@ class SegmentPlan:
         self._unsynced: deque[tuple[int, int, int]] = deque()
         #: The fragment that last kept the oldest segment alive; asked first the next time.
         self._pin: FragmentId | None = None
+        #: The segment at which the last complete checkpoint begins; 0: there is none.
+        self.checkpoint = checkpoint
+        #: The one at which the one under way began, the chunk that will say that it is complete,
+        #: and what it has found alive so far; 0: there is none, or it is not written yet.
+        self._begun = self._ending = self._last_begun = 0
+        self._found: dict[int, tuple[int, int]] = {}
+        #: What the last one, or the one under way, takes in the journal.
+        self.bytes_of_checkpoint = 0
+        #: All that was ever appended.
+        self.bytes_written = 0
+        #: Segments that go once this chunk is on disk, and with it what says that they are dead.
+        self._condemned: tuple[int, list[Segment]] = 0, []
+        self._synced_chunk = 0
+        #: Some segments may have died since `dead` was asked.
+        self.has_news_of_dead = False
+        #: The segments that have messages of a fragment.
+        self._homes: dict[FragmentId, list[Segment]] = {}
+        for segment in self._old:
+            for fragment in segment.spans:
+                self._homes.setdefault(fragment, []).append(segment)
 
     @property
     def segments(self) -> list[int]:
@@ -99,12 +164,16 @@ class SegmentPlan:
         """Bytes of whole records in all segments not dropped."""
         return sum(segment.size for segment in self._old) + self._active.size
 
-    def append(self, fragment: FragmentId, max_position: int, data: bytes, sync: bool) -> int:
+    def append(
+        self, fragment: FragmentId, data: bytes, sync: bool, first: int = 0, last: int = 0,
+        copied: bool = False,
+    ) -> int:  # fmt: skip
         """Adds one or more whole records of a fragment; returns the number of their chunk.
 
-        `max_position` is the highest position of a message in them, 0 for none; `KEEP_POSITION`
-        for a KEEP, which stands for all that its copy does not have yet. With `sync` their chunk
-        will be reported when it is safe. The bytes leave with the next `take`.
+        `first` and `last` are the lowest and the highest position of a message in them, 0 if there
+        is none; `copied`: they are old ones. A KEEP has a position, too (`KEEP_POSITION`): it
+        stands for all that its copy does not have yet. With `sync` their chunk will be reported
+        when it is safe. The bytes leave with the next `take`.
         """
         assert data, "an append holds at least one record"
         active, size = self._active, len(data)
@@ -116,8 +185,14 @@ class SegmentPlan:
         if is_long:
             self._finish_chunk()
         active.size += len(data)
-        if max_position > active.highest.get(fragment, 0):
-            active.highest[fragment] = max_position
+        self.bytes_written += len(data)
+        if last:
+            if fragment not in active.spans:
+                self._homes.setdefault(fragment, []).append(active)
+            if copied:
+                active.copied(fragment, first, last)
+            else:
+                active.arrived(fragment, first, last)
         self._parts.append(data)
         self._sync = self._sync or sync
         number = self._number
@@ -125,12 +200,29 @@ class SegmentPlan:
             self._finish_chunk()
         return number
 
+    def sync_all(self) -> int:
+        """Has the disk sync all that was appended so far; returns the number of the last chunk."""
+        active = self._active
+        if active.size > 0 and active.size + MARK_BYTES > self._bytes_max:
+            active = self._roll()
+        # A mark says nothing else, and every release reads it.
+        synced = self._synced[1] if self._synced[0] == active.number else 0
+        self._parts.append(mark_bytes(self._nonce or 0, active.number, synced))
+        active.size += MARK_BYTES
+        self._sync = True
+        return self._number
+
     def on_synced(self, number: int) -> None:
         """The disk has every chunk up to this number."""
         unsynced = self._unsynced
         while unsynced and unsynced[0][0] <= number:
             _, segment, end = unsynced.popleft()
             self._synced = (segment, end)
+        self._synced_chunk = number
+        if 0 < self._ending <= number:
+            self._complete()
+        if self._condemned[0] <= number:
+            self.has_news_of_dead = True
 
     def mark(self) -> None:
         """Marks how much is on disk even if nothing else is to be written; free if it is said."""
@@ -147,31 +239,143 @@ class SegmentPlan:
             self._chunks = []
         return chunks
 
+    # --- checkpoints -------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> int:
+        """The segment that is being filled."""
+        return self._active.number
+
+    @property
+    def is_checkpointing(self) -> bool:
+        """Whether a checkpoint is under way."""
+        return self._begun > 0
+
+    def begin_checkpoint(self) -> int:
+        """Begins a checkpoint: returns the segment from which on a start will read."""
+        if self._active.number == self._last_begun:
+            # Nothing of one that was given up may pass for this one's.
+            self._roll()
+        self._begun = self._last_begun = self._active.number
+        self._ending = 0
+        self._found = {}
+        self.bytes_of_checkpoint = 0
+        return self._begun
+
+    def append_checkpoint(self, fragment: FragmentId, data: bytes) -> None:
+        """Adds records of the checkpoint under way; see `append`."""
+        self.bytes_of_checkpoint += len(data)
+        self.append(fragment, data, False)
+
+    def found_live(self, fragment: FragmentId, ranges: Sequence[Range], bytes_each: int) -> int:
+        """Notes what the checkpoint under way has found alive (ascending), so many bytes each.
+
+        Returns how many segments it looked at.
+        """
+        homes = self._homes.get(fragment, [])
+        for segment in homes:
+            count = segment.count_live(fragment, ranges) if segment.number < self._begun else 0
+            if count:
+                size, number = self._found.get(segment.number, (0, 0))
+                self._found[segment.number] = (size + count * bytes_each, number + count)
+        return len(homes)
+
+    def end_checkpoint(self) -> int:
+        """Says that all that is alive was written; returns the number of the chunk with that."""
+        number = self.append(FragmentId(0), encode_checkpoint(self._begun), True)
+        self._ending = number
+        return number
+
+    def give_up_checkpoint(self) -> None:
+        """Gives up the checkpoint under way: the one before it still counts."""
+        assert not self._ending, "it is said to be complete"
+        self._begun = self._ending = 0
+
+    def _complete(self) -> None:
+        """The checkpoint is on disk: nothing but what it has found alive keeps a segment."""
+        for segment in self._old:
+            if segment.number < self._begun and not segment.is_moved:
+                found = self._found.get(segment.number, (0, 0))
+                segment.live_bytes, segment.live_count = found
+        self.checkpoint, self._begun, self._ending, self._found = self._begun, 0, 0, {}
+        self._condemned = 0, []
+        self.has_news_of_dead = True
+
+    # --- segments of which little is alive ----------------------------------------------------
+
+    def mostly_dead(self) -> Segment | None:
+        """The segment of which the least is alive, so little that moving it frees half of it."""
+        best: Segment | None = None
+        least = 0.5
+        for segment in self._old:
+            if segment.number < self.checkpoint and segment.live_bytes:
+                share = (segment.live_bytes + COPY_BYTES_EACH * segment.live_count) / segment.size
+                if share < least:
+                    best, least = segment, share
+        return best
+
+    def holds(self, segment: Segment) -> bool:
+        """Whether the segment is still there, with something in it that is alive."""
+        return segment.live_bytes > 0 and segment in self._old
+
+    def moved(self, segment: Segment) -> None:
+        """All that is alive in the segment is on disk elsewhere: it may go."""
+        segment.is_moved = True
+        segment.live_bytes = segment.live_count = 0
+        self.has_news_of_dead = True
+
+    # --- dead segments -----------------------------------------------------------------------
+
     def dead(self, oldest_live: Callable[[FragmentId], int | None]) -> list[int]:
         """The segments that may be deleted now, oldest first; the plan forgets them.
 
         `oldest_live` gives the lowest position of a live persistent message of a fragment, or
-        None if there is none. Cheap when nothing is dead: normally one call of it.
+        None if there is none; asked as long as there is no checkpoint. Cheap when nothing is dead:
+        normally one call of it.
         """
-        old = self._old
+        self.has_news_of_dead = False
         # The newest one on disk always stays: its number tells the next start where to go on. What
         # was not taken yet is not on disk, so cannot be deleted.
         newest = self._newest_taken
-        dead: list[int] = []
-        while old and old[0].number < newest and not self._is_live(old[0], oldest_live):
-            dead.append(old.popleft().number)
-        return dead
+        if self.checkpoint:
+            # What says that they are dead is on disk: `_complete`, `moved`.
+            stop = min(newest, self.checkpoint)
+            return self._forget(
+                [each for each in self._old if each.number < stop and not each.live_bytes]
+            )
+        number, condemned = self._condemned
+        if condemned and number <= self._synced_chunk:
+            self._condemned = 0, []
+            return self._forget(condemned)
+        if not condemned:
+            stop = min(self._begun or newest, newest)
+            for segment in self._old:
+                if segment.number >= stop or self._is_live(segment, oldest_live):
+                    break
+                condemned.append(segment)
+            if condemned:
+                self._condemned = self.sync_all(), condemned
+        return []
+
+    def _forget(self, segments: list[Segment]) -> list[int]:
+        for segment in segments:
+            self._old.remove(segment)
+            for fragment in segment.spans:
+                homes = self._homes[fragment]
+                homes.remove(segment)
+                if not homes:
+                    del self._homes[fragment]
+        return [segment.number for segment in segments]
 
     def _is_live(self, segment: Segment, oldest_live: Callable[[FragmentId], int | None]) -> bool:
-        highest = segment.highest
         pin = self._pin
-        if pin is not None and pin in highest:
+        if pin is not None and pin in segment.spans:
             oldest = oldest_live(pin)
-            if oldest is not None and oldest <= highest[pin]:
+            if oldest is not None and oldest <= segment.highest(pin):
                 return True
-        for fragment, position in highest.items():
+        for fragment in segment.spans:
             oldest = oldest_live(fragment)
-            if oldest is not None and oldest <= position:
+            if oldest is not None and oldest <= segment.highest(fragment):
                 self._pin = fragment
                 return True
         return False

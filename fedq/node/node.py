@@ -18,7 +18,7 @@ from fedq.core.errors import Refused
 from fedq.core.ids import NO_PROCESS, ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
-from fedq.journal.recovery import Recovered
+from fedq.journal.recovered import Recovered
 from fedq.node.clients.evictions import end_all
 from fedq.node.clients.permissions import Permissions
 from fedq.node.clients.room import Clients
@@ -408,6 +408,10 @@ class Node:
         self.cluster.tallies.tick()
         self.consuming.getting.tick()
         self.copies.asking.tick()
+        self.copies.checkpointing.tick()
+        self.copies.moving.tick()
+        if state.plan.has_news_of_dead:
+            self._drop_dead()
         self.consuming.timers.tick()
         self.requests.queues.locked.tick()
         self.private.registrations.tick()
@@ -418,7 +422,12 @@ class Node:
             state.plan.mark()
             self.copies.roles.forget_cold()
             self.map.sessions.give_up_absent()
-            state.out.drop_segments += state.plan.dead(self.copies.roles.oldest_persistent)
+            self._drop_dead()
+
+    def _drop_dead(self) -> None:
+        """Has segments deleted that nobody needs any more."""
+        state = self.state
+        state.out.drop_segments += state.plan.dead(self.copies.roles.oldest_persistent)
 
     def stop(self) -> None:
         """Begins a clean stop: what this node leads is handed over, which may take a while.

@@ -19,7 +19,7 @@ import grpc.aio
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import NodeId
-from fedq.journal.recovery import Recovered
+from fedq.journal.recovered import Recovered
 from fedq.node.node import Node
 from fedq.shell.clients import listeners
 from fedq.shell.clients.amqp_server import AmqpServer
@@ -413,7 +413,8 @@ class NodeRunner:
     def _on_resources(self, waiting: int, resident: int, disk_free: int) -> None:
         if self._parts is not None:
             parts = self._parts
-            parts.turn.input(parts.node.on_resources, waiting, resident, disk_free)
+            free = 0 if parts.journal.is_full else disk_free
+            parts.turn.input(parts.node.on_resources, waiting, resident, free)
             parts.turn.input(parts.node.on_log_owed, parts.raft.sync_owed_ms)
 
     def _on_fatal(self, reason: str) -> None:

@@ -78,7 +78,7 @@ class Solo:
                 amqp_address="solo:5672",
                 password_cost=COST_MIN,
             ),
-            recover([]),
+            recover({}),
         )
         self.node.begin_turn(self.now_ms)
         self.node.on_leader(NAME)

@@ -94,7 +94,7 @@ class Rig:
                 password_cost=COST_MIN,
                 **settings,  # type: ignore[arg-type]
             ),
-            recover(()),
+            recover({}),
         )
 
     # --- clients ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.suspects import LastWords, Stopped, Suspect
 from fedq.journal import records
 from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan
-from fedq.journal.records import Enqueue, Record
+from fedq.journal.events import Enqueue, Record
 from fedq.journal.recovery import CorruptJournal, recover
 from fedq.shell.disk import stopped
 from fedq.shell.peers.codec import decode_frame, encode_frame
@@ -170,7 +170,7 @@ def run_journal(data: bytes) -> None:
     else:
         # A backup takes nothing of another fragment.
         assert error_of(lambda: outlines(data[:end], fragment), CorruptRecord)
-    error_of(lambda: recover([(1, data)]), CorruptJournal)
+    error_of(lambda: recover({1: data}), CorruptJournal)
 
 
 def journal_seeds() -> list[bytes]:

@@ -10,22 +10,25 @@ from hypothesis import strategies as st
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, first_position
 from fedq.core.message import encode, is_persistent
 from fedq.core.ranges import Range
-from fedq.journal.notes import Notes
-from fedq.journal.records import (
-    NOTES,
+from fedq.journal.events import (
+    Checkpoint,
     Copy,
     Drop,
     Enqueue,
     Group,
     Keep,
+    Live,
     Note,
     Record,
     Reset,
     Seen,
     Settle,
     Single,
+    Standing,
 )
-from fedq.journal.recovery import Recovered
+from fedq.journal.notes import Notes
+from fedq.journal.records import NOTES
+from fedq.journal.recovered import Recovered
 
 POSITION_MAX = 60
 
@@ -92,6 +95,20 @@ def tracked(
     )
 
 
+def own_records() -> st.SearchStrategy[Single]:
+    """Records of checkpoints."""
+    fragments, number = st.integers(-(2**63), 2**63 - 1).map(FragmentId), U64
+    origins = st.builds(Origin, st.text(max_size=4).map(NodeId), st.integers(0, 3).map(Incarnation))
+    range_ = st.tuples(st.integers(0, 2**63), st.integers(0, 99)).map(lambda r: (r[0], sum(r)))
+    known = st.dictionaries(origins, number, max_size=3)
+    return st.one_of(
+        st.builds(Standing, fragments, number, number, number, st.booleans(), known),
+        st.builds(Live, fragments, number, number, st.lists(range_, max_size=4)),
+        st.builds(Checkpoint, st.just(0).map(FragmentId), st.just(0), number),
+    )
+
+
+OWN_RECORDS = own_records()
 #: Every number in its whole width, for the encoding.
 WIDE_RECORDS = records(st.integers(-(2**63), 2**63 - 1), U64)
 #: Few fragments and positions, so that records meet each other.
@@ -186,6 +203,7 @@ def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
                 if position in fragment.messages:
                     fragment.notes[position, record.what] = value
         else:
+            assert isinstance(record, Reset), "a checkpoint is of this node alone"
             fragment.saw(record.base)
     return state
 

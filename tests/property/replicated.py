@@ -17,7 +17,8 @@ from fedq.fragments.outbox import RecordOut
 from fedq.fragments.replica import Replica
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.records import encode_group, encode_keep, encode_note, encode_with_notes
-from fedq.journal.recovery import RecoveredFragment, recover
+from fedq.journal.recovered import RecoveredFragment
+from fedq.journal.recovery import recover
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
@@ -63,13 +64,13 @@ class Disk:
 
     def after_power_cut(self) -> RecoveredFragment:
         """What a restart would find if the power went now, in the middle of a write."""
-        recovered = recover([(1, self._torn())])
+        recovered = recover({1: self._torn()})
         return recovered.fragments.get(FRAGMENT, RecoveredFragment())
 
     def cut_power(self) -> None:
         """The power goes: what was no whole record is cut away."""
         data = self._torn()
-        self.chunks = [data[: recover([(1, data)]).segments[0].size]]
+        self.chunks = [data[: recover({1: data}).segments[0].size]]
         self.synced = self.asked = 1
 
     def _torn(self) -> bytes:
@@ -216,7 +217,7 @@ class Leader:
         fragment.last += 1
         journal = any(fragment.messages[position][0] & 1 for position in values)
         data = encode_note(FRAGMENT, self.reign, fragment.last, what, values)
-        fragment.out.records.append(RecordOut(fragment.last, 0, data, journal, False))
+        fragment.out.records.append(RecordOut(fragment.last, 0, 0, data, journal, False))
         take_notes(self.notes, what, values, fragment.messages)
         self.noting.append((fragment.last, what, values))
 
@@ -225,9 +226,11 @@ class Leader:
         records = self.fragment.out.records[since:]
         if records:
             data = encode_group(FRAGMENT, self.reign, b"".join(r.data for r in records))
-            journal, top = any(r.journal for r in records), max(r.max_position for r in records)
+            journal = any(r.journal for r in records)
+            first = min((r.first_position for r in records if r.last_position), default=0)
+            last = max(r.last_position for r in records)
             self.fragment.out.records[since:] = [
-                RecordOut(records[-1].last, top, data, journal, journal)
+                RecordOut(records[-1].last, first, last, data, journal, journal)
             ]
 
     def committed_notes(self) -> Notes:

@@ -239,7 +239,9 @@ class FragmentMachine(RuleBasedStateMachine):
     def check_record(self, record: RecordOut) -> None:
         assert record.last > self.last_event, "an event number was used twice"
         self.last_event = record.last
-        assert record.max_position in (0, record.last)
+        assert record.last_position in (0, record.last)
+        assert bool(record.first_position) == bool(record.last_position)
+        assert record.first_position <= record.last_position
         assert record.journal or not record.sync, "waits for what is not written"
         assert self.durable or not record.journal
 

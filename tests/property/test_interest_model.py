@@ -41,7 +41,7 @@ class Listener:
             peers={LISTENER: "listener:1", SUBSCRIBER: "subscriber:1"},
             amqp_address="listener:2",
         )
-        self.state = NodeState(settings, recover([]))
+        self.state = NodeState(settings, recover({}))
         self.flow = PrivateFlow(self.state, Registrations(self.state, Proposals(self.state)))
         for exchange in EXCHANGES:
             self.state.router.add_exchange(exchange, "direct")

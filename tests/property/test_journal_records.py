@@ -1,6 +1,7 @@
 """Records: what was encoded comes back, damage is noticed, and no bytes crash a reader."""
 
 import struct
+from dataclasses import replace
 from zlib import crc32
 
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 from fedq.core.ids import FragmentId
 from fedq.fragments.replica import Replica
 from fedq.journal.decoding import CorruptRecord, ForeignRecord, decode, scan
-from fedq.journal.records import KIND_GROUP, VERSION, Record
+from fedq.journal.events import Group, Record, Single
+from fedq.journal.records import KIND_GROUP, VERSION
 from fedq.journal.recovery import recover
-from tests.property.journal_model import WIDE_RECORDS
+from tests.property.journal_model import OWN_RECORDS, WIDE_RECORDS
 from tests.unit.journal.samples import encode_all, encode_record
 
 
-@given(st.lists(WIDE_RECORDS, max_size=6))
+@given(st.lists(WIDE_RECORDS | OWN_RECORDS, max_size=6))
 def test_records_come_back_as_they_were(records: list[Record]) -> None:
     data = encode_all(records)
     assert list(decode(data)) == records
@@ -62,11 +64,13 @@ def heads(kinds: st.SearchStrategy[int]) -> st.SearchStrategy[bytes]:
 PAYLOADS = st.lists(st.integers(0, 3).map(lambda n: bytes([n])) | st.binary(max_size=3)).map(
     b"".join
 )
-LIES = st.builds(lambda head, payload: framed(head + payload), heads(st.integers(0, 9)), PAYLOADS)
+LIES = st.builds(lambda head, payload: framed(head + payload), heads(st.integers(0, 14)), PAYLOADS)
 GROUPED_LIES = st.builds(
     lambda head, inner: framed(head + b"".join(inner)),
     heads(st.just(KIND_GROUP)),
-    st.lists(LIES | WIDE_RECORDS.map(encode_record) | st.binary(max_size=20), max_size=3),
+    st.lists(
+        LIES | (WIDE_RECORDS | OWN_RECORDS).map(encode_record) | st.binary(max_size=20), max_size=3
+    ),
 )
 
 
@@ -86,7 +90,17 @@ def test_a_liar_is_told_so_and_changes_no_copy(data: bytes) -> None:
         except ForeignRecord:
             # Whole, and of another fragment.
             assert (copy.messages, copy.notes, copy.origins) == ({}, {}, {})
-        recover([(1, data)])
+        recover({1: data})
+
+
+@given(OWN_RECORDS, st.booleans())
+def test_a_checkpoint_of_another_node_is_refused(record: Single, grouped: bool) -> None:
+    """It would say of this node's disk what is not so."""
+    copy = Replica(FragmentId(1), durable=True)
+    one = replace(record, fragment=FragmentId(1))
+    data = encode_record(Group(FragmentId(1), 1, [one]) if grouped else one)
+    with pytest.raises(CorruptRecord):
+        copy.apply(data)
 
 
 def test_groups_in_groups_are_refused_before_they_are_entered() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedq.journal.records import Record
+from fedq.journal.events import Record
 from fedq.journal.recovery import recover
 from tests.property.journal_model import CLOSE_RECORDS, assert_same, replay
 from tests.unit.journal.samples import encode_record
@@ -22,7 +22,7 @@ def test_any_prefix_recovers_to_the_state_at_that_prefix(
     while whole < len(encoded) and end + len(encoded[whole]) <= size:
         end += len(encoded[whole])
         whole += 1
-    recovered = recover([(1, journal[:size])])
+    recovered = recover({1: journal[:size]})
     assert_same(recovered, replay(history[:whole]))
     assert recovered.torn_bytes == size - end
     assert recovered.segments[0].size == end
@@ -38,7 +38,7 @@ def test_how_records_are_spread_over_segments_makes_no_difference(
             segments.append((segments[-1][0] + 1, b""))
         number, content = segments[-1]
         segments[-1] = (number, content + encode_record(record))
-    recovered = recover(segments)
+    recovered = recover(dict(segments))
     assert_same(recovered, replay(history))
     assert [(s.number, s.size) for s in recovered.segments] == [
         (number, len(content)) for number, content in segments

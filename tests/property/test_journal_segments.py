@@ -1,7 +1,7 @@
 """A node's use of its journal, at random: nothing live is ever deleted, nothing dead returns.
 
-What is live keeps its notes, whichever segments are gone: a note is never older than the record
-that brought its message, and that one's segment, and so all after it, stay while it lives.
+What is live keeps its notes, whichever segments are gone. Checkpoints are begun, written piece by
+piece among all else, completed or given up; once one is complete, any dead segment may go.
 """
 
 from hypothesis import settings
@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from fedq.core.ids import FragmentId
 from fedq.core.ranges import to_ranges
+from fedq.journal.events import Standing
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.records import (
     NOTES,
@@ -18,9 +19,11 @@ from fedq.journal.records import (
     encode_enqueue,
     encode_group,
     encode_keep,
+    encode_live,
     encode_note,
     encode_reset,
     encode_settle,
+    encode_standing,
     encode_whole,
     encode_with_notes,
 )
@@ -46,10 +49,17 @@ class JournalUse(RuleBasedStateMachine):
         self.last = 0
         #: Copies that have begun and are not complete.
         self.halves: dict[FragmentId, None] = {}
+        #: What the checkpoint under way has still to say: of a fragment that it begins with (None),
+        #: or of the messages at some positions.
+        self.owed: list[tuple[FragmentId, list[int] | None]] = []
+        self.ended = False
 
-    def put(self, fragment: FragmentId, positions: list[int], record: bytes) -> None:
+    def put(
+        self, fragment: FragmentId, positions: list[int], record: bytes, copied: bool = False
+    ) -> None:
         durable = [p for p in positions if self.live[fragment][p][0] & 1]
-        self.plan.append(fragment, max(durable, default=0), record, bool(durable))
+        first, last = min(durable, default=0), max(durable, default=0)
+        self.plan.append(fragment, record, bool(durable), first, last, copied)
 
     @rule(fragment=FRAGMENTS, persistent=st.lists(st.booleans(), min_size=1, max_size=5))
     def enqueue(self, fragment: FragmentId, persistent: list[bool]) -> None:
@@ -104,7 +114,7 @@ class JournalUse(RuleBasedStateMachine):
         else:
             halves = sorted(live)[::2]
             keep = encode_keep(fragment, 2, self.last, to_ranges(halves))
-            self.plan.append(fragment, KEEP_POSITION, keep, False)
+            self.plan.append(fragment, keep, False, KEEP_POSITION, KEEP_POSITION, copied=True)
             self.halves[fragment] = None
             copied = halves
         while copied:
@@ -115,7 +125,7 @@ class JournalUse(RuleBasedStateMachine):
                 what: {position: table[position] for position in chunk if position in table}
                 for what, table in self.notes.get(fragment, {}).items()
             }
-            self.put(fragment, chunk, encode_with_notes(fragment, 2, copy, 0, known))
+            self.put(fragment, chunk, encode_with_notes(fragment, 2, copy, 0, known), True)
 
     @rule(fragment=FRAGMENTS)
     def complete(self, fragment: FragmentId) -> None:
@@ -128,7 +138,58 @@ class JournalUse(RuleBasedStateMachine):
         self.halves.pop(fragment, None)
         self.live.pop(fragment, None)
         self.notes.pop(fragment, None)
-        self.plan.append(fragment, 0, encode_drop(fragment), False)
+        self.plan.append(fragment, encode_drop(fragment), False)
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    @precondition(lambda self: not self.plan.is_checkpointing)
+    @rule()
+    def begin_checkpoint(self) -> None:
+        self.ended = False
+        self.segment = self.plan.begin_checkpoint()
+        self.owed = [(fragment, None) for fragment in self.live]
+
+    @precondition(lambda self: self.plan.is_checkpointing and self.owed)
+    @rule()
+    def write_a_piece(self) -> None:
+        """What is alive by then of what the checkpoint still owes, however long ago it began."""
+        fragment, positions = self.owed.pop(0)
+        live = self.live.get(fragment)
+        if live is None:
+            return
+        if positions is None:
+            whole = fragment not in self.halves
+            standing = Standing(fragment, 1, self.segment, self.last, whole, {NORTH: 1})
+            self.plan.append_checkpoint(fragment, encode_standing(standing))
+            order = sorted(live, key=lambda position: -position % 7)
+            self.owed[:0] = [(fragment, order[at : at + 3]) for at in range(0, len(order), 3)]
+            return
+        alive = sorted(p for p in positions if p in live and live[p][0] & 1)
+        if alive:
+            ranges = to_ranges(alive)
+            data = encode_live(fragment, 1, self.segment, ranges)
+            for what, table in self.notes.get(fragment, {}).items():
+                values = {p: table[p] for p in alive if p in table}
+                data += encode_note(fragment, 1, self.last, what, values)
+            self.plan.append_checkpoint(fragment, encode_group(fragment, 1, data))
+            self.plan.found_live(fragment, ranges, 1)
+
+    @precondition(lambda self: self.plan.is_checkpointing and not (self.owed or self.ended))
+    @rule()
+    def end_checkpoint(self) -> None:
+        self.ended = True
+        self.plan.end_checkpoint()
+
+    @precondition(lambda self: self.plan.is_checkpointing and not self.ended)
+    @rule(dice=st.integers(0, 3))
+    def give_up_checkpoint(self, dice: int) -> None:
+        if not dice:
+            self.plan.give_up_checkpoint()
+
+    @rule()
+    def sync(self) -> None:
+        """All that the disk has heard of is safe."""
+        self.plan.on_synced(self.chunk)
 
     @rule()
     def end_turn(self) -> None:
@@ -145,15 +206,16 @@ class JournalUse(RuleBasedStateMachine):
     def delete_dead(self) -> None:
         """Also in the middle of a turn, when the disk has not heard of everything yet."""
         for segment in self.plan.dead(self.oldest_live):
-            assert segment == min(self.disk) < max(self.disk)
+            assert segment < max(self.disk)
+            assert self.plan.checkpoint or segment == min(self.disk)
             del self.disk[segment]
 
     @precondition(lambda self: self.disk)
     @rule()
     def restart(self) -> None:
         self.end_turn()
-        recovered = recover(sorted(self.disk.items()))
-        self.plan = SegmentPlan(recovered.segments, self.bytes_max)
+        recovered = recover(self.disk)
+        self.plan = SegmentPlan(recovered.segments, self.bytes_max, checkpoint=recovered.checkpoint)
         self.chunk = 0
         self.live = {identity: f.messages for identity, f in recovered.fragments.items()}
         self.notes = {identity: f.notes for identity, f in recovered.fragments.items()}
@@ -167,7 +229,7 @@ class JournalUse(RuleBasedStateMachine):
 
     def check(self) -> None:
         """The disk says what the node knows. True at the end of a turn."""
-        recovered = recover(sorted(self.disk.items()))
+        recovered = recover(self.disk)
         found = {identity: f.messages for identity, f in recovered.fragments.items() if f.messages}
         expected = {identity: self.durable(identity) for identity in self.live}
         assert found == {identity: live for identity, live in expected.items() if live}

@@ -55,7 +55,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             record = encode_with_notes(ONE, 1, record, self.last, {NOTE_EXPIRES: {first: 7}})
         applied = self.copy.apply(record)
         self.model.update(enumerate(messages, first))
-        assert applied.max_position == self.last
+        assert (applied.first, applied.last) == (first, self.last)
         assert applied.sync == applied.journal == any(map(is_persistent, messages))
 
     @rule(data=st.data(), amount=st.integers(1, 30), oldest=st.booleans())

@@ -24,8 +24,8 @@ from fedq.core.peer_messages import (
 )
 from fedq.core.ranges import Range, to_ranges
 from fedq.journal.decoding import decode, tracked
-from fedq.journal.records import Copy, Enqueue
-from fedq.journal.records import Settle as Settled
+from fedq.journal.events import Copy, Enqueue
+from fedq.journal.events import Settle as Settled
 
 
 def place(position: int) -> str:

@@ -6,7 +6,7 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId
 from fedq.core.message import split
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Suspect
-from fedq.journal.recovery import Recovered
+from fedq.journal.recovered import Recovered
 from fedq.node.node import Node
 from fedq.node.risk import SetAside
 from fedq.node.settings import NodeSettings

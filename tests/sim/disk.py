@@ -9,12 +9,13 @@ the order of writing, so a crash leaves a prefix: everything synced, and of the 
 dice say, cut anywhere.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fedq.core.seeds import Rng
-from fedq.journal.recovery import Recovered, mended
+from fedq.journal.recovered import Recovered
+from fedq.journal.recovery import mended
 from tests.sim.world import MS, World, between
 
 
@@ -91,11 +92,6 @@ class Disk:
         self._deleted_us = 0
         self._syncing = False
         self._last_number = 0
-        #: The last chunk that is to be synced, and the last one that is.
-        self._owed = 0
-        self._synced = 0
-        #: Segments that go when a chunk is on disk.
-        self._drops: list[tuple[int, list[int]]] = []
         self._life = 0
         self._failing = False
         self._stalled_until_us = 0
@@ -105,8 +101,7 @@ class Disk:
     def open(self, on_synced: Callable[[int], None], on_failed: Callable[[str], None]) -> None:
         """A new process opens the directory; chunk numbers begin at 1 again."""
         self._life += 1
-        self._last_number = self._owed = self._synced = 0
-        self._drops = []
+        self._last_number = 0
         self._failing = False
         self._on_synced = on_synced
         self._on_failed = on_failed
@@ -147,10 +142,9 @@ class Disk:
         least = generator.choice((0, max(0, len(data) - 400)))
         data[generator.randint(least, len(data) - 1)] ^= 1 << generator.randint(0, 7)
 
-    def read_segments(self) -> Iterator[tuple[int, bytes]]:
+    def read_segments(self) -> dict[int, bytes]:
         """Every segment in order, as recovery reads them."""
-        for number in sorted(self.segments):
-            yield number, bytes(self.segments[number])
+        return {number: bytes(self.segments[number]) for number in sorted(self.segments)}
 
     def cut_tail(self, size: int) -> None:
         """Cuts a torn tail off the last segment, as a start does after recovery found it."""
@@ -172,7 +166,6 @@ class Disk:
                 f"{self.name}: chunk {chunk.number} follows {self._last_number}"
             )
             self._last_number = chunk.number
-            self._owed = chunk.number if chunk.sync else self._owed
             self.segments.setdefault(chunk.segment, bytearray()).extend(chunk.data)
             assert chunk.segment == max(self.segments), f"{self.name}: a write to an old segment"
             self._unsynced.append((chunk.segment, len(chunk.data)))
@@ -180,19 +173,10 @@ class Disk:
         self._start_sync()
 
     def drop(self, segments: list[int]) -> None:
-        """Deletes segments when all that was to be synced before is, as the real one does."""
+        """Deletes segments, soon: what says that they are dead is on disk, or they are missed."""
         for segment in segments:
             assert segment in self.segments, f"{self.name}: no segment {segment} to drop"
             assert segment < max(self.segments), f"{self.name}: the active segment was dropped"
-        self._drops.append((self._owed, segments))
-        self._drop_due()
-
-    def _drop_due(self) -> None:
-        while self._drops and self._drops[0][0] <= self._synced:
-            self._drop_soon(self._drops.pop(0)[1])
-
-    def _drop_soon(self, segments: list[int]) -> None:
-        # In order: recovery counts on a gap never being in the middle.
         due_us = self.world.now_us + between(self._random, 0, 20 * MS)
         self._deleted_us = max(self._deleted_us, due_us)
         life = self._life
@@ -287,7 +271,5 @@ class Disk:
             return
         self._syncing = False
         del self._unsynced[:count]
-        self._synced = through
-        self._drop_due()
         self._on_synced(through)
         self._start_sync()

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from fedq.core.ids import ConnectionId, Incarnation, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
-from fedq.journal.recovery import Recovered, salvage
+from fedq.journal.recovered import Recovered
+from fedq.journal.recovery import salvage
 from fedq.node.outbox import NodeOut, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from fedq.core.ids import ConnectionId, Incarnation, MapVersion, NodeId
 from fedq.core.peer_messages import MapApplied, PeerFrame
 from fedq.core.suspects import Stopped
-from fedq.journal.recovery import Recovered
+from fedq.journal.recovered import Recovered
 from fedq.journal.segments import Chunk
 from fedq.node.outbox import NodeOut
 from fedq.node.risk import SetAside
@@ -387,6 +387,6 @@ def test_a_power_cut_leaves_a_prefix_that_holds_all_that_was_synced(
         disk.append([Chunk(number, segment, written[-1], sync)])
         world.run(world.now_us + wait_ms * MS)
     disk.crash()
-    found = b"".join(data for _, data in disk.read_segments())
+    found = b"".join(disk.read_segments().values())
     assert b"".join(written).startswith(found)
     assert found.startswith(b"".join(written[: synced[-1]]))

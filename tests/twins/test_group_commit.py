@@ -1,5 +1,6 @@
 """Group commits by both forms: every buffer in its file, in order; nothing is reported too soon."""
 
+import errno
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.integration.full_disk import fill, small_disk
 from tests.integration.waiting import until
 from tests.twins import KINDS, twin
 
@@ -215,3 +217,34 @@ def test_a_failed_sync_is_raised_and_nothing_counts(module: ModuleType) -> None:
     assert writer.failure.strerror == "Invalid argument"
     assert writer.queue.synced() == 0
     os.close(reading)
+
+
+def test_a_full_disk_is_waited_for(module: ModuleType, tmp_path: Path) -> None:
+    """Cut off in the middle of a buffer, it goes on behind what found room."""
+    buffers = [bytes([number]) * 3_000 for number in range(1, 9)]
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        writer = Writer(module, files_in(disk))
+        writer.queue.push(1, 1, b"first", True)
+        writer.wait_written()
+        filler = fill(disk)
+        for number, data in enumerate(buffers, 2):
+            writer.queue.push(number, 1, data, True)
+        until("it is full", writer.queue.is_full, DEADLINE_S)
+        assert writer.queue.synced() == 1
+        assert writer.queue.backlog_bytes() > 0
+        filler.unlink()
+        until("all is written", lambda: writer.queue.synced() == 9, DEADLINE_S)
+        assert not writer.queue.is_full()
+        writer.end()
+        assert (disk / "1").read_bytes() == b"first" + b"".join(buffers)
+    assert writer.failure is None
+
+
+def test_at_the_end_a_full_disk_is_a_failure(module: ModuleType) -> None:
+    writer = Writer(module, lambda _: os.open("/dev/full", os.O_WRONLY))
+    writer.queue.push(1, 1, b"x", True)
+    until("it is full", writer.queue.is_full, DEADLINE_S)
+    writer.queue.give_up()
+    writer.end()
+    assert writer.failure is not None
+    assert writer.failure.errno == errno.ENOSPC

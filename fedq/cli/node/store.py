@@ -9,15 +9,9 @@ import typer
 from fedq.cli.terminal.failure import CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import console, print_json, size, table
-from fedq.journal.recovery import (
-    ACCEPT_NAME,
-    CorruptJournal,
-    Damage,
-    Recovered,
-    RecoveredFragment,
-    salvage,
-)
-from fedq.shell.disk.journal_files import read_segments
+from fedq.journal.recovered import Damage, Recovered, RecoveredFragment
+from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, salvage
+from fedq.shell.disk.journal_files import SegmentFiles
 from fedq.shell.disk.quarantine import Quarantined, quarantined
 from fedq.shell.disk.vouching import damages_of
 
@@ -75,10 +69,7 @@ def check(data: DataArgument, json: JsonOption = False) -> None:
     While the node runs, its last write may look cut off.
     """
     recovered, damages = _examine(data)
-    found = [
-        {"segment": each.segment, "first": each.first, "stop": each.stop, "reason": each.reason}
-        for each in damages
-    ]
+    found, rotten = [_place(each) for each in damages], [_place(each) for each in recovered.rotten]
     messages = sum(len(fragment.messages) for fragment in recovered.fragments.values())
     if json:
         print_json(
@@ -88,6 +79,7 @@ def check(data: DataArgument, json: JsonOption = False) -> None:
                 "messages": messages,
                 "torn_bytes": recovered.torn_bytes,
                 "damages": found,
+                "rotten": rotten,
             }
         )
     else:
@@ -99,6 +91,11 @@ def check(data: DataArgument, json: JsonOption = False) -> None:
         rows = [(each.segment, each.first, each.stop, each.reason) for each in damages]
         if rows:
             console().print(table(("SEGMENT", "FROM BYTE", "TO", "WHY"), rows))
+        for each in recovered.rotten:
+            console().print(
+                f"rot in segment {each.segment}, bytes {each.first} to {each.stop}: nothing that "
+                "is alive was there; check the disk"
+            )
     if damages:
         raise CommandError(
             "the journal is damaged: start a node of a cluster, and its copies are made whole by "
@@ -124,6 +121,7 @@ def status(data: DataArgument, limit: LimitOption = ROWS_DEFAULT, json: JsonOpti
         print_json(
             {
                 "segments": len(recovered.segments),
+                "checkpoint": recovered.checkpoint,
                 "bytes": total,
                 "live_bytes": live,
                 "dead_bytes": max(0, total - live),
@@ -136,6 +134,14 @@ def status(data: DataArgument, limit: LimitOption = ROWS_DEFAULT, json: JsonOpti
         f"{len(recovered.segments)} segments, {size(total)}: {size(live)} of live messages, "
         f"{size(max(0, total - live))} dead or upkeep"
     )
+    older = [each for each in recovered.segments if each.number < recovered.checkpoint]
+    if older:
+        rest = total - sum(segment.size for segment in older)
+        bodies = sum(segment.live_bytes for segment in older)
+        console().print(
+            f"a start folds {size(rest)} since the last checkpoint, and takes {size(bodies)} of "
+            f"what is alive from {len(older)} older segments"
+        )
     if keepers:
         numbers = ", ".join(map(str, keepers[:_KEEPERS_SHOWN]))
         more = ", …" if len(keepers) > _KEEPERS_SHOWN else ""
@@ -178,6 +184,11 @@ class _FragmentForm(NamedTuple):
     whole: bool
 
 
+def _place(damage: Damage) -> dict[str, object]:
+    """A damage for a program."""
+    return damage._asdict()
+
+
 def _of_fragment(number: int, fragment: RecoveredFragment) -> _FragmentForm:
     messages = fragment.messages
     held = sum(map(len, messages.values()))
@@ -186,17 +197,18 @@ def _of_fragment(number: int, fragment: RecoveredFragment) -> _FragmentForm:
 
 
 def _keepers(recovered: Recovered) -> list[int]:
-    """The fragments that keep the oldest segment, and with it all that follow."""
+    """The fragments that keep the oldest segment."""
     if len(recovered.segments) < 2:
         return []
     found: list[int] = []
-    for number, highest in recovered.segments[0].highest.items():
+    oldest_segment = recovered.segments[0]
+    for number in oldest_segment.spans:
         fragment = recovered.fragments.get(number)
         if fragment is None:
             continue
         # Of a copy that is not complete all stays (`FragmentRoles.oldest_persistent`).
         oldest = next(iter(fragment.messages), None) if fragment.whole else 0
-        if oldest is not None and oldest <= highest:
+        if oldest is not None and oldest <= oldest_segment.highest(number):
             found.append(int(number))
     return sorted(found)
 
@@ -206,7 +218,7 @@ def _examine(data: Path) -> tuple[Recovered, list[Damage]]:
     if not journal.is_dir():
         raise CommandError(f"{data} has no journal; name the node's data directory")
     try:
-        recovered = salvage(read_segments(journal))
+        recovered = salvage(SegmentFiles(journal))
         return recovered, damages_of(journal, recovered)
     except OSError as error:
         raise CommandError(f"the journal cannot be read: {error}") from error

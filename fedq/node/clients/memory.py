@@ -98,7 +98,8 @@ class Memory:
 
     def _compare_disk(self) -> None:
         state = self.state
-        free, bound = state.disk_free, state.settings.disk_free_bytes_min
+        # Whatever the bound: without any room nothing can be taken in.
+        free, bound = state.disk_free, max(1, state.settings.disk_free_bytes_min)
         if not state.disk_low:
             if 0 <= free < bound:
                 state.disk_low = True

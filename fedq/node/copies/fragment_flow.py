@@ -225,7 +225,11 @@ class FragmentFlow:
         for record in records:
             if record.journal:
                 number = state.plan.append(
-                    fragment.fragment_id, record.max_position, record.data, record.sync
+                    fragment.fragment_id,
+                    record.data,
+                    record.sync,
+                    record.first_position,
+                    record.last_position,
                 )
                 if record.sync:
                     chunk = number

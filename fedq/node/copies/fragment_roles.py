@@ -16,9 +16,10 @@ from fedq.fragments.asides import note_asides
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.seen import take_up_seen
+from fedq.journal.events import Seen
 from fedq.journal.notes import Notes
-from fedq.journal.records import NOTE_DEAD, Seen, encode_drop, encode_whole
-from fedq.journal.recovery import RecoveredFragment
+from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
+from fedq.journal.recovered import RecoveredFragment
 from fedq.node.containment.rehearsal import failure_of
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.copies.replica_flow import ReplicaFlow
@@ -92,10 +93,12 @@ class FragmentRoles:
             return
         ended = primary.fragment
         if (info.primary, info.reign) != (state.me, ended.reign):
+            # Its last events must reach the disk like all others.
+            self.drain(primary)
             del state.primaries[fragment]
             state.recovered[fragment] = RecoveredFragment(
                 dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
-                ended.notes,
+                ended.notes, durable=ended.recorder.durable,
             )  # fmt: skip
 
     def forget_cold(self) -> None:
@@ -147,7 +150,8 @@ class FragmentRoles:
         state.failed_copies.pop(fragment, None)
         return held
 
-    def _drain(self, primary: Primary) -> None:
+    def drain(self, primary: Primary) -> None:
+        """Lets the journal, and the backups, have the primary's last events."""
         risk = self.state.risk
         risk.begin()
         self.fragments.drain_records(primary)
@@ -157,7 +161,7 @@ class FragmentRoles:
         """Writes a record without messages to the journal."""
         risk = self.state.risk
         risk.begin()
-        self.state.plan.append(fragment, 0, record, False)
+        self.state.plan.append(fragment, record, False)
         risk.end()
 
     def refollow(self, backup: Backup) -> None:
@@ -202,7 +206,7 @@ class FragmentRoles:
         if primary is None or begins:
             primary = self._become_primary(info)
         others = [node for node in info.in_sync if node != state.me]
-        self._drain(primary)
+        self.drain(primary)
         recorder = primary.fragment.recorder
         recorder.active = recorder.durable or bool(info.backups)
         primary.replication.set_copies(
@@ -304,7 +308,7 @@ class FragmentRoles:
         primary = state.primaries.get(fragment)
         if primary is not None:
             # Its last events must reach the disk like all others.
-            self._drain(primary)
+            self.drain(primary)
             old = primary.fragment
             return Copy(dict(old.messages.pairs()), old.origins, old.notes, old.last)
         backup = state.backups.get(fragment)

@@ -53,7 +53,9 @@ class ReplicaFlow:
         backup.whole = False
         if backup.replica.durable:
             keep = encode_keep(message.fragment, message.reign, message.base, message.dropped)
-            self.state.plan.append(message.fragment, KEEP_POSITION, keep, False)
+            self.state.plan.append(
+                message.fragment, keep, False, KEEP_POSITION, KEEP_POSITION, copied=True
+            )
 
     def on_copy_chunk(self, sender: NodeId, message: CopyChunk) -> None:
         """Takes old messages, newest first."""
@@ -71,11 +73,11 @@ class ReplicaFlow:
             data = encode_note(
                 replication.fragment_id, replication.reign, replication.received, what, values
             )
-            self.state.plan.append(replication.fragment_id, 0, data, False)
+            self.state.plan.append(replication.fragment_id, data, False)
         backup.whole = True
         if backup.replica.durable:
             whole = encode_whole(replication.fragment_id, replication.reign)
-            number = self.state.plan.append(replication.fragment_id, 0, whole, True)
+            number = self.state.plan.append(replication.fragment_id, whole, True)
             replication.advance(number)
             self.await_sync(replication.fragment_id, number)
 
@@ -127,7 +129,12 @@ class ReplicaFlow:
         state.bytes_taken += len(records)
         if applied.journal:
             number = state.plan.append(
-                replication.fragment_id, applied.max_position, records, applied.sync
+                replication.fragment_id,
+                records,
+                applied.sync,
+                applied.first,
+                applied.last,
+                applied.copied,
             )
             chunk = number if applied.sync else 0
         replication.advance(chunk)

@@ -3,9 +3,11 @@
 from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.consuming.room import Consuming
 from fedq.node.copies.asking import Asking
+from fedq.node.copies.checkpointing import Checkpointing
 from fedq.node.copies.dispatching import Dispatching
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.copies.fragment_roles import FragmentRoles
+from fedq.node.copies.moving import Moving
 from fedq.node.copies.questions import Questions
 from fedq.node.copies.replica_flow import ReplicaFlow
 from fedq.node.publishing.room import Publishing
@@ -15,7 +17,16 @@ from fedq.node.records.state import NodeState
 class Copies:
     """The parts of this room, each made of those before it."""
 
-    __slots__ = ("asking", "dispatching", "fragments", "questions", "replicas", "roles")
+    __slots__ = (
+        "asking",
+        "checkpointing",
+        "dispatching",
+        "fragments",
+        "moving",
+        "questions",
+        "replicas",
+        "roles",
+    )
 
     def __init__(
         self, state: NodeState, cluster: ClusterFlow, publishing: Publishing, consuming: Consuming
@@ -26,3 +37,5 @@ class Copies:
         self.replicas = ReplicaFlow(state)
         self.roles = FragmentRoles(state, self.fragments, self.replicas)
         self.asking = Asking(state, self.questions)
+        self.checkpointing = Checkpointing(state, self.roles)
+        self.moving = Moving(state)

@@ -25,7 +25,8 @@ from fedq.fragments.pace import Pace
 from fedq.fragments.replica import Replica
 from fedq.fragments.takers import Takers
 from fedq.fragments.windows import Windows
-from fedq.journal.recovery import Recovered
+from fedq.journal.records import encode_settle
+from fedq.journal.recovered import Recovered
 from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut
 from fedq.node.records.accounts import Accounts
@@ -461,4 +462,9 @@ class NodeState:
 def _plan_of(settings: NodeSettings, recovered: Recovered) -> SegmentPlan:
     marks = Salts(settings.seed, f"journal/{settings.node}/{settings.incarnation}")
     nonce = int.from_bytes(marks.octets(8))
-    return SegmentPlan(recovered.segments, settings.segment_bytes_max, nonce)
+    plan = SegmentPlan(recovered.segments, settings.segment_bytes_max, nonce, recovered.checkpoint)
+    for fragment, lost in recovered.lost.items():
+        # So that no start misses it again.
+        known = recovered.fragments[fragment]
+        plan.append(fragment, encode_settle(fragment, known.reign, known.last, lost), True)
+    return plan

@@ -5,13 +5,56 @@ Invariant: what a function here has returned from is on disk.
 
 import errno
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from fedq.core.errors import NodeFailure
 
 #: Opens a file with flags, for its owner alone; how is the caller's affair.
 OpenFile = Callable[[Path, int], int]
+
+#: What says that a disk is full, rather than that it has failed: nothing is lost, and it may be
+#: tried again.
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+#: After what time it is.
+FULL_WAIT_S: Final = 0.1
+
+
+class Room:
+    """Whether there is room on the disk, as a thread that writes finds it: it waits for some."""
+
+    __slots__ = ("_gives_up", "is_missing")
+
+    def __init__(self) -> None:
+        self._gives_up = threading.Event()
+        #: The disk is full, and somebody waits.
+        self.is_missing = False
+
+    def give_up(self) -> None:
+        """Lets nobody wait from now on: a full disk is a failure."""
+        self._gives_up.set()
+
+    def write(self, file: int, data: bytes) -> None:
+        """Writes everything, however long there is no room for it. Raises `OSError`."""
+        view = memoryview(data)
+        while view:
+            with self.waiting():
+                view = view[os.write(file, view) :]
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Takes a full disk for the time to wait; what is within is to be tried again then."""
+        try:
+            yield
+        except OSError as error:
+            self.is_missing = error.errno in FULL
+            if not self.is_missing or self._gives_up.wait(FULL_WAIT_S):
+                raise
+        else:
+            self.is_missing = False
 
 
 def segment_name(number: int) -> str:

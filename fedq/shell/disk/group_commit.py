@@ -6,7 +6,8 @@ byte into the pipe whose other end the event loop watches. The native form does 
 Python's lock, so that neither thread waits for the other.
 
 In: numbered buffers for a segment's file. Out: `synced`. Invariants: buffers are written in order;
-`synced` grows only after a sync that came back well; what is pushed is kept until it is written.
+`synced` grows only after a sync that came back well; what is pushed is kept until it is written. A
+full disk is waited for: a write that found no room has lost nothing.
 """
 
 import os
@@ -14,6 +15,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+
+from fedq.shell.disk.durable_files import Room
 
 #: fdatasync spares the file's times; macOS lacks it.
 sync_file: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
@@ -26,13 +29,15 @@ class GroupCommit:
     """The queue between the loop and the writer. `serve` is for the writer's thread."""
 
     __slots__ = (
-        "_backlog", "_entries", "_interrupted", "_last", "_pipe", "_synced", "_wake", "_written",
+        "_backlog", "_entries", "_interrupted", "_last", "_pipe", "_room", "_synced", "_wake",
+        "_written",
     )  # fmt: skip
 
     def __init__(self, pipe: int) -> None:
         """`pipe`: the writing end, which must not block; it is called at whenever `synced` grew."""
         self._pipe = pipe
         self._wake = threading.Condition()
+        self._room = Room()
         #: (number, segment, data, sync), in order.
         self._entries: deque[tuple[int, int, bytes, bool]] = deque()
         self._backlog = 0
@@ -67,6 +72,14 @@ class GroupCommit:
         with self._wake:
             return self._backlog
 
+    def is_full(self) -> bool:
+        """Whether what is to be written waits for room on the disk."""
+        return self._room.is_missing
+
+    def give_up(self) -> None:
+        """Lets nothing wait for room any more: a full disk is a failure from now on."""
+        self._room.give_up()
+
     def serve(self, file: int, segment: int) -> int:
         """Writes what is pushed for `segment` to its file, until there is something else to do.
 
@@ -90,7 +103,7 @@ class GroupCommit:
             del taken
 
     def _commit(self, file: int, taken: list[tuple[int, int, bytes, bool]]) -> None:
-        _write_all(file, [data for _, _, data, _ in taken])
+        _write_all(file, [data for _, _, data, _ in taken], self._room)
         must_sync = any(sync for _, _, _, sync in taken)
         if must_sync:
             sync_file(file)
@@ -111,12 +124,14 @@ def _call(pipe: int) -> None:
         return
 
 
-def _write_all(file: int, buffers: list[bytes]) -> None:
+def _write_all(file: int, buffers: list[bytes], room: Room) -> None:
     """Writes everything, in as few system calls as the kernel allows."""
     left = [memoryview(buffer) for buffer in buffers if buffer]
     done = 0
     while done < len(left):
-        written = os.writev(file, left[done : done + _BUFFERS_PER_WRITE])
+        written = 0
+        with room.waiting():
+            written = os.writev(file, left[done : done + _BUFFERS_PER_WRITE])
         while done < len(left) and written >= len(left[done]):
             written -= len(left[done])
             done += 1

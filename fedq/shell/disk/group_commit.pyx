@@ -9,7 +9,7 @@ entries point to is kept alive in `_kept` by the loop's thread, until it sees th
 import os
 from collections import deque
 
-from libc.errno cimport EINTR, errno
+from libc.errno cimport EDQUOT, EINTR, ENOSPC, errno
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 
@@ -30,6 +30,7 @@ cdef extern from "<pthread.h>" nogil:
 
 cdef extern from "<unistd.h>" nogil:
     int fdatasync(int)
+    int usleep(unsigned int)
     ssize_t write(int, const void*, size_t)
 
 cdef extern from "<sys/uio.h>" nogil:
@@ -43,6 +44,8 @@ sync_file = os.fdatasync
 cdef enum:
     BUFFERS_PER_WRITE = 1024
     ENTRIES_MIN = 64
+    #: After what time a full disk is tried again (`durable_files.FULL_WAIT_S`).
+    FULL_WAIT_US = 100000
 
 ctypedef struct Entry:
     long long number
@@ -73,6 +76,9 @@ cdef class GroupCommit:
     cdef long long _backlog
     cdef long long _synced
     cdef long long _written
+    #: The disk is full, and the writer waits; it is not to, under the mutex.
+    cdef bint _full
+    cdef bint _gives_up
     #: (number, buffer) of everything that may not be written yet. The loop's thread's own.
     cdef object _kept
 
@@ -84,6 +90,7 @@ cdef class GroupCommit:
         self._at = 0
         self._pipe = pipe
         self._interrupted = -1
+        self._full = self._gives_up = False
         self._backlog = self._synced = self._written = self._last = 0
         self._kept = deque()
 
@@ -147,6 +154,20 @@ cdef class GroupCommit:
         pthread_mutex_unlock(&self._mutex)
         return found
 
+    def is_full(self):
+        """Whether what is to be written waits for room on the disk."""
+        cdef bint found
+        pthread_mutex_lock(&self._mutex)
+        found = self._full
+        pthread_mutex_unlock(&self._mutex)
+        return found
+
+    def give_up(self):
+        """Lets nothing wait for room any more: a full disk is a failure from now on."""
+        pthread_mutex_lock(&self._mutex)
+        self._gives_up = True
+        pthread_mutex_unlock(&self._mutex)
+
     def serve(self, int file, long long segment):
         """Writes what is pushed for `segment` to its file, until there is something else to do.
 
@@ -196,7 +217,7 @@ cdef class GroupCommit:
         cdef Py_ssize_t index
         cdef long long size = 0
         cdef bint must_sync = False
-        cdef int error = _write_all(file, self._taken.first + self._at, stop - self._at)
+        cdef int error = self._write_all(file, self._taken.first + self._at, stop - self._at)
         if error:
             return error
         for index in range(self._at, stop):
@@ -216,6 +237,55 @@ cdef class GroupCommit:
                 pass
         return 0
 
+    cdef int _write_all(self, int file, Entry* entries, Py_ssize_t count) noexcept nogil:
+        """Writes everything in as few system calls as the kernel allows; an error's number, or 0."""
+        cdef iovec vectors[BUFFERS_PER_WRITE]
+        cdef Py_ssize_t done = 0, index
+        cdef int used, error
+        cdef size_t skip = 0
+        cdef ssize_t written
+        while done < count:
+            used = 0
+            for index in range(done, min(count, done + BUFFERS_PER_WRITE)):
+                vectors[used].iov_base = entries[index].data
+                vectors[used].iov_len = entries[index].size
+                used += 1
+            # Of the first one a part may be written already.
+            vectors[0].iov_base = <char*>vectors[0].iov_base + skip
+            vectors[0].iov_len -= skip
+            written = writev(file, vectors, used)
+            if written < 0:
+                error = errno
+                if error == EINTR:
+                    continue
+                if (error == ENOSPC or error == EDQUOT) and self._wait_for_room():
+                    continue
+                return error
+            if self._full:
+                self._set_full(False)
+            written += <ssize_t>skip
+            while done < count and <size_t>written >= entries[done].size:
+                written -= <ssize_t>entries[done].size
+                done += 1
+            skip = <size_t>written
+        return 0
+
+    cdef bint _wait_for_room(self) noexcept nogil:
+        """Waits for a moment, as the disk is full; false: it is not to be waited for."""
+        cdef bint gives_up = self._set_full(True)
+        if not gives_up:
+            usleep(FULL_WAIT_US)
+        return not gives_up
+
+    cdef bint _set_full(self, bint full) noexcept nogil:
+        """Sets whether the disk is full; whether it is not to be waited for."""
+        cdef bint gives_up
+        pthread_mutex_lock(&self._mutex)
+        self._full = full
+        gives_up = self._gives_up
+        pthread_mutex_unlock(&self._mutex)
+        return gives_up
+
 
 cdef bint _make_room(Entries* entries) noexcept nogil:
     """Makes room for one more; false: there is no memory."""
@@ -229,32 +299,3 @@ cdef bint _make_room(Entries* entries) noexcept nogil:
         return False
     entries.first, entries.room = grown, room
     return True
-
-
-cdef int _write_all(int file, Entry* entries, Py_ssize_t count) noexcept nogil:
-    """Writes everything, in as few system calls as the kernel allows; the error's number, or 0."""
-    cdef iovec vectors[BUFFERS_PER_WRITE]
-    cdef Py_ssize_t done = 0, index
-    cdef int used
-    cdef size_t skip = 0
-    cdef ssize_t written
-    while done < count:
-        used = 0
-        for index in range(done, min(count, done + BUFFERS_PER_WRITE)):
-            vectors[used].iov_base = entries[index].data
-            vectors[used].iov_len = entries[index].size
-            used += 1
-        # Of the first one a part may be written already.
-        vectors[0].iov_base = <char*>vectors[0].iov_base + skip
-        vectors[0].iov_len -= skip
-        written = writev(file, vectors, used)
-        if written < 0:
-            if errno == EINTR:
-                continue
-            return errno
-        written += <ssize_t>skip
-        while done < count and <size_t>written >= entries[done].size:
-            written -= <ssize_t>entries[done].size
-            done += 1
-        skip = <size_t>written
-    return 0

@@ -9,8 +9,11 @@ most once, after which nothing is ever reported as synced. Invariants:
 * A segment is fsynced before the next one is made, and its name is in the directory before its
   bytes count: after a power cut only the end of the last segment can be torn.
 * A failed write or fsync is final. The kernel may have thrown the dirty pages away and call a
-  second fsync a success, so there is no second one.
-* Segments are deleted oldest first, one directory fsync each: a power cut leaves no gap.
+  second fsync a success, so there is no second one. A write that found no room has lost nothing: it
+  is tried again until there is some (`is_full`).
+* Segments are deleted by a thread of its own, one directory fsync each: what says that nothing in
+  them is alive is on disk by then (`fedq.journal.segments`), and a writer that waits for room must
+  not keep them from making some.
 * One process per directory, held by a lock that the kernel releases when the process ends.
 """
 
@@ -21,17 +24,20 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from fedq.core import limits
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation
-from fedq.journal.recovery import Recovered, salvage
+from fedq.journal.recovered import Recovered
+from fedq.journal.recovery import salvage
 from fedq.journal.segments import Chunk
 from fedq.shell.disk.descriptors import SPARES
 from fedq.shell.disk.durable_files import (
+    Room,
     make_directory,
     replace_durably,
     segment_name,
@@ -87,9 +93,11 @@ class JournalFiles:
         # Shared with the writer thread: what is to be written; the rest is guarded by `_guard`.
         self._commits = GroupCommit(pipe)
         self._guard = threading.Lock()
-        self._drops: list[int] = []
+        self._deleter = ThreadPoolExecutor(1, "journal-deleter")
         self._closing = False
         self._failed = False
+        #: For what the writer thread does between buffers.
+        self._room = Room()
         # The writer thread's own: the segment being filled.
         self._segment = 0
         self._fd: int | None = None
@@ -98,9 +106,9 @@ class JournalFiles:
 
     # --- start ---
 
-    def read_segments(self) -> Iterator[tuple[int, bytes]]:
-        """(number, bytes) of every segment in ascending order, read one at a time."""
-        return read_segments(self._directory)
+    def read_segments(self) -> "SegmentFiles":
+        """Every segment's bytes by number, read when they are asked for."""
+        return SegmentFiles(self._directory)
 
     def recover(
         self, start: int = 0, *, has_past: bool = False, is_alone: bool = True
@@ -135,6 +143,11 @@ class JournalFiles:
         """The bytes that were handed over and are not written yet."""
         return self._commits.backlog_bytes()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the writer waits for room on the disk."""
+        return self._commits.is_full() or self._room.is_missing
+
     def append(self, chunks: Sequence[Chunk]) -> None:
         """Hands chunks to the writer, in order; returns at once. Ignored after a failure."""
         if not chunks:
@@ -166,18 +179,10 @@ class JournalFiles:
             self._on_synced(synced)
 
     def drop(self, segments: Sequence[int]) -> None:
-        """Deletes segments, oldest first, after everything appended so far is written.
-
-        And synced, if it was to be: a transaction may have emptied them, and must outlive them.
-        """
-        if not segments:
-            return
-        with self._guard:
-            if self._failed:
-                return
+        """Deletes segments, oldest first; returns at once. Ignored after a failure."""
+        if segments and not self._failed:
             assert not self._closing, "the journal was closed"
-            self._drops.extend(segments)
-        self._commits.interrupt()
+            self._deleter.submit(self._delete, sorted(segments))
 
     def close(self) -> None:
         """Writes and fsyncs what was appended, ends the thread, releases the lock.
@@ -188,8 +193,11 @@ class JournalFiles:
             if self._closing:
                 return
             self._closing = True
+        self._commits.give_up()
+        self._room.give_up()
         self._commits.interrupt()
         self._writer.join()
+        self._deleter.shutdown()
         os.close(self._directory_fd)
         os.close(self._lock)
         # This may be another thread than the loop's.
@@ -210,7 +218,7 @@ class JournalFiles:
                 segment = self._commits.serve(fd, self._segment)
                 if segment:
                     self._begin_segment(segment)
-                elif not self._tidy_up():
+                elif self._is_over():
                     break
         except OSError as error:
             self._fail(_describe(error, self._path(self._segment)))
@@ -221,19 +229,14 @@ class JournalFiles:
             if self._fd is not None:
                 os.close(self._fd)
 
-    def _tidy_up(self) -> bool:
-        """Deletes segments, as what was appended before is written; false: it is the end."""
+    def _is_over(self) -> bool:
+        """Whether the writer was called since it is to end; all is on disk then."""
         with self._guard:
-            drops, self._drops = self._drops, []
-            # Called for the sake of drops, there may be more to write before the end.
+            # There may be more to write before the end.
             is_last = self._closing and not self._commits.backlog_bytes()
-        for segment in sorted(drops):
-            assert segment < self._segment or self._fd is None, "the segment in use is not dead"
-            self._path(segment).unlink(missing_ok=True)
-            os.fsync(self._directory_fd)
         if is_last and self._fd is not None:
             sync_file(self._fd)
-        return not is_last
+        return is_last
 
     def _begin_segment(self, segment: int) -> None:
         assert segment > self._segment, "chunks go to ever newer segments"
@@ -242,10 +245,15 @@ class JournalFiles:
             os.close(self._fd)
             self._fd = None
         self._segment = segment
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._fd = SPARES.open_file(self._path(segment), flags)
-        os.fsync(self._directory_fd)
-        write_vouch(self._directory, Vouch(self.vouch.since, segment), SPARES.open_file)
+        is_vouched = False
+        while not is_vouched:
+            with self._room.waiting():
+                if self._fd is None:
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+                    self._fd = SPARES.open_file(self._path(segment), flags)
+                    os.fsync(self._directory_fd)
+                write_vouch(self._directory, Vouch(self.vouch.since, segment), SPARES.open_file)
+                is_vouched = True
 
     def _fail(self, reason: str) -> None:
         """Ends this journal: no report of success follows."""
@@ -253,23 +261,49 @@ class JournalFiles:
             if self._failed:
                 return
             self._failed = True
-            self._drops = []
         self._loop.call_soon_threadsafe(self._on_failed, reason)
         self._commits.interrupt()
+
+    # --- the deleting thread ---
+
+    def _delete(self, segments: list[int]) -> None:
+        for segment in segments:
+            if self._failed:
+                return
+            try:
+                self._path(segment).unlink(missing_ok=True)
+                os.fsync(self._directory_fd)
+            except OSError as error:
+                self._fail(_describe(error, self._path(segment)))
 
     def _path(self, segment: int) -> Path:
         return self._directory / segment_name(segment)
 
 
-def read_segments(directory: str | Path) -> Iterator[tuple[int, bytes]]:
-    """(number, bytes) of every segment of a directory, ascending; other files are not looked at.
+class SegmentFiles(Mapping[int, bytes]):
+    """The segments of a directory by number, each read when it is asked for, and not kept.
 
-    For tools that do not hold the lock: a journal in use may end within a record.
+    Other files are not looked at. For tools that do not hold the lock, too: a journal in use may
+    end within a record.
     """
-    for path in sorted(Path(directory).iterdir()):
-        match = _SEGMENT_NAME.fullmatch(path.name)
-        if match is not None:
-            yield int(match[1]), path.read_bytes()
+
+    def __init__(self, directory: str | Path) -> None:
+        """Lists the directory; raises `OSError`."""
+        self._directory = Path(directory)
+        names = [path.name for path in self._directory.iterdir()]
+        matches = [match for name in names if (match := _SEGMENT_NAME.fullmatch(name)) is not None]
+        self._numbers = dict.fromkeys(sorted(int(match[1]) for match in matches))
+
+    def __getitem__(self, number: int) -> bytes:
+        if number not in self._numbers:
+            raise KeyError(number)
+        return (self._directory / segment_name(number)).read_bytes()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
 
 def count_start(directory: str | Path) -> Incarnation:

@@ -15,7 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, Damage, Recovered, mended
+from fedq.journal.recovered import Damage, Recovered
+from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, mended
 from fedq.shell.disk.durable_files import (
     OpenFile,
     open_private,
@@ -108,6 +109,9 @@ def _mend(directory: Path, recovered: Recovered) -> None:
     """
     by_segment: dict[int, list[Damage]] = {}
     for damage in recovered.damages:
+        if damage.first == damage.stop and (directory / segment_name(damage.segment)).exists():
+            # Nothing of it is there to be mended: what is missing is.
+            continue
         by_segment.setdefault(damage.segment, []).append(damage)
     for number, damages in by_segment.items():
         path = directory / segment_name(number)
@@ -141,6 +145,12 @@ def log_findings(recovered: Recovered, directory: Path) -> None:
             "copies. The files as they were are kept in %s, under names that end with .damaged",
             _describe(recovered.damages),
             directory,
+        )
+    if recovered.rotten:
+        logger.warning(
+            "the journal has rotten places, though nothing that is alive was there (%s): check the "
+            "disk",
+            _describe(recovered.rotten),
         )
     if recovered.torn_bytes:
         logger.warning("the journal's last write was cut off by a crash; it was not confirmed")

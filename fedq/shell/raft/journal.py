@@ -17,7 +17,8 @@ and the journal refuses to open.
 Invariants: nothing written counts before `sync` returned. There is always at least one entry, the
 first one is applied, indexes have no gaps. Compaction writes a new file, syncs it, renames it over
 the old one and syncs the directory: after a crash there is one or the other, each complete.
-An `OSError` leaves the journal unusable: the node must stop.
+A full disk is waited for, where the disk is waited for anyhow; any other `OSError` leaves the
+journal unusable: the node must stop.
 """
 
 import os
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self, overload
 
 from fedq.shell.disk.descriptors import SPARES
+from fedq.shell.disk.durable_files import FULL, Room
 from fedq.shell.raft.wire import ENTRY_BYTES_MAX, ENTRY_COMMAND, NO_OP
 
 _MAGIC: Final = b"FEDQRAFT"
@@ -122,8 +124,8 @@ class RaftJournal:
     """
 
     __slots__ = (
-        "_compacted", "_descriptor", "_entries", "_path", "_pending", "_size", "_synced",
-        "base_bytes", "term", "truncations", "vote",
+        "_compacted", "_descriptor", "_entries", "_owed", "_path", "_pending", "_room", "_size",
+        "_synced", "base_bytes", "term", "truncations", "vote",
     )  # fmt: skip
 
     def __init__(self, path: Path, contents: "_Contents") -> None:
@@ -136,6 +138,9 @@ class RaftJournal:
         #: How often entries were removed for a conflict with a leader's.
         self.truncations = 0
         self._pending: list[bytes] = []
+        #: What there was no room for on the disk.
+        self._owed = b""
+        self._room = Room()
         #: Bytes of the file, pending ones included, and how many of them are on disk.
         self._size = self._synced = contents.good_bytes
         #: Bytes of the file after the last compaction of this process.
@@ -243,13 +248,20 @@ class RaftJournal:
         True: `wait_synced` is to be called, then `end_sync`, and nothing else in between.
         """
         if self._pending:
-            _write_all(self._descriptor, b"".join(self._pending))
+            self._owed = _write_some(self._descriptor, b"".join(self._pending))
             self._pending.clear()
         return self._synced < self._size
 
     def wait_synced(self) -> None:
-        """Blocks for the disk; the one method that may run in another thread."""
+        """Blocks for the disk, and for room on it; the one method for another thread."""
+        if self._owed:
+            self._room.write(self._descriptor, self._owed)
+            self._owed = b""
         os.fdatasync(self._descriptor)
+
+    def give_up(self) -> None:
+        """Lets nobody wait for room any more: a full disk is a failure from now on."""
+        self._room.give_up()
 
     def end_sync(self) -> None:
         """Takes note that what `begin_sync` handed over is on disk."""
@@ -462,3 +474,16 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def _write_some(descriptor: int, data: bytes) -> bytes:
+    """Writes what there is room for; returns the rest. Raises `OSError`."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return bytes(view)
+    return b""

@@ -4,8 +4,7 @@ Inputs: frames and link changes of peers, proposals, the asyncio clock. Outputs:
 of the machine. The `Voter` (pysyncobj behind `fedq.shell.raft.log`) decides; this file makes sure
 of the order: **no frame leaves a turn before all that the turn has written is on disk**. That one
 rule covers entries, acknowledgements, terms and votes, and one sync serves the whole turn. It runs
-in a thread, so that clients are served meanwhile; what comes for the log waits for the next turn,
-which has as many commands to sync as came in that time.
+in a thread, so that clients are served meanwhile; what comes for the log waits for the next turn.
 
 Nothing re-enters: what arrives, and what the machine proposes while it is called, waits for its
 place in the turn. Any exception in a turn (disk, machine, broken invariant) is the last one: the
@@ -303,13 +302,12 @@ class RaftTurns:
     # --- the end ---
 
     async def stop(self) -> None:
-        """Hands leadership over if there is anyone to take it, then closes the files.
-
-        Takes `hand_over_ms` at most. May be called again, or after a failure.
-        """
+        """Hands leadership over, within `hand_over_ms`, and closes the files; may come again."""
         if self._voter is not None and self._peers:
             await self._hand_over(self._voter)
         await self._reader.finish()
+        if self._storage is not None:
+            self._storage.journal.give_up()
         # Again: what one thread has staged, the next turn's sync puts in place.
         while work := self._sync or (self._compactor and self._compactor.under_way):
             await asyncio.wait((work,))
@@ -338,6 +336,8 @@ class RaftTurns:
 
     def _end(self) -> None:
         self._voter = None
+        if self._storage is not None:
+            self._storage.journal.give_up()
         self._inbox.clear()
         self._outbox.clear()
         self._in_flight.clear()

@@ -36,10 +36,10 @@ class Child:
             first, self.last = self.last + 1, self.last + BATCH
             messages = [message(f"{position:40}") for position in range(first, self.last + 1)]
             data = encode_enqueue(ONE, 1, first, NORTH, first, messages)
-            number = self.plan.append(ONE, self.last, data, True)
+            number = self.plan.append(ONE, data, True, self.last, self.last)
             old = self.last - LIVE
             if old > 0:
-                self.plan.append(ONE, 0, encode_settle(ONE, 1, self.last, [(1, old)]), False)
+                self.plan.append(ONE, encode_settle(ONE, 1, self.last, [(1, old)]), False)
             self.position_of[number] = self.last
             self.files.append(self.plan.take())
             self.files.drop(self.plan.dead(self.oldest_live))
@@ -49,6 +49,7 @@ class Child:
         return max(1, self.last - LIVE + 1)
 
     def on_synced(self, number: int) -> None:
+        self.plan.on_synced(number)
         # After a roll the last chunk may hold a settlement only: the last one with messages counts.
         done = [waiting for waiting in self.position_of if waiting <= number]
         if done:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from fedq.core.errors import NodeFailure
-from fedq.journal.records import Enqueue, encode_enqueue
-from fedq.journal.recovery import CorruptJournal, Recovered
+from fedq.journal.events import Enqueue
+from fedq.journal.records import encode_enqueue
+from fedq.journal.recovered import Recovered
+from fedq.journal.recovery import CorruptJournal
 from fedq.journal.segments import Chunk, SegmentPlan
 from fedq.shell.disk import journal_files
 from fedq.shell.disk.durable_files import segment_name
@@ -99,7 +101,7 @@ def test_a_torn_tail_is_cut_so_that_the_next_start_finds_it_whole(tmp_path: Path
         assert (tmp_path / segment_name(2)).read_bytes() == WHOLE
         plan = SegmentPlan(recovered.segments)
         data = encode_enqueue(ONE, 1, 2, NORTH, 2, bodies("b"))
-        plan.append(ONE, 2, data, True)
+        plan.append(ONE, data, True, 2, 2)
         reports.files.append(plan.take())
     assert reports.synced == [1]
     again = recovered_from(tmp_path)

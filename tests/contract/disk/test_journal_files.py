@@ -6,13 +6,16 @@ The same suite runs over both, so that what the simulator proves holds for the r
 import asyncio
 import resource
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from fedq.journal.segments import Chunk
-from fedq.shell.disk.journal_files import JournalFiles, read_segments
+from fedq.shell.disk.journal_files import JournalFiles, SegmentFiles
+from tests.integration.full_disk import fill, small_disk
+from tests.integration.waiting import until
 from tests.sim.disk import Disk, DiskOptions
 from tests.sim.world import SECOND, World
 
@@ -71,7 +74,7 @@ class RealBench:
 
     def crash(self) -> dict[int, bytes]:
         self.close()
-        return dict(read_segments(self.directory))
+        return dict(SegmentFiles(self.directory))
 
     def close(self) -> None:
         self.files.close()
@@ -161,13 +164,34 @@ def test_dropped_segments_are_gone_and_the_others_are_not(bench: Bench) -> None:
     assert bench.crash() == {3: b"x3", 4: b"x4y"}
 
 
-def test_the_end_waits_for_what_was_appended_behind_a_drop(tmp_path: Path) -> None:
+def is_synced(bench: Bench, number: int) -> bool:
+    return bench.synced[-1:] == [number]
+
+
+def test_a_dead_segment_makes_room_on_a_full_disk(tmp_path: Path) -> None:
+    """Though what is to be written waits for room, and what was appended before with it."""
+    with small_disk(tmp_path / "small", "256k") as disk:
+        real = RealBench(disk / "journal")
+        real.append(Chunk(1, 1, bytes(100_000), True), Chunk(2, 2, b"dead", True))
+        real.wait(partial(is_synced, real, 2))
+        fill(disk)
+        real.append(Chunk(3, 2, bytes(20_000), True))
+        until("it is full", lambda: real.files.is_full, DEADLINE_S)
+        real.drop(1)
+        real.wait(partial(is_synced, real, 3))
+        assert real.crash() == {2: b"dead" + bytes(20_000)}
+        real.loop.close()
+
+
+def test_the_end_waits_for_drops_and_for_what_was_appended_behind_them(tmp_path: Path) -> None:
     for attempt in range(50):
         real = RealBench(tmp_path / str(attempt))
-        for number in range(1, 20):
-            real.append(Chunk(number, number, b"%d" % number, False))
-            real.drop(number - 1)
-        assert real.crash() == {19: b"19"}
+        real.append(*(Chunk(number, number, b"%d" % number, True) for number in range(1, 20)))
+        real.wait(partial(is_synced, real, 19))
+        for number in range(1, 19):
+            real.drop(number)
+            real.append(Chunk(number + 19, 19, b".", False))
+        assert real.crash() == {19: b"19" + b"." * 18}
         real.loop.close()
 
 

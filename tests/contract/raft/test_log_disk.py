@@ -16,6 +16,7 @@ from fedq.shell.raft.journal import RaftJournal, RaftStorageError
 from fedq.shell.raft.storage import RaftStorage
 from fedq.shell.raft.wire import Ack, Append, Vote, VoteRequest, decode
 from tests.contract.raft.cluster import Cluster, compacting, numbered, run
+from tests.integration.full_disk import fill, small_disk
 from tests.unit.shell.fakes import until
 
 
@@ -206,6 +207,46 @@ def test_a_full_disk_stops_the_log_and_says_so(tmp_path: Path) -> None:
         await cluster.agreed(numbered(20))
 
     run(tmp_path, scenario, size=1)
+
+
+def test_a_disk_without_room_is_waited_for(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "2m") as disk:
+
+        async def scenario(cluster: Cluster) -> None:
+            member = await cluster.leader()
+            await cluster.propose(member, numbered(20))
+            filler = fill(disk)
+            more = [bytes([number]) * 3_000 for number in range(9)]
+            assert all(member.log.propose(command) for command in more)
+            await until(lambda: member.log.sync_owed_ms > 300)
+            assert not member.failures
+            assert member.machine.commands == numbered(20)
+            filler.unlink()
+            await cluster.agreed([*numbered(20), *more])
+            cluster.kill(member.name)
+            cluster.start()
+            await cluster.leader()
+            await cluster.agreed([*numbered(20), *more])
+
+        run(disk, scenario, size=1)
+
+
+def test_a_disk_without_room_keeps_nobody_from_the_end(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "2m") as disk:
+
+        async def scenario(cluster: Cluster) -> None:
+            member = await cluster.leader()
+            await cluster.propose(member, numbered(20))
+            filler = fill(disk)
+            assert member.log.propose(bytes(3_000))
+            await until(lambda: member.log.sync_owed_ms > 300)
+            cluster.kill(member.name)
+            filler.unlink()
+            cluster.start()
+            await cluster.leader()
+            await cluster.agreed(numbered(20))
+
+        run(disk, scenario, size=1)
 
 
 def test_no_frame_leaves_before_what_it_tells_of_is_on_disk(tmp_path: Path) -> None:

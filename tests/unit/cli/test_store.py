@@ -6,6 +6,7 @@ from fedq.journal.records import encode_enqueue, encode_keep, encode_settle
 from fedq.shell.disk.durable_files import segment_name
 from tests.unit.cli.command import fedq
 from tests.unit.journal.samples import NORTH, ONE, TWO, message
+from tests.unit.journal.test_checkpoints import segments
 from tests.unit.shell.disk.test_vouching import judge, rotten
 
 
@@ -65,6 +66,27 @@ def test_a_copy_that_is_not_complete_keeps_its_segment(tmp_path: Path) -> None:
     value = fedq("store", "status", str(tmp_path), "--json").value
     assert value["kept_by"] == [ONE]
     assert [each["whole"] for each in value["fragments"]] == [True, False]
+
+
+def test_rot_in_what_is_dead_is_told_and_is_no_damage(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    for number, data in segments().items():
+        (journal / segment_name(number)).write_bytes(data)
+    path = journal / segment_name(3)
+    spoilt = bytearray(path.read_bytes())
+    spoilt[-1] ^= 1
+    path.write_bytes(spoilt)
+    value = fedq("store", "check", str(tmp_path), "--json").value
+    assert value["damages"] == []
+    assert [each["segment"] for each in value["rotten"]] == [3]
+    outcome = fedq("store", "check", str(tmp_path))
+    assert outcome.exit_code == 0
+    assert "rot in segment 3" in outcome.out
+    status = fedq("store", "status", str(tmp_path))
+    assert "since the last checkpoint" in status.out
+    assert "2 older segments" in " ".join(status.out.split())
+    assert fedq("store", "status", str(tmp_path), "--json").value["checkpoint"] == 5
 
 
 def test_what_is_no_data_directory_is_said_to_be_none(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def three(*, persistent: bool = True) -> bytes:
 
 def replica() -> Replica:
     made = Replica(ONE, durable=True)
-    assert made.apply(three()) == Applied(True, True, 3)
+    assert made.apply(three()) == Applied(True, True, 1, 3)
     return made
 
 
@@ -44,36 +44,36 @@ def test_a_message_comes_with_its_notes_and_takes_them_along() -> None:
 def test_notes_take_no_room_and_ask_for_no_sync() -> None:
     made = replica()
     held = made.bytes_held
-    assert made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1, 3: 2})) == Applied(True, False, 0)
-    assert made.apply(encode_note(ONE, 1, 5, NOTE_RETURNS, {1: 2})) == Applied(True, False, 0)
+    assert made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1, 3: 2})) == Applied(True, False)
+    assert made.apply(encode_note(ONE, 1, 5, NOTE_RETURNS, {1: 2})) == Applied(True, False)
     assert made.notes[NOTE_RETURNS] == {1: 2, 3: 2}
     assert made.bytes_held == held
 
 
 def test_notes_of_transient_messages_stay_out_of_the_journal() -> None:
     made = Replica(ONE, durable=True)
-    assert made.apply(three(persistent=False)) == Applied(False, False, 3)
-    assert made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1})) == Applied(False, False, 0)
+    assert made.apply(three(persistent=False)) == Applied(False, False, 1, 3)
+    assert made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1})) == Applied(False, False)
     assert made.notes == {NOTE_EXPIRES: {2: 7_000}, NOTE_RETURNS: {1: 1}}
 
 
 def test_a_queue_that_is_not_durable_keeps_its_notes_in_memory() -> None:
     made = Replica(ONE, durable=False)
-    assert made.apply(three()) == Applied(False, False, 3)
-    assert made.apply(encode_note(ONE, 1, 4, NOTE_DEAD, {1: 1})) == Applied(False, False, 0)
+    assert made.apply(three()) == Applied(False, False, 1, 3)
+    assert made.apply(encode_note(ONE, 1, 4, NOTE_DEAD, {1: 1})) == Applied(False, False)
     assert made.notes[NOTE_DEAD] == {1: 1}
 
 
 def test_a_note_about_a_message_that_is_not_here_is_left_to_the_copy_that_brings_it() -> None:
     made = replica()
-    assert made.apply(encode_note(ONE, 1, 4, NOTE_DEAD, {9: 1})) == Applied(False, False, 0)
+    assert made.apply(encode_note(ONE, 1, 4, NOTE_DEAD, {9: 1})) == Applied(False, False)
     assert NOTE_DEAD not in made.notes
 
 
 def test_a_transaction_waits_for_the_disk_whatever_is_in_it() -> None:
     made = replica()
     settled = encode_group(ONE, 1, encode_settle(ONE, 1, 4, [(1, 1)]))
-    assert made.apply(settled) == Applied(True, True, 0)
+    assert made.apply(settled) == Applied(True, True)
     assert list(made.messages) == [2, 3]
 
 

@@ -60,7 +60,7 @@ def test_it_is_one_record_in_the_journal_that_nobody_waits_for() -> None:
     old.out.records.clear()
     record_seen(old, 1)
     (record,) = old.out.records
-    assert (record.journal, record.sync, record.max_position) == (True, False, 0)
+    assert (record.journal, record.sync, record.last_position) == (True, False, 0)
     assert len(record.data) < 70
 
 

@@ -5,26 +5,34 @@ from typing import assert_never
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT, encode, make_route
-from fedq.journal.records import (
+from fedq.journal.events import (
+    Checkpoint,
     Copy,
     Drop,
     Enqueue,
     Group,
     Keep,
+    Live,
     Note,
     Record,
     Reset,
     Seen,
     Settle,
+    Standing,
+)
+from fedq.journal.records import (
+    encode_checkpoint,
     encode_copy,
     encode_drop,
     encode_enqueue,
     encode_group,
     encode_keep,
+    encode_live,
     encode_note,
     encode_reset,
     encode_seen,
     encode_settle,
+    encode_standing,
 )
 
 ONE = FragmentId(1)
@@ -73,6 +81,12 @@ def encode_record(record: Record) -> bytes:
             return encode_note(fragment, reign, record.event, record.what, record.values)
         case Seen():
             return encode_seen(fragment, reign, record.event, record.epoch, record.ranges)
+        case Standing():
+            return encode_standing(record)
+        case Live():
+            return encode_live(fragment, reign, record.segment, record.ranges)
+        case Checkpoint():
+            return encode_checkpoint(record.segment)
         case Group():
             return encode_group(fragment, reign, encode_all(record.records))
         case _:

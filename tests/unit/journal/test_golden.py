@@ -2,27 +2,28 @@
 
 import pytest
 
-from fedq.core.ids import first_position
+from fedq.core.ids import FragmentId, first_position
 from fedq.journal.decoding import decode
-from fedq.journal.marks import Mark, encode_mark
-from fedq.journal.reader import read
-from fedq.journal.records import (
-    NOTE_DEAD,
-    NOTE_DUE,
-    NOTE_EXPIRES,
-    NOTE_RETURNS,
+from fedq.journal.events import (
+    Checkpoint,
     Copy,
     Drop,
     Enqueue,
     Group,
     Keep,
+    Live,
     Note,
     Record,
     Reset,
     Seen,
     Settle,
+    Standing,
 )
-from fedq.journal.recovery import RecoveredFragment, recover
+from fedq.journal.marks import Mark, encode_mark
+from fedq.journal.reader import read
+from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.recovered import RecoveredFragment
+from fedq.journal.recovery import recover
 from tests.unit.golden import GOLDEN
 from tests.unit.journal.samples import (
     NORTH,
@@ -93,6 +94,28 @@ SEEN_CONTENT: list[Record] = [
 ]
 
 
+#: Likewise, of a checkpoint that begins at segment 7, and leftovers of another one.
+CHECKPOINTED = GOLDEN / "journal-v1-checkpoint.journal"
+CHECKPOINT_CONTENT: list[Record] = [
+    Settle(ONE, 1, FIRST + 8, [(FIRST + 2, FIRST + 2)]),
+    Standing(ONE, 1, 7, FIRST + 9, True, {NORTH: 4, SOUTH: 2**63}),
+    LAST_WORD,
+    Live(ONE, 1, 7, [(FIRST + 1, FIRST + 1), (FIRST + 4, FIRST + 4)]),
+    Group(
+        ONE,
+        1,
+        [
+            Live(ONE, 1, 7, [(FIRST + 3, FIRST + 3)]),
+            Note(ONE, 1, FIRST + 9, NOTE_RETURNS, {FIRST + 3: 2}),
+        ],
+    ),
+    Standing(TWO, 2, 7, FIRST, False, {}),
+    Live(TWO, 2, 6, [(FIRST, FIRST + 99)]),
+    Checkpoint(FragmentId(0), 0, 7),
+    Standing(TWO, 2, 8, FIRST + 100, True, {}),
+]
+
+
 @pytest.fixture(scope="module")
 def golden() -> bytes:
     return (GOLDEN / "journal-v1.journal").read_bytes()
@@ -107,7 +130,7 @@ def test_version_1_is_still_written_alike(golden: bytes) -> None:
 
 
 def test_the_golden_segment_still_means_the_same(golden: bytes) -> None:
-    assert recover([(1, golden)]).fragments == {
+    assert recover({1: golden}).fragments == {
         ONE: RecoveredFragment(
             {first_position(3) + 1: message("four")},
             first_position(3) + 1,
@@ -135,7 +158,7 @@ def test_the_golden_notes_still_read_and_are_still_written_alike() -> None:
 
 
 def test_the_golden_notes_still_mean_the_same() -> None:
-    fragments = recover([(1, NOTED.read_bytes())]).fragments
+    fragments = recover({1: NOTED.read_bytes()}).fragments
     assert fragments[ONE] == RecoveredFragment(
         {FIRST + 1: message("two"), FIRST + 2: message("three"), FIRST + 7: message("four")},
         FIRST + 7,
@@ -155,7 +178,29 @@ def test_the_golden_last_words_still_read_and_are_still_written_alike() -> None:
     golden = SEEN.read_bytes()
     assert list(decode(golden)) == SEEN_CONTENT
     assert encode_all(SEEN_CONTENT) == golden
-    assert recover([(1, golden)]).fragments[ONE].seen == LAST_WORD
+    assert recover({1: golden}).fragments[ONE].seen == LAST_WORD
+
+
+def test_the_golden_checkpoint_still_reads_and_is_still_written_alike() -> None:
+    golden = CHECKPOINTED.read_bytes()
+    assert list(decode(golden)) == CHECKPOINT_CONTENT
+    assert encode_all(CHECKPOINT_CONTENT) == golden
+
+
+def test_the_golden_checkpoint_still_means_the_same() -> None:
+    """What is alive is found in an older segment, wherever that stands and whatever is missing."""
+    older = encode_all([Enqueue(ONE, 1, FIRST + 1, NORTH, 1, False, bodies("a", "b", "c", "d"))])
+    recovered = recover({2: older, 7: CHECKPOINTED.read_bytes()})
+    assert recovered.checkpoint == 7
+    assert recovered.fragments[ONE] == RecoveredFragment(
+        {FIRST + 1: message("a"), FIRST + 3: message("c"), FIRST + 4: message("d")},
+        FIRST + 9,
+        1,
+        {NORTH: 4, SOUTH: 2**63},
+        {NOTE_RETURNS: {FIRST + 3: 2}},
+        seen=LAST_WORD,
+    )
+    assert recovered.fragments[TWO] == RecoveredFragment({}, FIRST, 2, whole=False)
 
 
 def test_the_golden_marks_still_read_and_are_still_written_alike() -> None:

@@ -7,8 +7,9 @@ from fedq.core.ids import Incarnation, NodeId, Origin
 from fedq.core.limits import MIB
 from fedq.fragments.unread import Unread
 from fedq.journal.decoding import Outline, decode, outlines
+from fedq.journal.events import Enqueue
 from fedq.journal.marks import MARK_BYTES
-from fedq.journal.records import Enqueue, encode_copy, encode_enqueue, encode_with_notes
+from fedq.journal.records import encode_copy, encode_enqueue, encode_with_notes
 from fedq.journal.segments import SegmentPlan
 from tests.unit.journal.samples import ONE
 
@@ -40,16 +41,16 @@ def test_a_record_is_a_copy_of_its_messages_and_no_more() -> None:
 def test_a_long_record_is_written_as_it_is() -> None:
     """Before, it was copied to the mark that goes before it, and to what else a turn wrote."""
     plan = SegmentPlan(nonce=7)
-    assert plan.append(ONE, 1, b"before", True) == 1
-    assert plan.append(ONE, 2, BODY, True) == 2
-    assert plan.append(ONE, 3, b"behind", False) == 3
+    assert plan.append(ONE, b"before", True, 1, 1) == 1
+    assert plan.append(ONE, BODY, True, 2, 2) == 2
+    assert plan.append(ONE, b"behind", False, 3, 3) == 3
     first, long, last = plan.take()
     assert long.data is BODY
     assert first.data.endswith(b"before")
     assert last.data == b"behind"
     assert (first.sync, long.sync, last.sync) == (True, True, False)
     plan.on_synced(2)
-    assert plan.append(ONE, 4, BODY, True) == 5
+    assert plan.append(ONE, BODY, True, 4, 4) == 5
     mark, again = plan.take()
     assert (mark.number, len(mark.data), mark.sync) == (4, MARK_BYTES, False)
     assert again.data is BODY
@@ -58,7 +59,7 @@ def test_a_long_record_is_written_as_it_is() -> None:
 def test_a_segment_with_a_long_record_is_no_longer_than_it_may_be() -> None:
     plan = SegmentPlan(nonce=7, bytes_max=len(BODY) + MARK_BYTES)
     for number in range(1, 4):
-        plan.append(ONE, number, BODY, True)
+        plan.append(ONE, BODY, True, number, number)
         chunks = plan.take()
         plan.on_synced(chunks[-1].number)
     assert plan.segments == [1, 2, 3]

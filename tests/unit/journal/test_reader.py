@@ -3,8 +3,8 @@
 import pytest
 
 from fedq.journal.decoding import CorruptRecord
+from fedq.journal.events import Drop, Reset
 from fedq.journal.reader import Located, read
-from fedq.journal.records import Drop, Reset
 from tests.unit.journal.samples import ONE, TWO, encode_all
 
 

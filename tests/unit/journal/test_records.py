@@ -6,18 +6,13 @@ from zlib import crc32
 import pytest
 
 from fedq.journal.decoding import CorruptRecord, ForeignRecord, decode, scan
+from fedq.journal.events import Copy, Enqueue, Group, Note, Record, Settle
 from fedq.journal.records import (
     NOTE_DEAD,
     NOTE_DUE,
     NOTE_EXPIRES,
     NOTE_RETURNS,
     RECORD_BYTES_MIN,
-    Copy,
-    Enqueue,
-    Group,
-    Note,
-    Record,
-    Settle,
     encode_copy,
     encode_drop,
     encode_enqueue,

@@ -1,35 +1,17 @@
 """Recovery: what each record does, what is cut and what is refused."""
 
-from collections.abc import Iterator
+from array import array
 
 import pytest
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import first_position
 from fedq.core.message import FLAG_PERSISTENT, encode, make_route
+from fedq.journal.events import Copy, Drop, Enqueue, Group, Keep, Note, Record, Reset, Settle
 from fedq.journal.marks import Mark, encode_mark, mark_at
-from fedq.journal.records import (
-    NOTE_DEAD,
-    NOTE_EXPIRES,
-    NOTE_RETURNS,
-    Copy,
-    Drop,
-    Enqueue,
-    Group,
-    Keep,
-    Note,
-    Record,
-    Reset,
-    Settle,
-)
-from fedq.journal.recovery import (
-    CorruptJournal,
-    Recovered,
-    RecoveredFragment,
-    mended,
-    recover,
-    salvage,
-)
+from fedq.journal.records import NOTE_DEAD, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.recovered import Recovered, RecoveredFragment
+from fedq.journal.recovery import CorruptJournal, mended, recover, salvage
 from fedq.journal.segments import Segment, SegmentPlan
 from tests.unit.journal.samples import (
     NORTH,
@@ -44,11 +26,11 @@ from tests.unit.journal.samples import (
 
 
 def replay(*records: Record) -> Recovered:
-    return recover([(1, encode_all(list(records)))])
+    return recover({1: encode_all(list(records))})
 
 
 def test_nothing_on_disk_is_an_empty_node() -> None:
-    assert recover([]) == Recovered.empty()
+    assert recover({}) == Recovered.empty()
 
 
 def test_messages_live_until_they_are_settled() -> None:
@@ -69,7 +51,7 @@ def test_transient_messages_die_with_the_process() -> None:
     assert recovered.fragments[ONE].messages == {11: mixed[0]}
     assert recovered.fragments[ONE].last == 12
     assert recovered.fragments[ONE].origins == {NORTH: 2}
-    assert recovered.segments[0].highest == {ONE: 11}
+    assert recovered.segments[0].highest(ONE) == 11
 
 
 def test_a_copy_arrives_newest_first_and_is_put_in_order() -> None:
@@ -82,7 +64,7 @@ def test_a_copy_arrives_newest_first_and_is_put_in_order() -> None:
     )
     fragment = recovered.fragments[ONE]
     assert list(fragment.messages) == [10, 20, 30, 40, 51]
-    assert recovered.segments[0].highest == {ONE: 51}
+    assert recovered.segments[0].highest(ONE) == 51
     assert (fragment.last, fragment.reign) == (51, 2)
     assert fragment.origins == {NORTH: 30, SOUTH: 8}
 
@@ -182,20 +164,20 @@ def test_a_torn_group_is_as_if_never_written() -> None:
         ]
     )
     for size in range(len(group)):
-        recovered = recover([(1, before + group[:size])])
-        assert recovered.fragments == recover([(1, before)]).fragments
+        recovered = recover({1: before + group[:size]})
+        assert recovered.fragments == recover({1: before}).fragments
         assert recovered.torn_bytes == size
-    assert recover([(1, before + group)]).fragments[ONE].notes == {NOTE_EXPIRES: {3: 100}}
+    assert recover({1: before + group}).fragments[ONE].notes == {NOTE_EXPIRES: {3: 100}}
 
 
 def test_a_torn_tail_of_the_last_segment_is_cut_and_counted() -> None:
     first = encode_all([Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a"))])
     second = encode_all([Enqueue(ONE, 1, 2, NORTH, 2, False, bodies("b"))])
-    recovered = recover([(4, first), (5, second + second[:-1])])
+    recovered = recover({4: first, 5: second + second[:-1]})
     assert recovered.torn_bytes == len(second) - 1
     assert recovered.segments == [
-        Segment(4, len(first), {ONE: 1}),
-        Segment(5, len(second), {ONE: 2}),
+        Segment(4, len(first), {ONE: array("Q", (1, 1))}),
+        Segment(5, len(second), {ONE: array("Q", (2, 2))}),
     ]
     assert list(recovered.fragments[ONE].messages) == [1, 2]
 
@@ -203,7 +185,7 @@ def test_a_torn_tail_of_the_last_segment_is_cut_and_counted() -> None:
 def test_damage_in_an_earlier_segment_is_refused_with_its_place() -> None:
     whole = encode_all([Enqueue(ONE, 1, 1, NORTH, 1, False, bodies("a"))])
     with pytest.raises(CorruptJournal, match=f"segment 4 .* byte {len(whole)} ") as caught:
-        recover([(4, whole + whole[:9]), (5, b"")])
+        recover({4: whole + whole[:9], 5: b""})
     assert (caught.value.segment, caught.value.offset) == (4, len(whole))
     assert isinstance(caught.value, NodeFailure), "the node stops on it"
 
@@ -211,7 +193,7 @@ def test_damage_in_an_earlier_segment_is_refused_with_its_place() -> None:
 def test_a_missing_segment_is_refused() -> None:
     whole = encode_all([Drop(ONE, 0)])
     with pytest.raises(CorruptJournal, match=r"segment 2 .* missing"):
-        recover([(1, whole), (3, whole)])
+        recover({1: whole, 3: whole})
 
 
 #: Well-formed and checksummed, but of record version 2.
@@ -220,20 +202,21 @@ FROM_THE_FUTURE = bytes.fromhex("00000012d280078502060000000000000001") + bytes(
 
 def test_a_record_of_a_newer_version_is_refused_even_at_the_end() -> None:
     with pytest.raises(CorruptJournal, match="newer version"):
-        recover([(1, FROM_THE_FUTURE)])
+        recover({1: FROM_THE_FUTURE})
 
 
 def test_a_segment_is_done_with_before_the_next_is_asked_for() -> None:
-    handed_out: list[int] = []
+    asked: list[int] = []
 
-    def segments() -> Iterator[tuple[int, bytes]]:
-        for number in (1, 2):
-            handed_out.append(number)
-            yield number, FROM_THE_FUTURE
+    class Segments(dict[int, bytes]):
+        def __getitem__(self, number: int) -> bytes:
+            asked.append(number)
+            return super().__getitem__(number)
 
     with pytest.raises(CorruptJournal):
-        recover(segments())
-    assert handed_out == [1]
+        recover(Segments({1: FROM_THE_FUTURE, 2: FROM_THE_FUTURE}))
+    # Each is looked through for a checkpoint first.
+    assert asked == [2, 1, 1]
 
 
 # --- marks ---------------------------------------------------------------------------------------
@@ -256,22 +239,22 @@ def test_damage_before_what_a_mark_calls_synced_is_no_torn_tail() -> None:
     head, first, second = marked(1, 0), enqueued(1), enqueued(2)
     synced = len(head) + len(first) + len(second)
     whole = head + first + second + marked(1, synced) + enqueued(3)
-    assert list(recover([(1, whole)]).fragments[ONE].messages) == [1, 2, 3]
+    assert list(recover({1: whole}).fragments[ONE].messages) == [1, 2, 3]
     for at in range(len(head), synced):
         with pytest.raises(CorruptJournal):
-            recover([(1, flipped(whole, at))])
-        salvaged = salvage([(1, flipped(whole, at))])
+            recover({1: flipped(whole, at)})
+        salvaged = salvage({1: flipped(whole, at)})
         (damage,) = salvaged.damages
         assert damage.first <= at < damage.stop
         assert 3 in salvaged.fragments[ONE].messages, "what follows the next mark is read"
-        again = recover([(1, mended(flipped(whole, at), salvaged.damages))])
+        again = recover({1: mended(flipped(whole, at), salvaged.damages)})
         assert again.fragments == salvaged.fragments
         assert again.segments == salvaged.segments
 
 
 def test_what_no_mark_calls_synced_is_torn() -> None:
     whole = marked(1, 0) + enqueued(1) + enqueued(2)
-    recovered = recover([(1, flipped(whole, len(whole) - 1))])
+    recovered = recover({1: flipped(whole, len(whole) - 1)})
     assert recovered.torn_bytes == len(enqueued(2))
     assert list(recovered.fragments[ONE].messages) == [1]
 
@@ -282,12 +265,12 @@ def test_a_message_cannot_pretend_to_be_a_mark(nonce: int, damages: int) -> None
     forged = marked(1, 1 << 40, nonce)
     body = encode(FLAG_PERSISTENT, make_route("", "orders"), b"\x10\x00\x02", forged)
     torn = flipped(encode_all([Enqueue(ONE, 1, 2, NORTH, 2, False, [body])]), 4)
-    salvaged = salvage([(1, marked(1, 0) + enqueued(1) + torn)])
+    salvaged = salvage({1: marked(1, 0) + enqueued(1) + torn})
     assert len(salvaged.damages) == damages
 
 
 def test_what_is_missing_in_the_middle_is_damage_and_the_rest_is_read() -> None:
-    salvaged = salvage([(1, enqueued(1)), (3, enqueued(3))])
+    salvaged = salvage({1: enqueued(1), 3: enqueued(3)})
     assert [damage.segment for damage in salvaged.damages] == [2]
     assert list(salvaged.fragments[ONE].messages) == [1, 3]
     assert [segment.number for segment in salvaged.segments] == [1, 2, 3]
@@ -295,10 +278,10 @@ def test_what_is_missing_in_the_middle_is_damage_and_the_rest_is_read() -> None:
 
 def test_a_plan_marks_what_is_on_disk_and_says_it_once() -> None:
     plan = SegmentPlan(nonce=7)
-    plan.append(ONE, 1, enqueued(1), True)
+    plan.append(ONE, enqueued(1), True, 1, 1)
     (first,) = plan.take()
     assert mark_at(first.data, 0) == Mark(7, 1, 0)
-    plan.append(ONE, 2, enqueued(2), True)
+    plan.append(ONE, enqueued(2), True, 2, 2)
     (second,) = plan.take()
     assert second.data == enqueued(2), "nothing new is known"
     plan.on_synced(2)
@@ -309,4 +292,4 @@ def test_a_plan_marks_what_is_on_disk_and_says_it_once() -> None:
     plan.mark()
     assert plan.take() == []
     data = first.data + second.data + idle.data
-    assert recover([(1, data)]).segments[0].size == len(data) == plan.bytes_held
+    assert recover({1: data}).segments[0].size == len(data) == plan.bytes_held

@@ -120,7 +120,7 @@ class Cluster:
         host.life += 1
         host.applied = host.written = 0
         host.inbox = []
-        recovered = salvage((n, bytes(data)) for n, data in sorted(host.segments.items()))
+        recovered = salvage({n: bytes(data) for n, data in host.segments.items()})
         if recovered.damages:
             host.vouched_since = host.life
         host.node = Node(

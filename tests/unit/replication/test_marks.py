@@ -6,7 +6,8 @@ from fedq.core.ids import FragmentId, NodeId
 from fedq.core.peer_messages import CopyChunk, CopyStart, ReplicaAck, Replicate
 from fedq.core.ranges import to_ranges
 from fedq.journal.decoding import decode, tracked
-from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_RETURNS, Copy, Note
+from fedq.journal.events import Copy, Note
+from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_RETURNS
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import STREAMING, PrimaryReplication

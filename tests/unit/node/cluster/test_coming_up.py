@@ -40,7 +40,7 @@ class Lone:
                 start=start,
                 past=past,
             ),
-            recover(()),
+            recover({}),
         )
 
     def commit(self, *operations: Operation) -> None:

@@ -28,9 +28,9 @@ from fedq.core.errors import INTERNAL_ERROR
 from fedq.core.ids import NodeId
 from fedq.fragments.replica import Replica
 from fedq.fragments.unread import Unread
-from fedq.journal import recovery
+from fedq.journal import folding, recovery
 from fedq.journal.decoding import Outline
-from fedq.journal.records import Enqueue
+from fedq.journal.events import Enqueue
 from fedq.wiring.cluster_map import declarations, operations
 from fedq.wiring.cluster_map import map as cluster_map
 from fedq.wiring.cluster_map.operations import DeclareQueue
@@ -152,7 +152,7 @@ def test_a_copy_that_failed_is_none_under_the_next_primary_either(
     )
     cluster.pass_ms(2_000)
     segments = cluster.hosts[NodeId(failing)].segments
-    (fragment,) = recovery.salvage((n, bytes(d)) for n, d in segments.items()).fragments.values()
+    (fragment,) = recovery.salvage({n: bytes(d) for n, d in segments.items()}).fragments.values()
     assert len(fragment.messages) == 1
 
 
@@ -234,7 +234,7 @@ def test_a_record_that_no_start_can_replay_stops_none(
         client.publish("jobs", body)
         cluster.wait_for(lambda: client.has(BasicAck))
         client.take(BasicAck)
-    apply = recovery._apply
+    apply = folding._apply
 
     def fail(recovered: Any, highest: Any, record: Any) -> None:
         if isinstance(record, Enqueue) and record.messages[0].endswith(b"poison"):
@@ -248,7 +248,7 @@ def test_a_record_that_no_start_can_replay_stops_none(
     for name in [*holders, *(each for each in names if each not in holders)]:
         with monkeypatch.context() as patch:
             if failing == "all" or name == holders[0]:
-                patch.setattr(recovery, "_apply", fail)
+                patch.setattr(folding, "_apply", fail)
             cluster.start(name)
     cluster.pass_ms(10_000)
     client = cluster.client("n3")

@@ -7,7 +7,7 @@ import pytest
 from fedq.journal.marks import Mark, encode_mark
 from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, salvage
 from fedq.shell.disk.durable_files import segment_name
-from fedq.shell.disk.journal_files import read_segments
+from fedq.shell.disk.journal_files import SegmentFiles
 from fedq.shell.disk.vouching import Vouch, log_findings, read_vouch, vouch_for, write_vouch
 from tests.unit.journal.test_failing_records import ODD
 from tests.unit.journal.test_recovery import enqueued, flipped
@@ -16,7 +16,7 @@ from tests.unit.journal.test_recovery import enqueued, flipped
 def judge(
     directory: Path, start: int, *, is_alone: bool = False, has_past: bool = True
 ) -> tuple[Vouch, int]:
-    recovered = salvage(read_segments(directory))
+    recovered = salvage(SegmentFiles(directory))
     vouch = vouch_for(directory, recovered, start, has_past=has_past, is_alone=is_alone)
     return vouch, len(recovered.damages)
 
@@ -39,7 +39,7 @@ def test_damage_moves_what_it_vouches_for_and_is_kept(tmp_path: Path) -> None:
     assert judge(tmp_path, 6) == (Vouch(6, 1), 1)
     assert path.with_name(path.name + ".damaged").read_bytes() == rotten()
     assert judge(tmp_path, 7) == (Vouch(6, 1), 0), "it is mended, and still not what it was"
-    assert list(salvage(read_segments(tmp_path)).fragments) == [1]
+    assert list(salvage(SegmentFiles(tmp_path)).fragments) == [1]
 
 
 def test_a_segment_that_is_damaged_twice_is_kept_twice(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_the_log_says_which_record_is_out_of_the_way(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / segment_name(4)).write_bytes(ODD)
-    recovered = salvage(read_segments(tmp_path))
+    recovered = salvage(SegmentFiles(tmp_path))
     vouch_for(tmp_path, recovered, 6, has_past=True, is_alone=False)
     log_findings(recovered, tmp_path)
     (line,) = caplog.messages

@@ -1,0 +1,118 @@
+"""What is alive and persistent in a fragment, or in a copy, found piece by piece while it changes.
+
+Inputs: a fragment, a backup's copy, or one from a disk; between which positions to look. Outputs:
+ascending ranges of positions, with what is known of them. Each was alive when it was found.
+Invariant: what is alive from the first piece to the last is found, however it moves between:
+messages go from the line to takers, and from there to those that are kept singly, and never back;
+so those are looked at in this order, and the records of a copy before what was read of them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.ranges import Range, is_in, to_ranges
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.replica import Replica
+from fedq.fragments.runs import Run
+from fedq.fragments.unread import Batch
+
+#: Messages kept singly that are looked at in one piece.
+PIECE: Final = 1_024
+Notes: TypeAlias = Mapping[int, Mapping[int, int]]
+#: Ascending ranges of positions between which to look.
+Spans: TypeAlias = Sequence[Range]
+EVERYWHERE: Final[Spans] = ((0, 1 << 64),)
+
+
+class Found(NamedTuple):
+    """What a piece has found; `looked_at`: how many messages it looked at."""
+
+    ranges: list[Range]
+    looked_at: int
+    #: The message at a position.
+    body: Callable[[int], bytes | None]
+    #: By kind, by position.
+    notes: dict[int, dict[int, int]]
+
+
+def in_fragment(fragment: Fragment, spans: Spans = EVERYWHERE) -> Iterator[Found]:
+    """What is alive in a fragment that this node serves."""
+    for after in (
+        lambda position: fragment.messages.fresh_after(position),
+        lambda position: fragment.messages.held_after(position),
+    ):
+        for first, last in spans:
+            yield from _in_runs(after, first, last)
+    tracked = fragment.tracked
+    if tracked is not None:
+        yield from in_singles(lambda: tracked.messages, tracked.notes, spans)
+
+
+def in_replica(replica: Replica, spans: Spans = EVERYWHERE) -> Iterator[Found]:
+    """What is alive in a backup's copy."""
+    for batch in replica.batches():
+        ranges = [
+            each
+            for first, last in spans
+            if first <= batch.outline.last_position and batch.first <= last
+            for each in _within(batch.persistent_ranges(), first, last)
+        ]
+        yield Found(ranges, batch.left, _reading(batch), {})
+    yield from in_singles(lambda: replica.singles, replica.notes, spans)
+
+
+def _reading(batch: Batch) -> Callable[[int], bytes | None]:
+    """The messages of a batch, which is taken apart if one of them is asked for."""
+    messages: dict[int, bytes] = {}
+
+    def body(position: int) -> bytes | None:
+        if not messages:
+            messages.update(batch.read())
+        return messages.get(position)
+
+    return body
+
+
+def in_singles(
+    singles: Callable[[], Mapping[int, bytes]], notes: Notes, spans: Spans = EVERYWHERE
+) -> Iterator[Found]:
+    """What is alive among messages by position; `singles` gives them as they are by then."""
+    positions = list(singles())
+    for start in range(0, len(positions), PIECE):
+        messages = singles()
+        looked_at = positions[start : start + PIECE]
+        piece = sorted(
+            position
+            for position in looked_at
+            if (message := messages.get(position)) is not None
+            and message[0] & FLAG_PERSISTENT
+            and (spans is EVERYWHERE or is_in(spans, position))
+        )
+        yield Found(to_ranges(piece), len(looked_at), messages.get, _about(notes, piece))
+
+
+def _about(notes: Notes, positions: Iterable[int]) -> dict[int, dict[int, int]]:
+    found: dict[int, dict[int, int]] = {}
+    for what, table in notes.items():
+        values = {position: table[position] for position in positions if position in table}
+        if values:
+            found[what] = values
+    return found
+
+
+def _in_runs(after: Callable[[int], Run | None], first: int, last: int) -> Iterator[Found]:
+    """What is alive in runs; `after` gives the first one that has messages beyond a position."""
+    position = first - 1
+    while (run := after(position)) is not None and run.first <= last:
+        ranges = _within(run.persistent_ranges(), position + 1, last)
+        looked_at = len(run.messages)
+        position = run.last
+        yield Found(ranges, looked_at, run.get, {})
+
+
+def _within(ranges: list[Range], first: int, last: int) -> list[Range]:
+    """The part of ascending ranges that is between two positions."""
+    if not ranges or (first <= ranges[0][0] and ranges[-1][1] <= last):
+        return ranges
+    return [(max(a, first), min(b, last)) for a, b in ranges if a <= last and b >= first]

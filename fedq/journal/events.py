@@ -1,0 +1,171 @@
+"""What records say, once they are decoded: the events of fragments, and checkpoints.
+
+Data only. `fedq.journal.records` has the layout and encodes, `fedq.journal.decoding` decodes.
+"""
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from fedq.core.ids import FragmentId, Origin
+from fedq.core.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """Messages at consecutive positions from `first_position`, published by one origin.
+
+    `first_number` is the origin's number of the first one; the others follow without gaps.
+    """
+
+    fragment: FragmentId
+    reign: int
+    first_position: int
+    origin: Origin
+    first_number: int
+    #: Sent before, to an earlier primary.
+    resent: bool
+    messages: list[bytes]
+
+    @property
+    def last_position(self) -> int:
+        """The position of the last message; also the record's last event number."""
+        return self.first_position + len(self.messages) - 1
+
+    @property
+    def last_number(self) -> int:
+        """The origin's number of the last message."""
+        return self.first_number + len(self.messages) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Old messages for a backup that catches up, and how far each origin's publishes got."""
+
+    fragment: FragmentId
+    reign: int
+    positions: list[int]
+    messages: list[bytes]
+    #: The highest publish number of each origin.
+    origins: dict[Origin, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Event number `event`: the messages in `ranges` are gone for good, for whatever reason."""
+
+    fragment: FragmentId
+    reign: int
+    event: int
+    ranges: list[Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The start of a whole copy after event `base`: forget everything before."""
+
+    fragment: FragmentId
+    reign: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The start of an incremental copy after event `base`: forget `dropped`, keep the rest."""
+
+    fragment: FragmentId
+    reign: int
+    base: int
+    dropped: list[Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The fragment is gone from this node."""
+
+    fragment: FragmentId
+    reign: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Event number `event`: what is known from now on of some messages, in place of earlier notes.
+
+    A value of 0 takes the note away: all four kinds speak of something that is not there, then.
+    """
+
+    fragment: FragmentId
+    reign: int
+    event: int
+    #: One of `NOTES`.
+    what: int
+    #: By position.
+    values: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Event number `event`: of what is here, that in `ranges` may have been seen; nothing else was.
+
+    The primary that says so hands out nothing more. Void but for a reign that begins at the very
+    next epoch (docs/adr/0046).
+    """
+
+    fragment: FragmentId
+    reign: int
+    event: int
+    #: At which the primary said so.
+    epoch: int
+    ranges: list[Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a fragment stands as of event `event`, for the checkpoint begun at `segment`."""
+
+    fragment: FragmentId
+    reign: int
+    segment: int
+    event: int
+    #: It is not a copy that is still being made.
+    whole: bool
+    #: The highest publish number of each origin.
+    origins: dict[Origin, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Persistent messages that are alive, says the checkpoint begun at `segment`."""
+
+    fragment: FragmentId
+    reign: int
+    segment: int
+    ranges: list[Range]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The checkpoint begun at `segment` is complete: no segment before is needed for its events."""
+
+    fragment: FragmentId
+    reign: int
+    segment: int
+
+
+#: Any record but a group.
+Single: TypeAlias = (
+    Enqueue | Copy | Settle | Reset | Keep | Drop | Note | Seen | Standing | Live | Checkpoint
+)
+#: Those that only this node itself writes, about its own disk.
+OWN: Final = (Standing, Live, Checkpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Records of one fragment under one checksum: a torn write keeps all or none of them."""
+
+    fragment: FragmentId
+    reign: int
+    records: list[Single]
+
+
+Record: TypeAlias = Single | Group

@@ -1,0 +1,225 @@
+"""Takes records in, one after the other: how a fragment comes out of its events.
+
+Inputs: what is known so far, the next record. Changes: the fragments, and the segment's spans.
+Invariant: a record is taken in as a whole or, where that raises, not at all.
+"""
+
+from array import array
+from collections.abc import Iterable
+from typing import assert_never
+
+from fedq.core.ids import FragmentId, Origin, first_position
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.ranges import Range, from_ranges, within
+from fedq.journal.events import (
+    Checkpoint,
+    Copy,
+    Drop,
+    Enqueue,
+    Group,
+    Keep,
+    Live,
+    Note,
+    Record,
+    Reset,
+    Seen,
+    Settle,
+    Single,
+    Standing,
+)  # fmt: skip
+from fedq.journal.notes import forget_notes, take_notes
+from fedq.journal.recovered import ABSENT, Recovered, RecoveredFragment
+from fedq.journal.segments import KEEP_POSITION, Segment
+
+
+def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
+    """Applies a record; what raises leaves all as it was, of a group, too."""
+    if not isinstance(record, Group):
+        _apply(recovered, segment, record)
+        return
+    identity = record.fragment
+    fragment = recovered.fragments.get(identity)
+    before = _Before(fragment, segment.spans.get(identity))
+    try:
+        for single in record.records:
+            if fragment is not None:
+                before.note(fragment, single)
+            _apply(recovered, segment, single)
+    except Exception:
+        recovered.fragments.pop(identity, None)
+        segment.spans.pop(identity, None)
+        if before.spans is not None:
+            segment.spans[identity] = before.spans
+        if fragment is not None:
+            before.put_back(fragment)
+            recovered.fragments[identity] = fragment
+        raise
+
+
+class _Before:
+    """What a group is about to change of a fragment, as it was before."""
+
+    __slots__ = ("_messages", "_notes", "_origins", "_scalars", "spans")
+
+    def __init__(self, fragment: RecoveredFragment | None, spans: "array[int] | None") -> None:
+        self.spans = spans[:] if spans is not None else None
+        self._scalars: tuple[int, int, bool, Seen | None] = (0, 0, True, None)
+        if fragment is not None:
+            self._scalars = (fragment.last, fragment.reign, fragment.whole, fragment.seen)
+        self._messages: dict[int, bytes | None] = {}
+        self._notes: dict[int, dict[int, int]] = {}
+        self._origins: dict[Origin, int | None] = {}
+
+    def note(self, fragment: RecoveredFragment, single: Single) -> None:
+        """Keeps what one record of the group, which is about to be applied, would change."""
+        match single:
+            case Enqueue():
+                touched = list(range(single.first_position, single.last_position + 1))
+                self._origins.setdefault(single.origin, fragment.origins.get(single.origin))
+            case Copy():
+                touched = single.positions
+                for origin in single.origins:
+                    self._origins.setdefault(origin, fragment.origins.get(origin))
+            case Settle():
+                touched = within(single.ranges, fragment.messages)
+            case Keep():
+                touched = within(single.dropped, fragment.messages)
+            case Note():
+                touched = list(single.values)
+            case _:
+                # A fragment of its own takes the place of this one.
+                touched = []
+        for position in touched:
+            if position not in self._messages:
+                self._messages[position] = fragment.messages.get(position)
+                for what, table in fragment.notes.items():
+                    if position in table:
+                        self._notes.setdefault(what, {})[position] = table[position]
+
+    def put_back(self, fragment: RecoveredFragment) -> None:
+        """Undoes what was changed since."""
+        for position, message in self._messages.items():
+            fragment.messages.pop(position, None)
+            if message is not None:
+                fragment.messages[position] = message
+        for table in fragment.notes.values():
+            for position in self._messages:
+                table.pop(position, None)
+        for what, values in self._notes.items():
+            fragment.notes.setdefault(what, {}).update(values)
+        for what in [what for what, table in fragment.notes.items() if not table]:
+            del fragment.notes[what]
+        for origin, number in self._origins.items():
+            fragment.origins.pop(origin, None)
+            if number is not None:
+                fragment.origins[origin] = number
+        fragment.last, fragment.reign, fragment.whole, fragment.seen = self._scalars
+
+
+def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
+    """Decides, then applies: what raises leaves all as it was."""
+    if isinstance(record, Drop | Reset | Standing | Live | Checkpoint):
+        _apply_to_all(recovered, record)
+        return
+    fragments = recovered.fragments
+    fragment = fragments.get(record.fragment) or RecoveredFragment()
+    match record:
+        case Enqueue():
+            positions = range(record.first_position, record.last_position + 1)
+            last, origins = record.last_position, {record.origin: record.last_number}
+            _add(fragment, segment, record, positions, origins)
+            fragment.last = max(fragment.last, last)
+            if record.resent:
+                fragment.seen = None
+        case Copy() if not record.positions and not record.origins:
+            last = first_position(record.reign)
+            fragment.whole = True
+            fragment.last = max(fragment.last, last)
+        case Copy():
+            last = max(record.positions, default=0)
+            _add(fragment, segment, record, record.positions, record.origins)
+            fragment.last = max(fragment.last, last)
+        case Settle():
+            _remove(fragment, record.ranges)
+            fragment.last = max(fragment.last, record.event)
+        case Keep():
+            segment.copied(record.fragment, KEEP_POSITION, KEEP_POSITION)
+            _remove(fragment, record.dropped)
+            fragment.last = max(fragment.last, record.base)
+            fragment.whole = False
+            fragment.seen = None
+        case Note():
+            take_notes(fragment.notes, record.what, record.values, fragment.messages)
+            fragment.last = max(fragment.last, record.event)
+        case Seen():
+            fragment.last = max(fragment.last, record.event)
+            fragment.seen = record
+        case _:
+            assert_never(record)
+    fragment.reign = max(fragment.reign, record.reign)
+    fragments[record.fragment] = fragment
+
+
+def _apply_to_all(
+    recovered: Recovered, record: Drop | Reset | Standing | Live | Checkpoint
+) -> None:
+    """Applies a record about all that a fragment has."""
+    identity = record.fragment
+    if isinstance(record, Drop):
+        recovered.fragments.pop(identity, None)
+        recovered.failed.pop(identity, None)
+    elif isinstance(record, Reset):
+        recovered.fragments[identity] = RecoveredFragment(last=record.base, reign=record.reign)
+        recovered.failed.pop(identity, None)
+    elif not isinstance(record, Checkpoint) and record.segment == recovered.checkpoint:
+        _take_up(recovered.fragments, record)
+
+
+def _take_up(fragments: dict[FragmentId, RecoveredFragment], record: Standing | Live) -> None:
+    """Takes up what the checkpoint says of a fragment; bodies are looked for later."""
+    fragment = fragments.setdefault(record.fragment, RecoveredFragment())
+    if isinstance(record, Live):
+        for position in from_ranges(record.ranges):
+            fragment.messages.setdefault(position, ABSENT)
+        return
+    fragment.last = max(fragment.last, record.event)
+    fragment.reign = max(fragment.reign, record.reign)
+    fragment.whole, fragment.seen = record.whole, None
+    for origin, number in record.origins.items():
+        fragment.origins[origin] = max(number, fragment.origins.get(origin, 0))
+
+
+def _add(
+    fragment: RecoveredFragment,
+    segment: Segment,
+    record: Enqueue | Copy,
+    positions: Iterable[int],
+    origins: dict[Origin, int],
+) -> None:
+    kept = {
+        position: message
+        for position, message in zip(positions, record.messages, strict=True)
+        if message[0] & FLAG_PERSISTENT
+    }
+    known = fragment.origins
+    raised = {origin: max(known.get(origin, 0), number) for origin, number in origins.items()}
+    if kept:
+        # First, for it is harmless: the rest cannot fail.
+        note = segment.copied if isinstance(record, Copy) else segment.arrived
+        note(record.fragment, min(kept), max(kept))
+    fragment.messages |= kept
+    known |= raised
+
+
+def _remove(fragment: RecoveredFragment, ranges: list[Range]) -> None:
+    gone = within(ranges, fragment.messages)
+    forget_notes(fragment.notes, gone)
+    for position in gone:
+        fragment.messages.pop(position, None)
+
+
+def sort_messages(fragment: RecoveredFragment) -> None:
+    """Sorts messages by position: copies arrive newest first, the queue wants the oldest first."""
+    ascending = sorted(fragment.messages)
+    if ascending != list(fragment.messages):
+        fragment.messages = {position: fragment.messages[position] for position in ascending}

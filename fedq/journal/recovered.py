@@ -1,0 +1,80 @@
+"""What a journal says of a node's fragments: the outcome of `fedq.journal.recovery`. Data only."""
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from fedq.core.ids import FragmentId, Origin
+from fedq.core.ranges import Range
+from fedq.journal.events import Seen
+from fedq.journal.notes import Notes
+from fedq.journal.segments import Segment
+
+#: Stands for a message that is alive, until its body is found.
+ABSENT: Final = b""
+
+
+class Damage(NamedTuple):
+    """Bytes `first` up to `stop` of a segment cannot be read, though they were on disk once."""
+
+    segment: int
+    first: int
+    stop: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RecoveredFragment:
+    """One fragment as the journal knows it."""
+
+    #: Live persistent messages by position, ascending.
+    messages: dict[int, bytes] = field(default_factory=dict)
+    #: The highest event number seen.
+    last: int = 0
+    reign: int = 0
+    #: The highest publish number of each origin.
+    origins: dict[Origin, int] = field(default_factory=dict)
+    #: What is known of live messages: by kind (`fedq.journal.records.NOTES`), by position.
+    notes: Notes = field(default_factory=dict)
+    #: It is not a copy that was still being made: of such a one older messages may be missing.
+    whole: bool = True
+    #: What its last primary said that was seen; None: it is not known.
+    seen: Seen | None = None
+    #: The journal has it. (What this node led, and cannot take up again, need not be there.)
+    durable: bool = True
+    #: The bytes of its messages; 0: nobody has asked yet.
+    _size: int = field(default=0, compare=False)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its messages, which do not change any more; counted once."""
+        if not self._size:
+            self._size = sum(map(len, self.messages.values()))
+        return self._size
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a node knows from its disk when it starts."""
+
+    fragments: dict[FragmentId, RecoveredFragment] = field(default_factory=dict)
+    #: The segments on disk, ascending; a `SegmentPlan` starts from them. The size of the last one
+    #: is where its torn tail, if any, begins.
+    segments: list[Segment] = field(default_factory=list)
+    #: How many bytes at the end of the last segment were no whole record.
+    torn_bytes: int = 0
+    #: What `salvage` could not read, in order. The segments' sizes are without it.
+    damages: list[Damage] = field(default_factory=list)
+    #: The segment at which the last complete checkpoint begins: those before have nothing but
+    #: bodies of what is alive. 0: there is none.
+    checkpoint: int = 0
+    #: What is alive, as the checkpoint says, and is in no segment that can be read.
+    lost: dict[FragmentId, list[Range]] = field(default_factory=dict)
+    #: What cannot be read in segments before the checkpoint: nothing that is alive was there.
+    rotten: list[Damage] = field(default_factory=list)
+    #: Fragments one of whose records could not be taken in.
+    failed: dict[FragmentId, None] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls) -> "Recovered":
+        """What a node knows that never ran before."""
+        return cls()

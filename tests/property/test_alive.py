@@ -1,0 +1,127 @@
+"""What a checkpoint finds alive, piece by piece while everything changes, against what is there."""
+
+from collections.abc import Iterator
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
+from fedq.core.message import is_persistent
+from fedq.core.ranges import from_ranges
+from fedq.fragments import alive
+from fedq.fragments.alive import Found, in_fragment, in_replica
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.replica import Replica
+from tests.unit.journal.samples import message
+
+ONE = FragmentId(1)
+TAKERS = st.sampled_from([NodeId("a"), NodeId("b")])
+CLIENT = Origin(NodeId("c"), Incarnation(1))
+
+
+class Walks(RuleBasedStateMachine):
+    """A fragment and a backup's copy of it are used; meanwhile what is alive in both is found."""
+
+    @initialize(piece=st.integers(1, 4), batches=st.integers(2, 12), taken=st.integers(0, 12))
+    def begin(self, piece: int, batches: int, taken: int) -> None:
+        self.piece, alive.PIECE = alive.PIECE, piece  # type: ignore[misc]
+        self.fragment = Fragment(ONE, 1, durable=True, recording=True)
+        self.replica = Replica(ONE, durable=True)
+        self.published = 0
+        #: The walks under way, each with what it may not miss, and what it has found.
+        self.walks: dict[str, tuple[Iterator[Found], set[int], set[int]]] = {}
+        for number in range(batches):
+            # In runs of their own: those next to each other differ.
+            self.publish([number % 2 == 0] * (1 + number % 3), again=False)
+        if taken:
+            self.take(NodeId("a"), taken, settled=False)
+        self.begin_a_walk("fragment")
+        self.begin_a_walk("copy")
+
+    def teardown(self) -> None:
+        alive.PIECE = self.piece  # type: ignore[misc]
+
+    def here(self) -> set[int]:
+        """The positions of persistent messages that are alive."""
+        return {p for p, body in self.fragment.messages.items() if is_persistent(body)}
+
+    def copy(self) -> None:
+        """The backup hears of everything; what is gone need not be found any more."""
+        records, self.fragment.out.records = self.fragment.out.records, []
+        for record in records:
+            self.replica.apply(record.data)
+        for _, owed, _ in self.walks.values():
+            owed &= self.here()
+
+    @rule(persistent=st.lists(st.booleans(), min_size=1, max_size=3), again=st.booleans())
+    def publish(self, persistent: list[bool], again: bool) -> None:
+        first = self.published + 1
+        self.published += len(persistent)
+        bodies = [message(f"{first + n}", keep) for n, keep in enumerate(persistent)]
+        self.fragment.publish(CLIENT, first, bodies, resent=again)
+        self.copy()
+
+    @rule(taker=TAKERS, amount=st.integers(1, 9), settled=st.booleans())
+    def take(self, taker: NodeId, amount: int, settled: bool) -> None:
+        self.fragment.take(taker, amount, settled)
+        self.copy()
+
+    @precondition(lambda self: self.fragment.unacked_count)
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        taker, positions = self.some_held(data)
+        self.fragment.settle(taker, positions)
+        self.copy()
+
+    @precondition(lambda self: self.fragment.unacked_count)
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        taker, positions = self.some_held(data)
+        self.fragment.requeue(taker, positions)
+        self.copy()
+
+    def some_held(self, data: st.DataObject) -> tuple[NodeId, list[int]]:
+        """Some that one taker has: the oldest ones, as a rule; or any."""
+        taker = data.draw(st.sampled_from(sorted(set(self.fragment.unacked.values()))))
+        held = sorted(p for p, holder in self.fragment.unacked.items() if holder == taker)
+        oldest = st.integers(1, len(held)).map(lambda count: held[:count])
+        some = st.lists(st.sampled_from(held), min_size=1, unique=True).map(sorted)
+        return taker, data.draw(oldest | some)
+
+    @rule()
+    def read_the_copy(self) -> None:
+        assert dict(self.replica.in_order()) == dict(self.fragment.messages.pairs())
+
+    # --- the walks -------------------------------------------------------------------------------
+
+    @rule(of=st.sampled_from(["fragment", "copy"]))
+    def begin_a_walk(self, of: str) -> None:
+        if of in self.walks:
+            return
+        pieces = in_fragment(self.fragment) if of == "fragment" else in_replica(self.replica)
+        self.walks[of] = (pieces, self.here(), set())
+
+    @precondition(lambda self: self.walks)
+    @rule(data=st.data())
+    def go_on(self, data: st.DataObject) -> None:
+        of = data.draw(st.sampled_from(sorted(self.walks)))
+        pieces, owed, found = self.walks[of]
+        piece = next(pieces, None)
+        if piece is None:
+            del self.walks[of]
+            assert owed <= found, "what was alive all the time was not found"
+            return
+        positions = set(from_ranges(piece.ranges))
+        assert positions <= self.here(), "what is gone, or transient, was called alive"
+        found |= positions
+        notes = self.fragment.notes
+        assert piece.notes == {
+            what: {p: table[p] for p in sorted(positions) if p in table}
+            for what, table in notes.items()
+            if positions & table.keys()
+        }
+
+
+TestWalks = Walks.TestCase
+TestWalks.settings = settings(max_examples=150, stateful_step_count=40)
