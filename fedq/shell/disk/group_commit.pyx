@@ -238,7 +238,7 @@ cdef class GroupCommit:
         return 0
 
     cdef int _write_all(self, int file, Entry* entries, Py_ssize_t count) noexcept nogil:
-        """Writes everything in as few system calls as the kernel allows; an error's number, or 0."""
+        """Writes everything, in as few system calls as the kernel allows; an error, or 0."""
         cdef iovec vectors[BUFFERS_PER_WRITE]
         cdef Py_ssize_t done = 0, index
         cdef int used, error
