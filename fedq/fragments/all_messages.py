@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 
 from fedq.core.ids import NodeId
+from fedq.core.message import is_persistent
 from fedq.core.ranges import Range, join_ranges, to_ranges
 from fedq.fragments.runs import Fresh, InFlight, Run
 from fedq.fragments.tracked import TrackedMessages
@@ -66,6 +67,16 @@ class AllMessages(Mapping[int, bytes]):
             found += self._in_flight.ranges()
         if self._tracked is not None:
             found += to_ranges(self._tracked.in_order())
+        return join_ranges(found)
+
+    def persistent_ranges(self) -> list[Range]:
+        """The positions of persistent messages; looks at each where there may be some."""
+        found = self._fresh.persistent_ranges()
+        if self._in_flight is not None:
+            found += self._in_flight.persistent_ranges()
+        if self._tracked is not None:
+            messages = self._tracked.in_order()
+            found += to_ranges(p for p, message in messages.items() if is_persistent(message))
         return join_ranges(found)
 
     def held_ranges(self) -> list[Range]:

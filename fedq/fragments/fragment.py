@@ -34,7 +34,7 @@ from fedq.fragments.all_messages import AllMessages
 from fedq.fragments.holders import DEAD
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import FragmentOut, Owed
-from fedq.fragments.recorder import Recorder
+from fedq.fragments.recorder import Recorder, SparingRecorder
 from fedq.fragments.runs import RUN_MAX, Fresh, InFlight
 from fedq.fragments.tracked import Notes, TrackedMessages
 from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
@@ -54,21 +54,16 @@ class Fragment:
     )  # fmt: skip
 
     def __init__(
-        self,
-        fragment_id: FragmentId,
-        reign: int,
-        *,
-        durable: bool,
-        recording: bool,
-        policy: QueuePolicy = PLAIN,
-        messages: Mapping[int, bytes] | None = None,
+        self, fragment_id: FragmentId, reign: int, *, durable: bool, recording: bool,
+        policy: QueuePolicy = PLAIN, messages: Mapping[int, bytes] | None = None,
         origins: Mapping[Origin, int] | None = None,
-        notes: Mapping[int, Mapping[int, int]] | None = None,
-        unix_ms: int = 0,
-    ) -> None:
+        notes: Mapping[int, Mapping[int, int]] | None = None, unix_ms: int = 0,
+        sparing: bool = False,
+    ) -> None:  # fmt: skip
         """A fragment that begins its reign with `messages` (ascending) left by an earlier one.
 
         `recording`: events are encoded for a journal or for backups; a private queue has neither.
+        `sparing`: those alone that concern persistent messages.
         `policy`: this fragment's part of its queue's. `notes`: what the journal notes of the
         messages (`fedq.journal.records`), by kind and position; `unix_ms`: the time of the wall.
         """
@@ -99,7 +94,8 @@ class Fragment:
         #: How many jobs go on piece by piece; nothing is handed out before they are done (P4).
         self.shut = 0
         self.out = FragmentOut()
-        self.recorder = Recorder(fragment_id, reign, self.out, active=recording, durable=durable)
+        kind = SparingRecorder if sparing else Recorder
+        self.recorder = kind(fragment_id, reign, self.out, active=recording, durable=durable)
         if messages:
             tracked = self.make_tracked()
             self.out.dead.extend(tracked.take_over(messages, notes or {}, unix_ms))
@@ -474,7 +470,7 @@ class Fragment:
         """Records a note about messages as an event; `keep`: it is worth a place on disk."""
         self.last += 1
         persistent = any(tracked.messages[p][0] & FLAG_PERSISTENT for p in values)
-        self.recorder.note(self.last, what, values, keep and persistent)
+        self.recorder.note(self.last, what, values, persistent, keep)
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""

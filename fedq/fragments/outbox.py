@@ -26,6 +26,7 @@ class RecordOut:
         #: Between which positions their messages stand; 0 if they hold none.
         self.first_position = first_position
         self.last_position = last_position
+        #: Empty where nobody else is to know (`fedq.fragments.recorder.SparingRecorder`).
         self.data = data
         #: They say something about persistent messages: they belong into the journal.
         self.journal = journal

@@ -2,11 +2,15 @@
 
 Inputs: what happened, and the number of its last event. Output: `RecordOut`s in the fragment's
 lane. A fragment with neither journal nor backups (a private queue) records nothing.
+
+`SparingRecorder` is for queues that have persistent messages copied alone (docs/adr/0055).
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from fedq.core.ids import FragmentId, Origin
+from fedq.core.message import is_persistent
 from fedq.core.ranges import Range
 from fedq.fragments.outbox import FragmentOut, RecordOut
 from fedq.journal.records import (
@@ -57,11 +61,13 @@ class Recorder:
             data = encode_settle(self._fragment_id, self._reign, last, ranges)
             self._append(last, data, persistent)
 
-    def note(self, last: int, what: int, values: Mapping[int, int], keep: bool) -> None:
+    def note(
+        self, last: int, what: int, values: Mapping[int, int], persistent: bool, keep: bool
+    ) -> None:
         """Records notes about messages; `keep`: they are worth a place on disk."""
         if self.active:
             data = encode_note(self._fragment_id, self._reign, last, what, values)
-            self._append(last, data, keep)
+            self._append(last, data, persistent and keep)
 
     def origin(self, last: int, origin: Origin, number: int) -> None:
         """Records that an origin's publishes are known up to a number, though none is here."""
@@ -99,3 +105,71 @@ class Recorder:
                 journal,
             )
         ]
+
+
+class SparingRecorder(Recorder):
+    """Records what concerns persistent messages: of the others nobody else is to know.
+
+    What it leaves out is an event all the same, and so a record without data.
+    """
+
+    __slots__ = ()
+
+    def enqueue(
+        self, last: int, origin: Origin, number: int, messages: Sequence[bytes], resent: bool,
+        persistent: bool, notes: Mapping[int, Mapping[int, int]],
+    ) -> None:  # fmt: skip
+        """Records each stretch of persistent messages as one."""
+        if not self.active:
+            return
+        if not persistent:
+            self._leave_out(last)
+            return
+        position = last - len(messages) + 1
+        for is_kept, stretch in groupby(messages, is_persistent):
+            part = list(stretch)
+            end = position + len(part) - 1
+            if is_kept:
+                about = _within(notes, position, end)
+                super().enqueue(end, origin, number, part, resent, True, about)
+            else:
+                self._leave_out(end)
+            position, number = end + 1, number + len(part)
+
+    def settle(self, last: int, ranges: Sequence[Range], persistent: bool) -> None:
+        """Records that messages are gone, if persistent ones are among them."""
+        if persistent:
+            super().settle(last, ranges, persistent)
+        else:
+            self._leave_out(last)
+
+    def note(
+        self, last: int, what: int, values: Mapping[int, int], persistent: bool, keep: bool
+    ) -> None:
+        """Records notes, if persistent messages are among those that they are about."""
+        if persistent:
+            super().note(last, what, values, persistent, keep)
+        else:
+            self._leave_out(last)
+
+    def end_atomic(self, mark: int) -> None:
+        """Makes one record of the group; without data, if nothing in it is to be told."""
+        records = self._out.records
+        if any(record.data for record in records[mark:]):
+            super().end_atomic(mark)
+        else:
+            del records[mark:-1]
+
+    def _leave_out(self, last: int) -> None:
+        if self.active:
+            self._out.records.append(RecordOut(last, 0, 0, b"", False, False))
+
+
+def _within(
+    notes: Mapping[int, Mapping[int, int]], first: int, last: int
+) -> dict[int, dict[int, int]]:
+    """The notes about messages between two positions."""
+    return {
+        what: {position: value for position, value in table.items() if first <= position <= last}
+        for what, table in notes.items()
+    }

@@ -119,6 +119,10 @@ class _Runs:
                 found += to_ranges(position for position, _ in run.pairs())
         return found
 
+    def persistent_ranges(self) -> list[Range]:
+        """The positions of persistent messages, without a look at runs that have none."""
+        return [each for run in self._live() for each in run.persistent_ranges()]
+
     def after(self, position: int) -> Run | None:
         """The first run that has messages beyond a position."""
         for index in range(max(self._index_of(position), self._head), len(self._runs)):

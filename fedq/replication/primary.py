@@ -20,11 +20,15 @@ A backup's progress:
 Notes of messages travel with them. Those that change while a message lives are sent, without it, to
 a backup that holds it already: that backup may have heard less of them, or more than is true.
 
+Where backups are spared some events (docs/adr/0055), a backup that has what it was sent before them
+has them, too.
+
 At the creation of a fragment all copies are empty, so the first in-sync backups start STREAMING.
 A new primary's in-sync backups start WAITING: what they hold beyond the commit mark may differ
 from this copy, and `CopyStart` makes it the same (docs/adr/0005).
 """
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -60,7 +64,7 @@ class Records(Protocol):
 
     @property
     def data(self) -> bytes:
-        """The record's journal encoding."""
+        """The record's journal encoding; empty if backups are spared it."""
 
 
 class Progress:
@@ -92,15 +96,24 @@ class Progress:
 class PrimaryReplication:
     """The replication of one fragment in one reign; see the module's docstring."""
 
-    __slots__ = ("_chunk_bytes_max", "awaited", "backups", "commit", "epoch", "fragment_id",
-                 "in_sync", "joining", "local", "reign", "sends")  # fmt: skip
+    __slots__ = ("_chunk_bytes_max", "_silences", "_told", "awaited", "backups", "commit", "epoch",
+                 "fragment_id", "in_sync", "joining", "local", "reign", "sends",
+                 "sparing")  # fmt: skip
 
     def __init__(
         self, fragment_id: FragmentId, reign: int, base: int,
-        chunk_bytes_max: int = COPY_CHUNK_BYTES_MAX,
+        chunk_bytes_max: int = COPY_CHUNK_BYTES_MAX, sparing: bool = False,
     ) -> None:  # fmt: skip
-        """`chunk_bytes_max`: how much of a copy travels in one piece."""
+        """`chunk_bytes_max`: how much of a copy travels in one piece.
+
+        `sparing`: records without data are for nobody else.
+        """
         self._chunk_bytes_max = chunk_bytes_max
+        self.sparing = sparing
+        #: The last event of which backups were told; and, ascending, after which event they were
+        #: told nothing, and up to which one.
+        self._told = base
+        self._silences: deque[tuple[int, int]] = deque()
         self.fragment_id = fragment_id
         self.reign = reign
         self.backups: dict[NodeId, Progress] = {}
@@ -139,6 +152,9 @@ class PrimaryReplication:
             if node not in self.backups
         }
         gone = [node for node in self.backups if node not in wanted]
+        if not self.backups:
+            self._told = last
+            self._silences.clear()
         self.in_sync = required
         if epoch != self.epoch:
             self.epoch = epoch
@@ -160,6 +176,8 @@ class PrimaryReplication:
 
     def on_records(self, records: Sequence[Records], now_ms: int) -> None:
         """Takes new events of this turn, in order: as few messages as can be to each backup."""
+        if self.sparing:
+            records = self._to_be_told(records)
         encoded = [record.data for record in records]
         pieces = [(records[stop - 1].last, b"".join(encoded[at:stop])) for at, stop in cut(encoded)]
         for node, progress in self.backups.items():
@@ -170,6 +188,27 @@ class PrimaryReplication:
             for last, data in pieces:
                 self._send(node, Replicate(self.fragment_id, self.reign, progress.sent, last, data))
                 progress.sent = last
+
+    def _to_be_told(self, records: Sequence[Records]) -> list[Records]:
+        """The records that backups get; notes between which events they hear nothing."""
+        silences, told = self._silences, []
+        for record in records:
+            if record.data:
+                told.append(record)
+                self._told = record.last
+            elif silences and silences[-1][0] == self._told:
+                silences[-1] = (self._told, record.last)
+            else:
+                silences.append((self._told, record.last))
+        return told
+
+    def _reach(self, event: int) -> int:
+        """Up to which event a backup has everything that has acknowledged this one."""
+        for after, through in self._silences:
+            if after > event:
+                break
+            event = max(event, through)
+        return event
 
     def on_local(self, through: int) -> bool:
         """Takes note that this node holds all up to `through`, on disk where that is asked for.
@@ -192,7 +231,7 @@ class PrimaryReplication:
     ) -> None:
         """Takes a backup's offer of what it holds: from here on it follows, and gets what it lacks.
 
-        `here`: the positions that there are. Ranges are compared, not messages.
+        `here`: the positions that it is to have. Ranges are compared, not messages.
         """
         if node not in self.backups:
             return
@@ -238,7 +277,7 @@ class PrimaryReplication:
             return True
         progress.acked = max(progress.acked, through)
         is_required = node in self.in_sync or node in self.joining
-        if progress.acked >= progress.mark and not is_required:
+        if self._reach(progress.acked) >= progress.mark and not is_required:
             self._look_how_far_behind(node, progress, now_ms)
         return self._raise_commit()
 
@@ -274,7 +313,7 @@ class PrimaryReplication:
             for node, progress in self.backups.items()
             if progress.state == STREAMING
             and node not in self.in_sync
-            and progress.acked >= self.commit
+            and self._reach(progress.acked) >= self.commit
         ]
 
     def propose_joining(self, node: NodeId) -> None:
@@ -352,10 +391,22 @@ class PrimaryReplication:
             mark = self._least(self.in_sync, mark)
             mark = self._least(self.joining, mark)
             mark = self._least(self.awaited, mark)
+            if self._silences:
+                mark = self._with_silences(mark)
         if mark <= self.commit:
             return False
         self.commit = mark
         return True
+
+    def _with_silences(self, mark: int) -> int:
+        """What is committed if every required backup has acknowledged the mark, or is far ahead."""
+        silences = self._silences
+        if mark < self.local:
+            mark = min(self.local, self._reach(mark))
+        # The one at which the mark stands says who has as much.
+        while silences and silences[0][1] < mark:
+            silences.popleft()
+        return mark
 
     def _least(self, required: dict[NodeId, None], mark: int) -> int:
         """What these have acknowledged, if that is less."""

@@ -85,9 +85,10 @@ class FragmentFlow:
         if primary is None:
             return
         self.drain_records(primary)
-        fragment = primary.fragment
+        fragment, messages = primary.fragment, primary.fragment.messages
+        here = messages.persistent_ranges() if primary.replication.sparing else messages.ranges()
         primary.replication.on_offer(
-            sender, message.copy, message.held, fragment.messages.ranges(), fragment.notes,
+            sender, message.copy, message.held, here, fragment.notes,
             fragment.origins, fragment.last, self.state.now_ms,
         )  # fmt: skip
         if primary.seen_at:

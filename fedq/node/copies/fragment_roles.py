@@ -28,6 +28,7 @@ from fedq.node.risk import Fault
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
+from fedq.wiring.cluster_map.operations import REPLICATE_PERSISTENT
 from fedq.wiring.cluster_map.state import FragmentInfo
 
 #: How long after joining a copy on disk may wait for a part in the map.
@@ -229,12 +230,16 @@ class FragmentRoles:
         fragment = Fragment(
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
             policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
-            notes=notes, unix_ms=self.state.unix_ms,
+            notes=notes, unix_ms=self.state.unix_ms, sparing=self._spares(info),
         )  # fmt: skip
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
             take_up_seen(fragment, copy.seen.ranges)
         return fragment
+
+    def _spares(self, info: FragmentInfo) -> bool:
+        """Whether backups are to hear of persistent messages alone."""
+        return self.state.map.queues[info.queue].mode == REPLICATE_PERSISTENT
 
     def _failing(
         self, info: FragmentInfo, messages: dict[int, bytes], error: Exception
@@ -261,7 +266,9 @@ class FragmentRoles:
             fragment = self._begin_fragment(info, copy, aside)
         if aside:
             note_asides(fragment, aside)
-        replication = PrimaryReplication(info.id, info.reign, fragment.last)
+        replication = PrimaryReplication(
+            info.id, info.reign, fragment.last, sparing=self._spares(info)
+        )
         primary = Primary(info.queue, fragment, replication, state.now_ms)
         if state.sync_asked > state.synced:
             # Some of the copy may be on its way to the disk yet: nothing counts before.

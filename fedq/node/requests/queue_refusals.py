@@ -16,6 +16,7 @@ from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import (
     arguments_differ,
     name_of,
+    refuse_contradiction,
     refuse_declaration,
     refuse_without_effect,
 )
@@ -59,10 +60,16 @@ def refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
     if request.queue.startswith("amq."):
         text = f"queue name '{key.name}' contains reserved prefix 'amq.*'"
         return Refused(ACCESS_REFUSED, text)
-    return refuse_arguments(arguments_text(request.arguments)) or refuse_declaration(
-        key, request.arguments, durable=request.durable, exclusive=request.exclusive,
-        auto_delete=request.auto_delete, server_named=not request.queue,
-    ) or refuse_without_effect(name_of(key), request.arguments)  # fmt: skip
+    name, arguments = name_of(key), request.arguments
+    return (
+        refuse_arguments(arguments_text(arguments))
+        or refuse_declaration(
+            key, arguments, durable=request.durable, exclusive=request.exclusive,
+            auto_delete=request.auto_delete, server_named=not request.queue,
+        )
+        or refuse_without_effect(name, arguments)
+        or refuse_contradiction(name, arguments)
+    )  # fmt: skip
 
 
 def in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:

@@ -46,7 +46,10 @@ _ENVELOPE_BYTES: Final = REQUEST_BYTES_MAX + 64
 #: Kinds of destination of a binding. A "node" holds private queues: the map only counts it, so
 #: that an exchange with private bindings is not taken for unused; routing to it is interest.
 DESTINATION_KINDS: Final = ("queue", "exchange", "node")
-REPLICATION_MODES: Final = ("all", "persistent", "none")
+REPLICATE_ALL: Final = "all"
+REPLICATE_PERSISTENT: Final = "persistent"
+REPLICATE_NONE: Final = "none"
+REPLICATION_MODES: Final = (REPLICATE_ALL, REPLICATE_PERSISTENT, REPLICATE_NONE)
 
 # --- members ---------------------------------------------------------------------------------
 

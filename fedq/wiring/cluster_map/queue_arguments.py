@@ -19,7 +19,7 @@ from fedq.core import limits
 from fedq.core.errors import PRECONDITION_FAILED, Refused
 from fedq.core.ids import QueueKey
 from fedq.core.policy import DROP_HEAD, OVERFLOWS, PLAIN, QueuePolicy
-from fedq.wiring.cluster_map.operations import REPLICATION_MODES
+from fedq.wiring.cluster_map.operations import REPLICATE_ALL, REPLICATE_NONE, REPLICATION_MODES
 from fedq.wiring.routing.arguments import VALUE_CHARACTERS_MAX, difference, type_name
 
 CLASSIC: Final = "classic"
@@ -183,7 +183,6 @@ _VOID: Final[dict[str, tuple[str, ...]]] = {
 
 #: What would have no effect on any queue, and how to get what it asks for.
 _WITHOUT_EFFECT: Final = {
-    "x-fedq-replicate": "all messages are copied; leave it out, or give x-fedq-replicas 1 for none",
     "x-consumer-timeout": "nobody is cut off for a late acknowledgement; leave it out",
 }
 
@@ -222,21 +221,33 @@ def policy_of(arguments: Mapping[str, Any], what: str = "queue") -> QueuePolicy 
 
 def shape_of(arguments: Mapping[str, Any]) -> QueueShape:
     """How the queue is to be spread and copied; `policy_of` accepted the arguments."""
+    mode = arguments.get("x-fedq-replicate", REPLICATE_ALL)
+    replicas = arguments.get("x-fedq-replicas", limits.REPLICAS_DEFAULT)
     return QueueShape(
-        arguments.get("x-fedq-fragments"),
-        arguments.get("x-fedq-replicas", limits.REPLICAS_DEFAULT),
-        arguments.get("x-fedq-replicate", "all"),
+        arguments.get("x-fedq-fragments"), 1 if mode == REPLICATE_NONE else replicas, mode
     )
 
 
 def refuse_without_effect(what: str, arguments: Mapping[str, Any]) -> Refused | None:
     """Why a client may not ask for this, though a queue that is there may have been asked so."""
     for name, advice in _WITHOUT_EFFECT.items():
-        if name in arguments and (name, arguments[name]) != ("x-fedq-replicate", "all"):
+        if name in arguments:
             return Refused(
                 PRECONDITION_FAILED, f"invalid arg '{name}' for {what}: it has no effect: {advice}"
             )
     return None
+
+
+def refuse_contradiction(what: str, arguments: Mapping[str, Any]) -> Refused | None:
+    """Why a client may not ask for both at a time; the map, of all releases, takes it."""
+    replicas = arguments.get("x-fedq-replicas", 1)
+    if arguments.get("x-fedq-replicate") != REPLICATE_NONE or replicas == 1:
+        return None
+    return Refused(
+        PRECONDITION_FAILED,
+        f"invalid arg 'x-fedq-replicate' for {what}: with 'none' there is one copy, and "
+        f"x-fedq-replicas asks for {replicas}: leave one of them out",
+    )
 
 
 def refuse_declaration(
