@@ -162,7 +162,9 @@ class Member:
 class Leader:
     """The primary's part: its fragment, its disk's mark, and what it knows of the backups."""
 
-    def __init__(self, member: Member, reign: int, chunk_bytes_max: int, created: bool) -> None:
+    def __init__(
+        self, member: Member, reign: int, chunk_bytes_max: int, created: bool, sparing: bool = False
+    ) -> None:
         """`chunk_bytes_max`: how much of a copy travels in one piece."""
         self.member = member
         member.following = None
@@ -171,10 +173,12 @@ class Leader:
         self.reign = reign
         self.fragment = Fragment(
             FRAGMENT, reign, durable=True, recording=True,
-            messages=member.replica.in_order(), origins=member.replica.origins,
+            messages=member.replica.in_order(), origins=member.replica.origins, sparing=sparing,
         )  # fmt: skip
         last = self.fragment.last
-        self.replication = PrimaryReplication(FRAGMENT, reign, last, chunk_bytes_max)
+        self.replication = PrimaryReplication(FRAGMENT, reign, last, chunk_bytes_max, sparing)
+        #: The last event of each record that somebody else is to have.
+        self.told: list[int] = []
         self.mark = DurableMark(last)
         disk = member.disk
         if disk.asked > disk.synced:
@@ -194,17 +198,18 @@ class Leader:
     ) -> None:
         """Publishes, with notes by kind and by index in the batch, of which nothing parts them."""
         fragment, before = self.fragment, self.fragment.last
+        since = len(fragment.out.records)
         fragment.publish(origin, first, messages, resent)
-        if fragment.last == before:
-            return
-        record, known = fragment.out.records[-1], Notes()
         begins = fragment.last + 1 - len(messages)
-        for what, values in notes.items():
-            placed = {begins + i: value for i, value in values.items() if begins + i > before}
-            take_notes(known, what, placed, fragment.messages)
-            take_notes(self.notes, what, placed, fragment.messages)
-        data = encode_with_notes(FRAGMENT, self.reign, record.data, record.last, known)
-        record.data = data
+        for record in fragment.out.records[since:]:
+            known, positions = Notes(), range(record.first_position, record.last_position + 1)
+            for what, values in notes.items():
+                placed = {begins + i: value for i, value in values.items() if begins + i > before}
+                about = {p: value for p, value in placed.items() if p in positions}
+                take_notes(known, what, about, fragment.messages)
+                take_notes(self.notes, what, placed, fragment.messages)
+            data = encode_with_notes(FRAGMENT, self.reign, record.data, record.last, known)
+            record.data = data
 
     def settle(self, taker: NodeId, positions: list[int]) -> None:
         """Messages are gone, and their notes with them."""
@@ -217,6 +222,8 @@ class Leader:
         fragment.last += 1
         journal = any(fragment.messages[position][0] & 1 for position in values)
         data = encode_note(FRAGMENT, self.reign, fragment.last, what, values)
+        if self.replication.sparing and not journal:
+            data = b""
         fragment.out.records.append(RecordOut(fragment.last, 0, 0, data, journal, False))
         take_notes(self.notes, what, values, fragment.messages)
         self.noting.append((fragment.last, what, values))
@@ -225,7 +232,8 @@ class Leader:
         """The records from this index on take effect together."""
         records = self.fragment.out.records[since:]
         if records:
-            data = encode_group(FRAGMENT, self.reign, b"".join(r.data for r in records))
+            data = b"".join(r.data for r in records)
+            data = encode_group(FRAGMENT, self.reign, data) if data else b""
             journal = any(r.journal for r in records)
             first = min((r.first_position for r in records if r.last_position), default=0)
             last = max(r.last_position for r in records)
@@ -259,6 +267,7 @@ class Leader:
         for record in records:
             if record.journal:
                 chunk = self.member.disk.append(record.data, record.sync) or chunk
+        self.told += [record.last for record in records if record.data]
         self.mark.advance(records[-1].last, chunk)
         self.replication.on_records(records, now_ms)
 
@@ -270,9 +279,11 @@ class Leader:
             self.replication.on_ack(node, message.through, message.copied, now_ms)
         else:
             self.drain(now_ms)
-            fragment = self.fragment
+            fragment, messages = self.fragment, self.fragment.messages
+            spares = self.replication.sparing
+            here = messages.persistent_ranges() if spares else messages.ranges()
             self.replication.on_offer(
-                node, message.copy, message.held, fragment.messages.ranges(), self.notes,
+                node, message.copy, message.held, here, self.notes,
                 fragment.origins, fragment.last, now_ms,
             )  # fmt: skip
 

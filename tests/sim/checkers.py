@@ -39,6 +39,8 @@ class Queue:
     replicas: int
     #: Only one connection may use it, and it dies with that.
     private: bool = False
+    #: Its transient messages are on their primary alone.
+    spares: bool = False
     copies: "dict[int, Copy]" = field(default_factory=dict)
     #: Since when it is gone: nothing of it may be seen any more.
     deleted_us: int | None = None
@@ -445,7 +447,13 @@ class Ledger(FaultTimes):
             return queue.replicas > 1 or not self.restored
         if self.memory_lost or self.copies_lost:
             return False
+        if queue.spares and not attempt.persistent:
+            return not self.struck(attempt.sent_us, self.world.now_us) and self._was_calm(copy)
         return queue.replicas > 1 or self.faultless
+
+    def _was_calm(self, copy: Copy) -> bool:
+        """Whether nothing has been wrong, nor left to be settled, since it was sent."""
+        return not self.fault_between(copy.attempt.sent_us, self.world.now_us)
 
     def remaining(self, name: str) -> tuple[int, int]:
         """(fewest, most) messages that the queue may hold at rest."""

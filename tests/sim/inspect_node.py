@@ -11,7 +11,7 @@ from fedq.core.policy import QUARANTINED
 from fedq.fragments.fragment import Fragment
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node
-from fedq.node.records.state import NodeState
+from fedq.node.records.state import NodeState, Primary
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.sim.node_host import Host
@@ -153,22 +153,29 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
             if backup is None:
                 problems.append(f"{name}: {node} has no copy")
                 continue
-            problems += _difference(
-                f"{name}: the copy on {node}",
-                primary.fragment.messages,
-                backup.replica.in_order(),
-            )
-            problems += _notes_differ(
-                f"{name}: the copy on {node}", primary.fragment, backup.replica.notes
-            )
+            copy, wanted = f"{name}: the copy on {node}", _to_be_copied(primary)
+            problems += _difference(copy, wanted, backup.replica.in_order())
+            problems += _notes_differ(copy, primary.fragment, wanted, backup.replica.notes)
             # What the primary has refused is no event: other copies would refuse it anew.
             taken = _living(primary.fragment.origins, cluster_map)
             known = _living(backup.replica.origins, cluster_map)
+            if primary.replication.sparing:
+                # It need not have heard of the last publishes.
+                taken = {each: min(n, known.get(each, n)) for each, n in taken.items()}
+                known = {**taken, **known}
             if not primary.fragment.refuses and taken != known:
                 problems.append(f"{name}: {info.primary} has taken {taken}, {node} knows {known}")
     for host in hosts:
         problems += _journal_differs(host, states[host.name])
     return problems
+
+
+def _to_be_copied(primary: Primary) -> Mapping[int, bytes]:
+    """What every copy of it is to have, exactly."""
+    messages = primary.fragment.messages
+    if not primary.replication.sparing:
+        return messages
+    return {position: each for position, each in messages.pairs() if is_persistent(each)}
 
 
 def _living(origins: dict[Origin, int], cluster_map: ClusterMap) -> dict[Origin, int]:
@@ -182,12 +189,16 @@ def _living(origins: dict[Origin, int], cluster_map: ClusterMap) -> dict[Origin,
 
 
 def _notes_differ(
-    what: str, fragment: Fragment, found: Mapping[int, Mapping[int, int]]
+    what: str,
+    fragment: Fragment,
+    messages: Mapping[int, bytes],
+    found: Mapping[int, Mapping[int, int]],
 ) -> list[str]:
-    """Notes of the messages; when one is due is of no interest once it is."""
+    """Notes of these messages; when one is due is of no interest once it is."""
     problems = []
     for note in NOTES:
-        wanted, known = fragment.notes.get(note, {}), found.get(note, {})
+        noted, known = fragment.notes.get(note, {}), found.get(note, {})
+        wanted = {position: value for position, value in noted.items() if position in messages}
         if note == NOTE_DUE:
             known = {position: when for position, when in known.items() if position in wanted}
         if wanted != known:

@@ -8,7 +8,7 @@ Seeds without policies keep the history that they had before there were any.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fedq.amqp.values import TableValue
@@ -43,12 +43,15 @@ class PolicyQueue:
     limit: int | None = None
     max_priority: int = 0
     single: bool = False
+    #: x-fedq-replicate; "": not given.
+    mode: str = ""
 
     def arguments(self) -> dict[str, TableValue]:
         """The declaration's arguments."""
         wanted: dict[str, TableValue | None] = {
             "x-fedq-replicas": self.replicas or None,
             "x-fedq-fragments": self.fragments or None,
+            "x-fedq-replicate": self.mode or None,
             "x-message-ttl": self.ttl_ms,
             "x-max-length": self.max_length,
             "x-max-length-bytes": self.max_bytes,
@@ -79,7 +82,7 @@ class PolicyQueue:
 
     def copies(self, nodes: int) -> int:
         """Copies of each message in a whole cluster of so many nodes."""
-        return min(self.replicas or 2, nodes)
+        return 1 if self.mode == "none" else min(self.replicas or 2, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPl
         return PolicyPlan((), (), (), tenants=tenants)
     if _chance(generator, 0.35):
         return generator.choice(_SPECIAL)(generator)
-    queues = _draw_queues(generator)
+    queues = _draw_modes(seed, _draw_queues(generator))
     names = tuple(queue.name for queue in queues if queue.name != SINK)
     workers = [_draw_worker(generator, names, lite) for _ in range(generator.choice(WORKERS))]
     if len(names) < len(queues) and _chance(generator, 0.4):
@@ -212,6 +215,18 @@ def _draw_queues(generator: Rng) -> tuple[PolicyQueue, ...]:
     if any(queue.target == SINK for queue in found):
         found.append(PolicyQueue(SINK, _chance(generator, 0.8), generator.choice((0, 0, 3))))
     return tuple(found)
+
+
+def _draw_modes(seed: int, queues: tuple[PolicyQueue, ...]) -> tuple[PolicyQueue, ...]:
+    """What of them is copied, with dice of its own."""
+    dice = derive(seed, "modes of queues")
+    if not _chance(dice, 0.3):
+        return queues
+    modes = [dice.choice(("", "persistent", "persistent", "none")) for _ in queues]
+    return tuple(
+        replace(queue, mode=mode, replicas=0 if mode == "none" else queue.replicas)
+        for queue, mode in zip(queues, modes, strict=True)
+    )
 
 
 def _draw_queue(generator: Rng, name: str, target: str | None) -> PolicyQueue:

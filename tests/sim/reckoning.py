@@ -79,6 +79,8 @@ class Reckoning:
                     return False
                 if queue.copies(self.book.nodes) < 2 and not self.ledger.faultless:
                     return False
+                if queue.mode == "persistent" and not letter.persistent:
+                    return self.ledger.faultless
             if self.ledger.may_be_undone(queue.name, letter.sent_us):
                 return False
             queue = None if queue.target is None else self.book.queues[queue.target]

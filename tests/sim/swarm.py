@@ -116,7 +116,7 @@ class Plan:
 
 def draw(seed: int, lite: bool = False) -> Plan:
     """The plan of a seed. `lite`: no faults at all, and a smaller run."""
-    plan = _draw_rot(_draw_plain(seed, lite), lite)
+    plan = _draw_rot(_draw_modes(_draw_plain(seed, lite)), lite)
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite)
     if policies is None:
         dice = derive(seed, "restored")
@@ -131,6 +131,22 @@ def draw(seed: int, lite: bool = False) -> Plan:
         plan, policies=policies, queues=(), exchanges=(), publishers=(), consumers=(), getters=(),
         subscribers=(), churn_rounds=0,
     )  # fmt: skip
+
+
+def _draw_modes(plan: Plan) -> Plan:
+    """What of the queues is copied, with dice of its own."""
+    dice = derive(plan.seed, "modes")
+    if not _chance(dice, 0.3):
+        return plan
+    queues = []
+    for queue in plan.queues:
+        mode = dice.choice(("", "all", "persistent", "persistent", "persistent", "none"))
+        replicas = min(queue.replicas, 1) if mode == "none" else queue.replicas
+        queues.append(replace(queue, mode=mode, replicas=replicas))
+    publishers = tuple(
+        replace(each, persistent=dice.choice((0.0, 0.5, 0.5, 0.9))) for each in plan.publishers
+    )
+    return replace(plan, queues=tuple(queues), publishers=publishers)
 
 
 def _draw_rot(plan: Plan, lite: bool) -> Plan:

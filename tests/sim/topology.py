@@ -16,6 +16,8 @@ class QueuePlan:
     replicas: int
     #: x-fedq-fragments; 0: not given.
     fragments: int
+    #: x-fedq-replicate; "": not given.
+    mode: str = ""
 
     def arguments(self) -> dict[str, TableValue]:
         """The declaration's arguments."""
@@ -24,11 +26,13 @@ class QueuePlan:
             found["x-fedq-replicas"] = self.replicas
         if self.fragments:
             found["x-fedq-fragments"] = self.fragments
+        if self.mode:
+            found["x-fedq-replicate"] = self.mode
         return found
 
     def copies(self, nodes: int) -> int:
         """Copies of each message in a whole cluster of so many nodes."""
-        return min(self.replicas or 2, nodes)
+        return 1 if self.mode == "none" else min(self.replicas or 2, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ class Topology:
     def declare_to(self, ledger: Ledger, nodes: int) -> None:
         """Tells the ledger what will be."""
         for queue in self.queues.values():
-            ledger.declared(queue.name, queue.durable, queue.copies(nodes))
+            known = ledger.declared(queue.name, queue.durable, queue.copies(nodes))
+            known.spares = queue.mode == "persistent"
         ledger.durable_exchanges = all(each.durable for each in self.exchanges.values())
 
     def targets(self, exchange: str, key: str) -> tuple[list[str], list[str]]:

@@ -100,6 +100,8 @@ def test_shape() -> None:
     given = {"x-fedq-fragments": 3, "x-fedq-replicas": 1, "x-fedq-replicate": "persistent"}
     assert read(given) == PLAIN
     assert shape_of(given) == QueueShape(3, 1, "persistent")
+    assert shape_of({"x-fedq-replicate": "persistent"}) == QueueShape(None, 2, "persistent")
+    assert shape_of({"x-fedq-replicate": "none"}) == QueueShape(None, 1, "none")
 
 
 @pytest.mark.parametrize(
