@@ -319,6 +319,24 @@ def exclusive_queues_end_with_their_node(play: Play) -> Iterator[None]:
     assert found.method.message_count == 0
 
 
+def what_was_asked_to_be_copied_is_there(play: Play) -> Iterator[None]:
+    """Transient messages: those of one queue have copies, those of the other have none."""
+    everything = play.declare(fedq_replicate="all")
+    sparing = play.declare(fedq_replicate="persistent")
+    yield
+    for queue in (everything, sparing):
+        play.stage.put(queue, b"1", b"2", delivery_mode=1)
+        play.put(queue, b"3", b"4")
+        play.stage.put(queue, b"5", delivery_mode=1)
+        play.stage.wait_depth(queue, 5)
+    yield
+    assert bodies(play.stage.drain(everything, 5)) == [b"1", b"2", b"3", b"4", b"5"]
+    play.stage.wait_depth(sparing, 2)
+    assert bodies(play.stage.drain(sparing, 2)) == [b"3", b"4"]
+    play.stage.put(sparing, b"6", delivery_mode=1)
+    assert bodies(play.stage.drain(sparing, 1)) == [b"6"]
+
+
 def routes_stay(play: Play) -> Iterator[None]:
     """Alternates, exchanges bound to exchanges, buckets of the hash."""
     alternate = play.stage.exchange("fanout")
@@ -360,6 +378,7 @@ ACTS: list[Act] = [
     prefetch_holds,
     an_answer_finds_who_asked,
     exclusive_queues_end_with_their_node,
+    what_was_asked_to_be_copied_is_there,
     routes_stay,
     unused_queues_go_and_used_ones_stay,
     dead_letters_under_way_arrive,

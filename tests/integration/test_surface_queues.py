@@ -322,6 +322,26 @@ def test_numbers_of_fragments_and_copies_are_checked(
 
 
 @only_fedq
+@pytest.mark.parametrize("mode", ["all", "persistent", "none"])
+def test_a_queue_says_what_of_it_is_copied(stage: Stage, mode: str) -> None:
+    queue = stage.queue(durable=True, fedq_replicate=mode)
+    stage.put(queue, b"1", delivery_mode=1)
+    stage.put(queue, b"2", delivery_mode=2)
+    assert bodies(stage.drain(queue, 2)) == [b"1", b"2"]
+    other = "all" if mode == "none" else "none"
+    with refused(406, "inequivalent arg 'x-fedq-replicate'"):
+        stage.queue(queue, durable=True, fedq_replicate=other)
+
+
+@only_fedq
+def test_a_queue_that_asks_for_copies_and_none_is_refused(stage: Stage) -> None:
+    with refused(406, "expected one of all, persistent, none"):
+        stage.queue(fedq_replicate="some")
+    with refused(406, "x-fedq-replicas asks for 3"):
+        stage.queue(fedq_replicate="none", fedq_replicas=3)
+
+
+@only_fedq
 @pytest.mark.parametrize("stage", ["three"], indirect=True)
 @pytest.mark.parametrize(
     "arguments",
