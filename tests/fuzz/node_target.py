@@ -74,6 +74,7 @@ _ARGUMENTS: Final = (
     "x-single-active-consumer", "x-queue-type", "x-queue-mode", "x-fedq-fragments",
     "x-fedq-replicas", "alternate-exchange", "x-delayed-type", "x-match", "x-priority",
     "x-cancel-on-ha-failover", "x-unknown", "hash-header", "x-dead-letter-strategy",
+    "x-fedq-replicate",
 )  # fmt: skip
 _LIKELY: Final[dict[str, tuple[TableValue, ...]]] = {
     "x-dead-letter-exchange": ("", "x", "amq.direct"),
@@ -83,7 +84,7 @@ _LIKELY: Final[dict[str, tuple[TableValue, ...]]] = {
     "x-single-active-consumer": (True,), "x-delayed-type": ("direct", "topic"),
     "alternate-exchange": ("x", "amq.fanout"), "x-fedq-fragments": (1, 2), "x-priority": (1, -1),
     "x-overflow": ("drop-head", "reject-publish", "reject-publish-dlx"),
-    "x-queue-type": ("classic", "quorum"),
+    "x-queue-type": ("classic", "quorum"), "x-fedq-replicate": ("persistent", "none"),
 }  # fmt: skip
 
 

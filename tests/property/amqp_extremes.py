@@ -19,7 +19,8 @@ NAMES = (
     "", "x-death", "count", "queue", "reason", "exchange", "routing-keys", "time", "CC", "BCC",
     "x-delay", "x-delivery-count", "x-first-death-queue", "x-match", "x-max-length",
     "x-message-ttl", "x-expires", "x-max-priority", "x-dead-letter-exchange", "x-queue-type",
-    "alternate-exchange", "hash-header", "x-delayed-type", "\0", "é" * 127, "a" * 255,
+    "alternate-exchange", "hash-header", "x-delayed-type", "x-fedq-replicate", "\0",
+    "é" * 127, "a" * 255,
 )  # fmt: skip
 TEXTS = (b"", b"q", b"dlx", b"rejected", b"expired", b"\xff\xfe", b"\0" * 9, b"a" * 300, b"any")
 
