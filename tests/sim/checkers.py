@@ -18,6 +18,8 @@ from tests.sim.fault_times import FaultTimes
 from tests.sim.world import MS, SECOND, World
 
 PROBLEMS_MAX = 20
+#: How long a delivery may be under way from one node to another and on to its client.
+ON_THE_WAY_US = 200 * MS
 
 
 class Delivery(NamedTuple):
@@ -337,11 +339,15 @@ class Ledger(FaultTimes):
         """Whether it was handed out before it was confirmed, by a primary that may have died since.
 
         Then it is sent again by the node where it entered, and is another message to the next
-        primary (docs/PROMISES.md, Repeats).
+        primary (docs/PROMISES.md, Repeats). What was on its way from the dead one may come to its
+        client after the next one has confirmed the other.
         """
         confirmed_us, sent_us = copy.attempt.confirmed_us, copy.attempt.sent_us
-        early = confirmed_us is None or confirmed_us > copy.deliveries[-1].at_us
-        return early and any(sent_us <= at_us <= self.world.now_us for at_us in self.crashes_us)
+        seen_us = copy.deliveries[-1].at_us
+        early = confirmed_us is None or confirmed_us > seen_us
+        until_us = self.world.now_us if early or confirmed_us is None else confirmed_us
+        since_us = sent_us if early else max(sent_us, seen_us - ON_THE_WAY_US)
+        return any(since_us <= at_us <= until_us for at_us in self.crashes_us)
 
     def _from_disk(self, queue: Queue) -> bool:
         """Whether a fragment may have begun anew from a disk.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.sim.checkers import Attempt, Copy, Ledger
+from tests.sim.checkers import ON_THE_WAY_US, Attempt, Copy, Ledger
 from tests.sim.client_connection import make_properties
 from tests.sim.fault_times import SETTLE_US
 from tests.sim.topology import ExchangePlan, QueuePlan, Subscription, Topology, matches
@@ -81,6 +81,39 @@ def test_what_a_dead_primary_handed_out_unconfirmed_may_come_again(
     ledger.crashes_us.append(ledger.world.now_us)
     deliver(ledger, 1, redelivered=True)
     assert ["P2" in problem for problem in ledger.problems] == [True] * confirmed
+
+
+@pytest.mark.parametrize(("way_us", "excused"), [(ON_THE_WAY_US, True), (1 * SECOND, False)])
+def test_so_may_what_was_on_its_way_when_the_next_primary_confirmed_it(
+    ledger: Ledger, way_us: int, excused: bool
+) -> None:
+    ledger.only_kills = True
+    attempt = publish(ledger, 1)
+    ledger.crashes_us.append(ledger.world.now_us)
+    ledger.confirmed(attempt)
+    live(ledger, way_us)
+    deliver(ledger, 1)
+    deliver(ledger, 1, redelivered=True)
+    assert ["P2" in problem for problem in ledger.problems] == [True] * (not excused)
+
+
+@pytest.mark.parametrize(("mode", "lost"), [("all", True), ("persistent", False)])
+def test_a_transient_message_without_copies_may_be_lost_once_something_was_wrong(
+    mode: str, lost: bool
+) -> None:
+    ledger = Ledger(World(1))
+    queue = QueuePlan("q", durable=True, replicas=2, fragments=1, mode=mode)
+    Topology((queue,), ()).declare_to(ledger, 3)
+    ledger.confirmed(publish(ledger, 1, persistent=False))
+    ledger.fault_ends(ledger.fault_begins())
+    ledger.finish()
+    assert ["P1" in problem for problem in ledger.problems] == [True] * lost
+    live(ledger, SETTLE_US + 1 * SECOND)
+    ledger.confirmed(publish(ledger, 2, persistent=False))
+    ledger.confirmed(publish(ledger, 3))
+    ledger.problems.clear()
+    ledger.finish()
+    assert ["P1" in problem for problem in ledger.problems] == [True] * (2 + lost)
 
 
 def test_an_unconfirmed_message_may_be_lost(ledger: Ledger) -> None:
