@@ -172,8 +172,10 @@ class PolicyPlan:
         return [*lines, *map(str, self.tenants), f"clocks off by {self.skews_ms} ms"]
 
 
-def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPlan | None:
-    """The policies of a seed's run; None: it has none."""
+def draw_policies(
+    seed: int, nodes: int, safety_us: int, lite: bool, copy_all: bool = False
+) -> PolicyPlan | None:
+    """The policies of a seed's run; None: it has none. `copy_all`: see `swarm.draw`."""
     generator = derive(seed, "queue arguments")
     if generator.random() >= SHARE:
         return None
@@ -184,7 +186,8 @@ def draw_policies(seed: int, nodes: int, safety_us: int, lite: bool) -> PolicyPl
         return PolicyPlan((), (), (), tenants=tenants)
     if _chance(generator, 0.35):
         return generator.choice(_SPECIAL)(generator)
-    queues = _draw_modes(seed, _draw_queues(generator))
+    queues = _draw_queues(generator)
+    queues = queues if copy_all else _draw_modes(seed, queues)
     names = tuple(queue.name for queue in queues if queue.name != SINK)
     workers = [_draw_worker(generator, names, lite) for _ in range(generator.choice(WORKERS))]
     if len(names) < len(queues) and _chance(generator, 0.4):

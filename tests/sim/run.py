@@ -303,14 +303,15 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
 
 def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
-    exceptions: bool = False, repeated: bool = False, stops: bool = False,
+    exceptions: bool = False, repeated: bool = False, stops: bool = False, copy_all: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
     `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
-    each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone.
+    each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone;
+    `copy_all`: the usual one, where no queue says what is copied.
     """
-    plan = draw_exceptions(seed) if exceptions else draw(seed, lite)
+    plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all)
     if repeated:
         plan = draw_repeated(seed)
     elif stops:
@@ -335,9 +336,9 @@ def run_seed(
     )
 
 
-def describe(seed: int, lite: bool, exceptions: bool = False) -> str:
+def describe(seed: int, lite: bool, exceptions: bool = False, copy_all: bool = False) -> str:
     """What a seed's run is made of."""
-    return (draw_exceptions(seed) if exceptions else draw(seed, lite)).describe()
+    return (draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all)).describe()
 
 
 run_lite = partial(run_seed, lite=True)

@@ -114,10 +114,14 @@ class Plan:
         )  # fmt: skip
 
 
-def draw(seed: int, lite: bool = False) -> Plan:
-    """The plan of a seed. `lite`: no faults at all, and a smaller run."""
-    plan = _draw_rot(_draw_modes(_draw_plain(seed, lite)), lite)
-    policies = draw_policies(seed, plan.nodes, plan.safety_us, lite)
+def draw(seed: int, lite: bool = False, copy_all: bool = False) -> Plan:
+    """The plan of a seed. `lite`: no faults at all, and a smaller run.
+
+    `copy_all`: no queue says what is copied; as it was before any could.
+    """
+    plan = _draw_plain(seed, lite)
+    plan = _draw_rot(plan if copy_all else _draw_modes(plan), lite)
+    policies = draw_policies(seed, plan.nodes, plan.safety_us, lite, copy_all)
     if policies is None:
         dice = derive(seed, "restored")
         if not lite and plan.faults.kills in ("single", "all_stop") and _chance(dice, 0.5):

@@ -26,27 +26,27 @@ EXCEPTION_SEEDS = (3, 8, 53_000_003, 53_000_031, 53_000_053, 45_000_171, 45_001_
                    45_002_199)  # fmt: skip
 
 
-def regressions() -> list[tuple[int, bool]]:
-    """The seeds in `regressions.txt`; whether each is one of stops in order alone (--stops)."""
+def regressions() -> list[tuple[int, str]]:
+    """The seeds in `regressions.txt`, and the option that each is run with."""
     lines = (HERE / "regressions.txt").read_text().splitlines()
     words = [line.split() for line in lines if line and not line.startswith("#")]
-    return [(int(each[0]), each[1] == "--stops") for each in words]
+    return [(int(each[0]), each[1] if each[1].startswith("--") else "") for each in words]
 
 
-def check(result: Result, lite: bool = False) -> None:
+def check(result: Result, option: str = "") -> None:
     """Fails with everything that helps."""
     assert not result.problems, "\n".join(
         (
             *result.problems,
-            describe(result.seed, lite),
-            f"repeat with: python -m tests.sim --seed {result.seed}{' --lite' * lite} --trace",
+            describe(result.seed, option == "--lite", copy_all=option == "--copy-all"),
+            f"repeat with: python -m tests.sim --seed {result.seed} {option} --trace",
         )
     )
 
 
 @pytest.mark.parametrize("seed", FAULTLESS_SEEDS)
 def test_without_faults_every_promise_holds_to_the_letter(seed: int) -> None:
-    check(run_lite(seed), lite=True)
+    check(run_lite(seed), "--lite")
 
 
 @pytest.mark.slow
@@ -67,9 +67,9 @@ def test_no_exception_that_comes_again_beside_other_faults_does_either(seed: int
     check(run_seed(seed, repeated=True))
 
 
-@pytest.mark.parametrize(("seed", "stops"), regressions())
-def test_what_was_found_once_stays_fixed(seed: int, stops: bool) -> None:
-    check(run_seed(seed, stops=stops))
+@pytest.mark.parametrize(("seed", "option"), regressions())
+def test_what_was_found_once_stays_fixed(seed: int, option: str) -> None:
+    check(run_seed(seed, stops=option == "--stops", copy_all=option == "--copy-all"), option)
 
 
 @pytest.mark.slow
