@@ -120,7 +120,7 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False) -> Plan:
     `copy_all`: no queue says what is copied; as it was before any could.
     """
     plan = _draw_plain(seed, lite)
-    plan = _draw_rot(plan if copy_all else _draw_modes(plan), lite)
+    plan = _draw_rot(plan if copy_all else _draw_modes(plan, lite), lite)
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite, copy_all)
     if policies is None:
         dice = derive(seed, "restored")
@@ -137,7 +137,7 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False) -> Plan:
     )  # fmt: skip
 
 
-def _draw_modes(plan: Plan) -> Plan:
+def _draw_modes(plan: Plan, lite: bool) -> Plan:
     """What of the queues is copied, with dice of its own."""
     dice = derive(plan.seed, "modes")
     if not _chance(dice, 0.3):
@@ -150,7 +150,12 @@ def _draw_modes(plan: Plan) -> Plan:
     publishers = tuple(
         replace(each, persistent=dice.choice((0.0, 0.5, 0.5, 0.9))) for each in plan.publishers
     )
-    return replace(plan, queues=tuple(queues), publishers=publishers)
+    plan = replace(plan, queues=tuple(queues), publishers=publishers)
+    if lite or plan.nodes == 1 or not _chance(dice, 0.4):
+        return plan
+    # What waits while single processes die shows best what they took with them.
+    faults = FaultPlan(kills="single", kill_every_us=dice.randint(800, 1_800) * MS)
+    return replace(plan, faults=faults, consumers=(), getters=())
 
 
 def _draw_rot(plan: Plan, lite: bool) -> Plan:
