@@ -7,6 +7,7 @@ start, and a client takes everything from all queues. The next round goes on wit
 
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tests.powercut.book import Book, Heard, Target, Verdict, number_of
 from tests.powercut.clients import Consumer, Publisher, acks_all, keeps_first, picks
 from tests.powercut.disk import UnknownCall
 from tests.powercut.power import Cut, Power
+from tests.powercut.queues import Declarer, Queues
 
 TARGETS: Final = {
     "busy": Target("", "busy", ("busy",)),
@@ -52,16 +54,24 @@ class Play:
     """A running cluster; a context manager."""
 
     def __init__(
-        self, directory: Path, names: str, dice: random.Random, library: Path, records: Path
-    ) -> None:
-        """`records`: an empty directory for what the nodes' processes write down."""
+        self, directory: Path, names: str, dice: random.Random, library: Path, records: Path,
+        sync_us: int | None = None,
+    ) -> None:  # fmt: skip
+        """`records`: an empty directory for what the nodes' processes write down.
+
+        `sync_us`: how much longer syncs take; below 0, disks lie; usually the dice say.
+        """
         self._dice = dice
         self.segment_bytes = dice.choice([1 << 15, 1 << 17, 1 << 19])
+        drawn_us = dice.choice([0, 3_000, 20_000])
+        self.sync_us = drawn_us if sync_us is None else sync_us
         wrapper = [sys.executable, "-m", "tests.powercut.node", str(self.segment_bytes)]
-        self.cluster = Cluster(directory, names, [*record.prefix(library, records), *wrapper])
+        before = record.prefix(library, records, self.sync_us)
+        self.cluster = Cluster(directory, names, [*before, *wrapper])
         self._directories = {node.name: node.directory for node in self.cluster.nodes.values()}
         self._power = Power(self._directories, records, dice)
         self._book = Book()
+        self._queues = Queues()
         #: No moment before this one is drawn: the queues were not declared.
         self._floor_ns = 0
 
@@ -110,6 +120,7 @@ class Play:
             cut = self._power.cut(self._floor_ns, killed_ns)
             self._floor_ns = 0
             self._book.rewind(cut.ns)
+            self._queues.rewind(cut.ns)
             self._power.remember()
             self._start()
             self._take_everything(verdict)
@@ -124,7 +135,7 @@ class Play:
         """Clients are at work; at the end all nodes are killed, and clients end with them."""
         dice = self._dice
         places = self.cluster.addresses()
-        clients: list[Publisher | Consumer] = []
+        clients: list[threading.Thread] = [Declarer(dice.choice(places), self._queues)]
         for target in TARGETS.items():
             window = dice.choice([1, 5, 40])
             clients.append(Publisher(dice.choice(places), self._book, target, window, MOST))
@@ -175,6 +186,7 @@ class Play:
             for queue, messages in heard.items():
                 found = self._book.judge(queue, messages, is_ordered)
                 verdict.add(found)
+            verdict.wrong.extend(self._queues.missing(connection))
             if not verdict.wrong:
                 self._acknowledge_some(channel, heard)
 

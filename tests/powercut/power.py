@@ -101,19 +101,19 @@ class Power:
     def _moment(
         self, lines: dict[str, list[Line]], floor_ns: int, killed_ns: int
     ) -> tuple[str, int]:
-        """At the end, at any time, or beside something that is done to names."""
+        """At the end, at any time, or beside a call, those on names more often than others."""
         every = [
             (name, line) for name in lines for line in lines[name]
             if floor_ns <= line.ns <= killed_ns
         ]  # fmt: skip
         luck = self._dice.random()
-        if luck < 0.4 or not every:
+        if luck < 0.25 or not every:
             return "at the kill", killed_ns
-        if luck < 0.6:
+        if luck < 0.45:
             ns = self._dice.randint(floor_ns or every[0][1].ns, killed_ns)
             return f"{(killed_ns - ns) / 1e9:.2f} s before the kill", ns
-        rare = [(name, line) for name, line in every if line.kind in _RARE] or every
-        name, line = self._dice.choice(rare)
+        rare = [(name, line) for name, line in every if luck < 0.7 or line.kind in _RARE]
+        name, line = self._dice.choice(rare or every)
         ns = max(floor_ns, min(killed_ns, line.ns + self._dice.choice(_BESIDE_NS)))
         what = line.name.replace("\0", " to ") or str(line.node)
         return f"beside {line.kind} {what} of {name}", ns

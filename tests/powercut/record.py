@@ -43,9 +43,13 @@ def build(directory: Path) -> Path:
     return library
 
 
-def prefix(library: Path, records: Path) -> list[str]:
-    """What goes before the command of a process whose record is to be kept in `records`."""
-    return ["env", f"LD_PRELOAD={library}", f"FEDQ_RECORD={records}/"]
+def prefix(library: Path, records: Path, sync_us: int = 0) -> list[str]:
+    """What goes before the command of a process whose record is to be kept in `records`.
+
+    `sync_us`: how much longer the sync of a file takes; below 0: it does nothing, the disk lies.
+    """
+    variables = {"LD_PRELOAD": library, "FEDQ_RECORD": f"{records}/", "FEDQ_SYNC_US": sync_us}
+    return ["env", *(f"{name}={value}" for name, value in variables.items())]
 
 
 def read(content: bytes) -> Iterator[Line]:
