@@ -300,38 +300,37 @@ class Disk:
 
     @property
     def loose(self) -> int:
-        """How many changes are not safe."""
-        nodes = set(self._nodes.values())
+        """How many changes are not safe, of names, and of what has a name."""
+        nodes = {node for _, node in _walk(self.root, self._names(self._moves), "")}
         changes = sum(len(node.later) for node in nodes if isinstance(node, File))
         return changes + len(self._moves)
 
     def now(self) -> Tree:
         """The directory as processes see it."""
-        return self._tree(self._moves, {}, None, 1)
-
-    def synced(self) -> Tree:
-        """What no power cut takes away."""
-        return self._tree([], {}, None, 0)
+        return self._tree(self._moves, random.Random(0), 1)
 
     def after_cut(self, dice: random.Random) -> Tree:
         """What may be left when the power goes now."""
         chance = dice.choice([0, 0.1, 0.5, 0.9, 1])
-        return self._tree(_some_moves(self._moves, dice), {}, dice, chance)
+        return self._tree(_some_moves(self._moves, dice), dice, chance)
 
-    def _tree(
-        self, moves: list[Move], names: dict[Folder, dict[str, Node]],
-        dice: random.Random | None, chance: float,
-    ) -> Tree:  # fmt: skip
+    @staticmethod
+    def _names(moves: list[Move]) -> dict[Folder, dict[str, Node]]:
+        """The names of each directory in which something has moved."""
+        names: dict[Folder, dict[str, Node]] = {}
         for move in moves:
             move.do(names)
+        return names
+
+    def _tree(self, moves: list[Move], dice: random.Random, chance: float) -> Tree:
         tree: Tree = {}
         contents: dict[File, bytes] = {}
-        for path, node in _walk(self.root, names, ""):
+        for path, node in _walk(self.root, self._names(moves), ""):
             if isinstance(node, Folder):
                 tree[path] = None
             else:
                 if node not in contents:
-                    contents[node] = node.after_cut(dice or random.Random(0), chance)
+                    contents[node] = node.after_cut(dice, chance)
                 tree[path] = contents[node]
         return tree
 

@@ -31,7 +31,7 @@ def use_segments(bytes_max: int) -> None:
 
     runner.node_settings = settings  # type: ignore[attr-defined]
     often = RaftTiming(compact_entries=_ENTRIES)
-    runner.RaftLog = partial(RaftLog, timing=often)  # type: ignore[attr-defined]
+    runner.RaftLog = partial(RaftLog, timing=often)  # type: ignore[attr-defined, assignment]
 
 
 if __name__ == "__main__":
