@@ -390,6 +390,17 @@ ssize_t pwritev(int file, const struct iovec *parts, int count, off_t place) {
     WRITING(file, parts, count, place, real_pwritev(file, parts, count, place));
 }
 
+ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t place, int flags) {
+    REAL(ssize_t, pwritev2, int, const struct iovec *, int, off_t, int);
+    if (flags)
+        tell_unknown(file, "pwritev2");
+    WRITING(file, parts, count, place, real_pwritev2(file, parts, count, place, flags));
+}
+
+ssize_t pwritev64v2(int file, const struct iovec *parts, int count, off64_t place, int flags) {
+    return pwritev2(file, parts, count, place, flags);
+}
+
 ssize_t pwritev64(int file, const struct iovec *parts, int count, off64_t place) {
     return pwritev(file, parts, count, place);
 }
@@ -463,12 +474,6 @@ int fdatasync(int file) {
 }
 
 /* --- what nobody here understands ---------------------------------------------------------- */
-
-ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t place, int flags) {
-    REAL(ssize_t, pwritev2, int, const struct iovec *, int, off_t, int);
-    tell_unknown(file, "pwritev2");
-    return real_pwritev2(file, parts, count, place, flags);
-}
 
 ssize_t copy_file_range(int in, off64_t *from, int out, off64_t *to, size_t size, unsigned flags) {
     REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned);
