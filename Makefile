@@ -11,6 +11,8 @@ COMPILED := $(VENV)/.compiled
 SEEDS ?= 1000
 #: How long `make fuzz` looks, all targets together.
 MINUTES ?= 10
+#: How often `make powercut` cuts the power.
+CUTS ?= 40
 #: How many random scripts `make differential` plays.
 SCRIPTS ?= 1000
 #: What `make repeat` runs, how often at most, and how many processes keep the machine busy meanwhile.
@@ -29,7 +31,7 @@ LANES := integration unit celery pure installed sim
 PYTEST = $(BIN)/python -m pytest -q --lane $@
 NOTE := $(BIN)/python -m tests.lanes note
 
-.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks faults fuzz bench micro cost coverage repeat demo demo-celery protos format clean
+.PHONY: help setup check test unit pure integration celery installed differential sim conformance attacks faults powercut fuzz bench micro cost coverage repeat demo demo-celery protos format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -101,6 +103,9 @@ attacks: setup ## Hostile scripts against real nodes, with what another client n
 
 faults: setup ## Power cuts, kills, pauses, old and rotten directories of real nodes, for an hour.
 	$(BIN)/python -m tests.faults $(ARGS)
+
+powercut: setup ## CUTS power cuts of whole clusters, whose every write and sync is known.
+	$(BIN)/python -m tests.powercut --cuts $(CUTS) $(ARGS)
 
 fuzz: setup ## MINUTES of fuzzing every decoder that faces the network.
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary atheris --editable '.[fuzz]'

@@ -38,7 +38,6 @@ MOST: Final = 1_500
 START_S: Final = 60.0
 #: Once nothing that is owed is missing, whatever else comes within this is judged, too.
 QUIET_S: Final = 0.5
-#: How long nothing that is owed may come.
 PATIENCE_S: Final = 20.0
 
 
@@ -55,13 +54,15 @@ class Play:
 
     def __init__(
         self, directory: Path, names: str, dice: random.Random, library: Path, records: Path,
-        sync_us: int | None = None,
+        sync_us: int | None = None, patience_s: float = PATIENCE_S,
     ) -> None:  # fmt: skip
         """`records`: an empty directory for what the nodes' processes write down.
 
         `sync_us`: how much longer syncs take; below 0, disks lie; usually the dice say.
+        `patience_s`: how long nothing that is owed may come.
         """
         self._dice = dice
+        self._patience_s = patience_s
         self.segment_bytes = dice.choice([1 << 15, 1 << 17, 1 << 19])
         drawn_us = dice.choice([0, 3_000, 20_000])
         self.sync_us = drawn_us if sync_us is None else sync_us
@@ -178,7 +179,7 @@ class Play:
                 channel.basic_consume(queue, _listener(queue, heard[queue], owed))
             quiet_s = time.monotonic()
             count = 0
-            while time.monotonic() < quiet_s + (PATIENCE_S if owed else QUIET_S):
+            while time.monotonic() < quiet_s + (self._patience_s if owed else QUIET_S):
                 connection.process_data_events(0.05)
                 if count != (count := sum(map(len, heard.values()))):
                     quiet_s = time.monotonic()
