@@ -30,6 +30,7 @@ def _describe(done: Round) -> str:
         f"{cut.moment}: {cut.lines} lines, {cut.loose} not synced; segments {cut.begun} begun, "
         f"{cut.dropped} deleted, {cut.segments} left; {done.confirmed} confirmed, "
         f"{verdict.owed} owed, {verdict.seen} seen, {verdict.returned} acknowledged ones again"
+        f"{f', {verdict.risen} of them had gone' if verdict.risen else ''}"
     )
 
 

@@ -128,8 +128,11 @@ class Book:
             if place == queue and (queue, number) not in self.acknowledged
         }
 
-    def judge(self, queue: str, heard: list[Heard], is_ordered: bool) -> Verdict:
-        """Holds against the book everything that the queue delivered after a start."""
+    def judge(self, queue: str, heard: list[Heard], is_alone: bool) -> Verdict:
+        """Holds against the book everything that the queue delivered after a start.
+
+        `is_alone`: one node has all there is. Of several, another one may be the one to tell.
+        """
         numbers = [number_of(message.body) for message in heard]
         verdict = Verdict(seen=len(heard))
         tell = verdict.wrong.append
@@ -143,13 +146,15 @@ class Book:
                 tell(f"{queue}: {number} was delivered before and is not marked")
             verdict.returned += key in self.acknowledged
             verdict.risen += key in self.gone
+            if is_alone and key in self.gone:
+                tell(f"{queue}: {number} was acknowledged and gone before")
         owed = self.owed(queue)
         verdict.owed = len(owed)
         if lost := sorted(owed.keys() - set(numbers)):
             tell(f"{queue}: {len(lost)} of {len(owed)} lost: {_few(lost)}")
         if len(numbers) != len(set(numbers)):
             tell(f"{queue}: twice: {_few([one for one in numbers if numbers.count(one) > 1])}")
-        if is_ordered and numbers != sorted(numbers):
+        if is_alone and numbers != sorted(numbers):
             tell(f"{queue}: out of order: {_few(_unordered(numbers))}")
         self._settle(queue, set(numbers))
         return verdict

@@ -34,7 +34,7 @@ TARGETS: Final = {
 }
 QUEUES: Final = tuple(queue for target in TARGETS.values() for queue in target.queues)
 #: What a publisher publishes in one round at most: everything is read after each cut.
-MOST: Final = 1_500
+MOST: Final = (40, 400, 1_500)
 START_S: Final = 60.0
 #: Once nothing that is owed is missing, whatever else comes within this is judged, too.
 QUIET_S: Final = 0.5
@@ -139,11 +139,14 @@ class Play:
         clients: list[threading.Thread] = [Declarer(dice.choice(places), self._queues)]
         for target in TARGETS.items():
             window = dice.choice([1, 5, 40])
-            clients.append(Publisher(dice.choice(places), self._book, target, window, MOST))
+            most = dice.choice(MOST)
+            clients.append(Publisher(dice.choice(places), self._book, target, window, most))
+        # Once publishers rest, consumers say things that need not be synced at once.
+        is_drained = dice.random() < 0.5
         for queue in QUEUES:
             own = random.Random(dice.random())
             habit = {"old": keeps_first, "picked": picks(own), "fan2": picks(own)}
-            if queue != "store":
+            if queue != "store" or is_drained:
                 place = dice.choice(places)
                 clients.append(
                     Consumer(place, self._book, queue, habit.get(queue, acks_all), own)
@@ -183,9 +186,9 @@ class Play:
                 connection.process_data_events(0.05)
                 if count != (count := sum(map(len, heard.values()))):
                     quiet_s = time.monotonic()
-            is_ordered = len(self.cluster.nodes) == 1
+            is_alone = len(self.cluster.nodes) == 1
             for queue, messages in heard.items():
-                found = self._book.judge(queue, messages, is_ordered)
+                found = self._book.judge(queue, messages, is_alone)
                 verdict.add(found)
             verdict.wrong.extend(self._queues.missing(connection))
             if not verdict.wrong:

@@ -15,7 +15,7 @@ from tests.powercut import record
 from tests.powercut.disk import Disk, Tree, UnknownCall, difference, read_tree, write_tree
 from tests.powercut.record import Line
 
-#: What is done to names, and lengths that are set: beside these the power goes more often.
+#: What is done to names, and lengths that are set.
 _RARE: Final = "CMLURDT"
 #: So long after or before such a thing, in nanoseconds.
 _BESIDE_NS: Final = (-1, 0, 0, 200_000, 2_000_000)
@@ -101,18 +101,19 @@ class Power:
     def _moment(
         self, lines: dict[str, list[Line]], floor_ns: int, killed_ns: int
     ) -> tuple[str, int]:
-        """At the end, at any time, or beside a call, those on names more often than others."""
+        """At the end, at any time, beside a call on names, or beside a write and before its sync."""
         every = [
             (name, line) for name in lines for line in lines[name]
             if floor_ns <= line.ns <= killed_ns
         ]  # fmt: skip
         luck = self._dice.random()
-        if luck < 0.25 or not every:
+        if luck < 0.2 or not every:
             return "at the kill", killed_ns
-        if luck < 0.45:
+        if luck < 0.35:
             ns = self._dice.randint(floor_ns or every[0][1].ns, killed_ns)
             return f"{(killed_ns - ns) / 1e9:.2f} s before the kill", ns
-        rare = [(name, line) for name, line in every if luck < 0.7 or line.kind in _RARE]
+        kinds = _RARE if luck < 0.65 else "W"
+        rare = [(name, line) for name, line in every if line.kind in kinds]
         name, line = self._dice.choice(rare or every)
         ns = max(floor_ns, min(killed_ns, line.ns + self._dice.choice(_BESIDE_NS)))
         what = line.name.replace("\0", " to ") or str(line.node)

@@ -31,7 +31,7 @@ def book() -> Book:
 
 @pytest.mark.parametrize("numbers", [(2, 3, 4), (1, 2, 3, 4), (2, 3, 4, 5), (1, 2, 3, 4, 5)])
 def test_what_may_be_there_is_well(book: Book, numbers: tuple[int, ...]) -> None:
-    verdict = book.judge("queue", heard(*numbers), is_ordered=True)
+    verdict = book.judge("queue", heard(*numbers), is_alone=True)
     assert verdict.wrong == []
     assert (verdict.owed, verdict.seen) == (3, len(numbers))
     assert verdict.returned == (1 in numbers)
@@ -50,16 +50,18 @@ def test_what_may_be_there_is_well(book: Book, numbers: tuple[int, ...]) -> None
     ],
 )
 def test_what_may_not_be_is_told(book: Book, messages: list[Heard], what: str) -> None:
-    (wrong,) = book.judge("queue", messages, is_ordered=True).wrong
+    (wrong,) = book.judge("queue", messages, is_alone=True).wrong
     assert what in wrong
 
 
 def test_what_was_acknowledged_and_is_back_is_owed_again(book: Book) -> None:
-    assert book.judge("queue", heard(1, 2, 3, 4), is_ordered=True).returned == 1
+    assert book.judge("queue", heard(1, 2, 3, 4), is_alone=True).returned == 1
     assert book.owed("queue") == {1: True, 2: True, 3: False, 4: False}
     book.acknowledge(("queue", 1))
-    assert book.judge("queue", heard(2, 3, 4), is_ordered=True).risen == 0
-    assert book.judge("queue", heard(1, 2, 3, 4), is_ordered=True).risen == 1
+    assert book.judge("queue", heard(2, 3, 4), is_alone=True).risen == 0
+    risen = book.judge("queue", heard(1, 2, 3, 4), is_alone=True)
+    assert (risen.risen, risen.wrong) == (1, ["queue: 1 was acknowledged and gone before"])
+    assert not book.judge("queue", heard(1, 2, 3, 4), is_alone=False).wrong
 
 
 def test_what_came_after_the_cut_did_not_happen(book: Book) -> None:
@@ -69,6 +71,6 @@ def test_what_came_after_the_cut_did_not_happen(book: Book) -> None:
     number, _ = book.publish("target", TARGET)
     book.rewind(ns)
     assert list(book.owed("queue")) == [2, 3, 4]
-    (wrong,) = book.judge("queue", heard(2, 3, 4, number), is_ordered=True).wrong
+    (wrong,) = book.judge("queue", heard(2, 3, 4, number), is_alone=True).wrong
     assert "never published" in wrong
     assert book.publish("target", TARGET)[0] == number + 1, "numbers are used once"
