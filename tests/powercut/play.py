@@ -39,6 +39,8 @@ START_S: Final = 60.0
 #: Once nothing that is owed is missing, whatever else comes within this is judged, too.
 QUIET_S: Final = 0.5
 PATIENCE_S: Final = 20.0
+#: What a node says of a rotten disk.
+_ALARMS: Final = ("the journal is damaged", "the journal has rotten places")
 
 
 class Round(NamedTuple):
@@ -127,9 +129,17 @@ class Play:
             self._take_everything(verdict)
         except (TooLateError, UnknownCall, pika.exceptions.AMQPError) as error:
             verdict.wrong.append(f"{type(error).__name__}: {error}")
-        damaged = [path for each in self._directories.values() for path in each.rglob("*.damaged")]
-        verdict.wrong.extend(f"taken for damage: {path}" for path in damaged)
+        verdict.wrong.extend(self._alarms())
         return Round(cut, len(self._book.confirmed), verdict)
+
+    def _alarms(self) -> list[str]:
+        """What nodes took for damage; a power cut leaves a torn end, and nothing else."""
+        return [
+            f"taken for damage: {line}"
+            for directory in self._directories.values()
+            for line in (directory / "node.log").read_text(errors="replace").splitlines()
+            if any(word in line for word in _ALARMS)
+        ]
 
     @contextmanager
     def _load(self) -> Iterator[None]:

@@ -101,7 +101,7 @@ class Power:
     def _moment(
         self, lines: dict[str, list[Line]], floor_ns: int, killed_ns: int
     ) -> tuple[str, int]:
-        """At the end, at any time, beside a call on names, or beside a write and before its sync."""
+        """At the end, at any time, beside a call on names, or at a write, before its sync."""
         every = [
             (name, line) for name in lines for line in lines[name]
             if floor_ns <= line.ns <= killed_ns
