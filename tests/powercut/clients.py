@@ -5,6 +5,7 @@ A publisher has several messages under way at a time; a consumer does with each 
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -79,14 +80,17 @@ class Consumer(threading.Thread):
     """Consumes a queue."""
 
     def __init__(
-        self, address: Address, book: Book, queue: str, habit: Habit, dice: random.Random
-    ) -> None:
+        self, address: Address, book: Book, queue: str, habit: Habit, dice: random.Random,
+        pause_s: float,
+    ) -> None:  # fmt: skip
+        """`pause_s`: how long it looks at each message."""
         super().__init__(name=f"consumer of {queue}")
         self._address = address
         self._book = book
         self._queue = queue
         self._habit = habit
         self._dice = dice
+        self._pause_s = pause_s
         #: Number and delivery tag.
         self._held: list[tuple[int, int]] = []
 
@@ -111,6 +115,7 @@ class Consumer(threading.Thread):
         number = number_of(body)
         self._book.deliver((self._queue, number))
         self._held.append((number, method.delivery_tag))
+        time.sleep(self._pause_s)
         what = self._habit(number)
         if what == ACK:
             self._acknowledge(channel, len(self._held) - 1)

@@ -146,21 +146,21 @@ class Play:
         """Clients are at work; at the end all nodes are killed, and clients end with them."""
         dice = self._dice
         places = self.cluster.addresses()
+        # While publishers rest, consumers say what need not be synced at once.
+        is_quiet = dice.random() < 0.4
         clients: list[threading.Thread] = [Declarer(dice.choice(places), self._queues)]
         for target in TARGETS.items():
             window = dice.choice([1, 5, 40])
-            most = dice.choice(MOST)
+            most = dice.choice(MOST) if not is_quiet else min(MOST)
             clients.append(Publisher(dice.choice(places), self._book, target, window, most))
-        # Once publishers rest, consumers say things that need not be synced at once.
-        is_drained = dice.random() < 0.5
+        pause_s = 0.002 if is_quiet else 0.0
         for queue in QUEUES:
             own = random.Random(dice.random())
-            habit = {"old": keeps_first, "picked": picks(own), "fan2": picks(own)}
-            if queue != "store" or is_drained:
+            habits = {"old": keeps_first, "picked": picks(own), "fan2": picks(own)}
+            habit = habits.get(queue, acks_all)
+            if queue != "store" or is_quiet:
                 place = dice.choice(places)
-                clients.append(
-                    Consumer(place, self._book, queue, habit.get(queue, acks_all), own)
-                )  # fmt: skip
+                clients.append(Consumer(place, self._book, queue, habit, own, pause_s))
         for client in clients:
             client.start()
         try:
@@ -206,7 +206,7 @@ class Play:
 
     def _acknowledge_some(self, channel: BlockingChannel, heard: dict[str, list[Heard]]) -> None:
         for queue, messages in heard.items():
-            kept = self._dice.choice([0, 0.05, 0.5])
+            kept = self._dice.choice([0, 0.1, 0.9])
             self._dice.shuffle(messages)
             for message in messages:
                 key = queue, number_of(message.body)
