@@ -53,6 +53,9 @@ static size_t data_size;
 static int64_t syncs;
 static long pause_us;
 
+/* Files are as large as they like on every machine that this is for. */
+#define SAME(other) __attribute__((alias(#other)))
+
 #define REAL(result, name, ...) \
     static result (*real_##name)(__VA_ARGS__); \
     if (real_##name == NULL) \
@@ -232,26 +235,20 @@ int open(const char *path, int flags, ...) {
     return opened(AT_FDCWD, path, flags, mode);
 }
 
-int open64(const char *path, int flags, ...) {
-    MODE(flags, mode)
-    return opened(AT_FDCWD, path, flags | O_LARGEFILE, mode);
-}
+int open64(const char *path, int flags, ...) SAME(open);
 
 int openat(int at, const char *path, int flags, ...) {
     MODE(flags, mode)
     return opened(at, path, flags, mode);
 }
 
-int openat64(int at, const char *path, int flags, ...) {
-    MODE(flags, mode)
-    return opened(at, path, flags | O_LARGEFILE, mode);
-}
+int openat64(int at, const char *path, int flags, ...) SAME(openat);
 
 int creat(const char *path, mode_t mode) {
     return opened(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
 
-int creat64(const char *path, mode_t mode) { return creat(path, mode); }
+int creat64(const char *path, mode_t mode) SAME(creat);
 
 /* Does `call` on one name, and tells of it. */
 #define ON_NAME(at, path, kind, node, call) \
@@ -381,9 +378,7 @@ ssize_t pwrite(int file, const void *bytes, size_t size, off_t place) {
     WRITING(file, &part, 1, place, real_pwrite(file, bytes, size, place));
 }
 
-ssize_t pwrite64(int file, const void *bytes, size_t size, off64_t place) {
-    return pwrite(file, bytes, size, place);
-}
+ssize_t pwrite64(int file, const void *bytes, size_t size, off64_t place) SAME(pwrite);
 
 ssize_t pwritev(int file, const struct iovec *parts, int count, off_t place) {
     REAL(ssize_t, pwritev, int, const struct iovec *, int, off_t);
@@ -397,13 +392,10 @@ ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t place, in
     WRITING(file, parts, count, place, real_pwritev2(file, parts, count, place, flags));
 }
 
-ssize_t pwritev64v2(int file, const struct iovec *parts, int count, off64_t place, int flags) {
-    return pwritev2(file, parts, count, place, flags);
-}
+ssize_t pwritev64v2(int file, const struct iovec *parts, int count, off64_t place, int flags)
+    SAME(pwritev2);
 
-ssize_t pwritev64(int file, const struct iovec *parts, int count, off64_t place) {
-    return pwritev(file, parts, count, place);
-}
+ssize_t pwritev64(int file, const struct iovec *parts, int count, off64_t place) SAME(pwritev);
 
 int ftruncate(int file, off_t length) {
     struct stat found;
@@ -421,7 +413,7 @@ int ftruncate(int file, off_t length) {
     return result;
 }
 
-int ftruncate64(int file, off64_t length) { return ftruncate(file, length); }
+int ftruncate64(int file, off64_t length) SAME(ftruncate);
 
 int truncate(const char *path, off_t length) {
     int file = open(path, O_WRONLY | O_CLOEXEC), result, error;
@@ -434,7 +426,7 @@ int truncate(const char *path, off_t length) {
     return result;
 }
 
-int truncate64(const char *path, off64_t length) { return truncate(path, length); }
+int truncate64(const char *path, off64_t length) SAME(truncate);
 
 /* --- what is on disk ----------------------------------------------------------------------- */
 
@@ -487,9 +479,7 @@ ssize_t sendfile64(int out, int in, off64_t *from, size_t size) {
     return real_sendfile64(out, in, from, size);
 }
 
-ssize_t sendfile(int out, int in, off_t *from, size_t size) {
-    return sendfile64(out, in, from, size);
-}
+ssize_t sendfile(int out, int in, off_t *from, size_t size) SAME(sendfile64);
 
 int fallocate(int file, int mode, off_t place, off_t size) {
     REAL(int, fallocate, int, int, off_t, off_t);
@@ -503,9 +493,7 @@ int posix_fallocate(int file, off_t place, off_t size) {
     return real_posix_fallocate(file, place, size);
 }
 
-int posix_fallocate64(int file, off64_t place, off64_t size) {
-    return posix_fallocate(file, place, size);
-}
+int posix_fallocate64(int file, off64_t place, off64_t size) SAME(posix_fallocate);
 
 void *mmap(void *hint, size_t size, int rights, int flags, int file, off_t place) {
     REAL(void *, mmap, void *, size_t, int, int, int, off_t);
@@ -514,6 +502,4 @@ void *mmap(void *hint, size_t size, int rights, int flags, int file, off_t place
     return real_mmap(hint, size, rights, flags, file, place);
 }
 
-void *mmap64(void *hint, size_t size, int rights, int flags, int file, off64_t place) {
-    return mmap(hint, size, rights, flags, file, place);
-}
+void *mmap64(void *hint, size_t size, int rights, int flags, int file, off64_t place) SAME(mmap);
