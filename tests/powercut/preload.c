@@ -1,8 +1,8 @@
 /* Writes down what a process does to its data directory, and what it asked to be on disk.
  *
  * Loaded before the C library (LD_PRELOAD). The directory is `data`, which is there, below the one
- * in which the process begins; FEDQ_RECORD names the directory for the record, which is not below it. Each call
- * is done as it was asked for; if it went well, a line of the record tells of it:
+ * in which the process begins; FEDQ_RECORD names the directory for the record, not below it. Each
+ * call is done as it was asked for; if it went well, a line of the record tells of it:
  *
  *     header | name | data          the header is `struct line`, in the machine's byte order
  *
@@ -16,7 +16,8 @@
  * `node` and `place` are inodes. Lines stand in the order in which things happened: one mutex is
  * held around a call and its line, except around syncs, which have two lines. What is between B and
  * E may be on disk or not. FEDQ_SYNC_US makes each sync of a file last so much longer, as on a slow
- * disk; below 0, the disk lies: no sync is told to have come back. sync_file_range, sync and syncfs promise too little: they are not told.
+ * disk; below 0, the disk lies: no sync is told to have come back. sync_file_range, sync and syncfs
+ * promise too little: they are not told.
  * See tests/powercut/record.py.
  */
 
@@ -80,8 +81,6 @@ __attribute__((constructor)) static void begin(void) {
     pthread_atfork(NULL, NULL, in_child);
 }
 
-/* --- lines --------------------------------------------------------------------------------- */
-
 static void tell(struct line line, const char *name, const struct iovec *parts, int count) {
     struct iovec all[3] = {{&line, sizeof line}, {(void *)(uintptr_t)name, line.name_size}};
     char *whole = NULL;
@@ -136,8 +135,8 @@ static int is_ours(int file, mode_t kind, struct stat *found) {
 }
 
 static void tell_unknown(int file, const char *call) {
-    struct stat found;
     struct line line = of('X');
+    struct stat found;
     int error = errno;
     if (is_ours(file, S_IFREG, &found)) {
         line.node = found.st_ino;
@@ -148,8 +147,6 @@ static void tell_unknown(int file, const char *call) {
     }
     errno = error;
 }
-
-/* --- names --------------------------------------------------------------------------------- */
 
 struct name {
     uint64_t place;
@@ -328,8 +325,6 @@ int rename(const char *old, const char *path) {
     return renameat2(AT_FDCWD, old, AT_FDCWD, path, 0);
 }
 
-/* --- content ------------------------------------------------------------------------------- */
-
 static void tell_written(uint64_t node, int64_t at, const struct iovec *parts, int count,
     ssize_t written) {
     struct line line = of('W');
@@ -427,8 +422,6 @@ int truncate(const char *path, off_t length) {
 }
 
 int truncate64(const char *path, off64_t length) SAME(truncate);
-
-/* --- what is on disk ----------------------------------------------------------------------- */
 
 static int synced(int file, int (*real)(int)) {
     struct stat found;
