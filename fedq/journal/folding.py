@@ -171,7 +171,7 @@ def _apply_to_all(
     elif isinstance(record, Reset):
         recovered.fragments[identity] = RecoveredFragment(last=record.base, reign=record.reign)
         recovered.failed.pop(identity, None)
-    elif not isinstance(record, Checkpoint) and record.segment == recovered.checkpoint:
+    elif not isinstance(record, Checkpoint) and record.segment == (recovered.checkpoint or None):
         _take_up(recovered.fragments, record)
 
 

@@ -253,8 +253,9 @@ class SegmentPlan:
 
     def begin_checkpoint(self) -> int:
         """Begins a checkpoint: returns the segment from which on a start will read."""
-        if self._active.number == self._last_begun:
-            # Nothing of one that was given up may pass for this one's.
+        if self._active.number == self._last_begun and self._active.size > 0:
+            # Nothing of one that was given up may pass for this one's. (A segment that holds
+            # nothing has nothing of it, and would be missed if it were left out.)
             self._roll()
         self._begun = self._last_begun = self._active.number
         self._ending = 0

@@ -120,4 +120,4 @@ class Crashes(JournalUse):
 
 
 TestCrashes = Crashes.TestCase
-TestCrashes.settings = settings(max_examples=150, stateful_step_count=60)
+TestCrashes.settings = settings(max_examples=300, stateful_step_count=60)

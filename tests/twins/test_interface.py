@@ -25,6 +25,8 @@ OFFERED: Final = re.compile(r"^([A-Z_]+) = ([A-Z_]+)$", re.MULTILINE)
 #: What only compiled code needs a number for: module and name.
 OF_ONE_TWIN: Final = {
     ("fedq.shell.disk.group_commit", "ENTRIES_MIN"),
+    # Python's is in seconds, and for all that waits for room: `durable_files.FULL_WAIT_S`.
+    ("fedq.shell.disk.group_commit", "FULL_WAIT_US"),
     ("fedq.shell.clients.sending", "PARTS_MAX"),
     ("fedq.wiring.routing.topics", "NOTHING"),
     ("fedq.wiring.routing.topics", "SEVERAL"),

@@ -142,6 +142,23 @@ def test_rot_in_what_is_alive_names_its_place_and_is_mended() -> None:
     assert list(again.fragments[TWO].messages) == []
 
 
+def test_without_a_checkpoint_no_record_of_one_counts() -> None:
+    leftovers: list[Record] = [Standing(ONE, 1, 0, 9, True, {}), Live(ONE, 1, 0, [(5, 5)])]
+    assert recover({1: encode_all(leftovers)}).fragments == {}
+
+
+def test_one_that_wrote_nothing_leaves_no_gap_where_it_began() -> None:
+    plan = SegmentPlan(nonce=NONCE)
+    assert plan.begin_checkpoint() == 1
+    plan.give_up_checkpoint()
+    assert plan.begin_checkpoint() == 1
+    plan.append_checkpoint(ONE, encode_standing(Standing(ONE, 1, 1, 9, True, {})))
+    plan.give_up_checkpoint()
+    assert plan.begin_checkpoint() == 2
+    plan.end_checkpoint()
+    assert list(dict.fromkeys(chunk.segment for chunk in plan.take())) == [1, 2]
+
+
 def test_bytes_of_one_within_a_message_are_none() -> None:
     """Nor behind damage that seems to lead there: reading goes on with a mark of the process."""
     forged = message(encode_checkpoint(9).decode("latin-1"))
