@@ -92,6 +92,11 @@ def minus(ranges: Iterable[Range], gone: Iterable[Range]) -> list[Range]:
     return left
 
 
+def overlaps(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
+    """The positions of the ranges that are in the others, too, ascending."""
+    return minus(ranges, minus(ranges, others))
+
+
 def is_in(ranges: Sequence[Range], position: int) -> bool:
     """Whether the position is in one of the ascending ranges."""
     at = bisect_right(ranges, (position, 1 << 64)) - 1

@@ -6,9 +6,9 @@ hubs (`fedq.proxy.hub`) which consumer gets which; so a consumer's place never m
 What the queue's policy asks (`fedq.core.policy`) is enforced by `fedq.fragments.enforcement`.
 
 Messages are kept in two ways. Those without a history, nearly all, are in runs
-(`fedq.fragments.runs`): *fresh* ones, which were never handed out, and *held* ones; publishes,
-takes and settlements handle them by the run. What comes back, or has a time, a priority or a
-note, is kept singly (`fedq.fragments.tracked`), and stays so.
+(`fedq.fragments.runs`): *fresh* ones, which were not handed out in this reign, and *held* ones;
+publishes, takes and settlements handle them by the run. What comes back, or has a time, a priority
+or a note, is kept singly (`fedq.fragments.tracked`), and stays so.
 
 Invariants (held by `check`):
 * every message is kept in one way, and is either ready or with exactly one taker (P2); what is dead
@@ -23,14 +23,14 @@ trip per message and protects nobody, since an unconfirmed publish may be lost a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
-from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN
+from fedq.core.message import FLAG_PERSISTENT, FLAG_SEEN
 from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
 from fedq.core.ranges import Range, count, from_ranges, join_ranges, ranges_of, to_ranges
 from fedq.core.weights import weigh
 from fedq.fragments.all_messages import AllMessages
+from fedq.fragments.beginnings import SINGLE, TIMED, KnownNotes, split
 from fedq.fragments.holders import DEAD
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import FragmentOut, Owed
@@ -38,10 +38,6 @@ from fedq.fragments.recorder import Recorder, SparingRecorder
 from fedq.fragments.runs import RUN_MAX, Fresh, InFlight
 from fedq.fragments.tracked import Notes, TrackedMessages
 from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
-
-_TIMED: Final = FLAG_EXPIRES | FLAG_DELAYED
-#: Flags of messages that are kept singly from the first.
-_SINGLE: Final = _TIMED | FLAG_SEEN
 
 
 class Fragment:
@@ -57,8 +53,7 @@ class Fragment:
         self, fragment_id: FragmentId, reign: int, *, durable: bool, recording: bool,
         policy: QueuePolicy = PLAIN, messages: Mapping[int, bytes] | None = None,
         origins: Mapping[Origin, int] | None = None,
-        notes: Mapping[int, Mapping[int, int]] | None = None, unix_ms: int = 0,
-        sparing: bool = False,
+        notes: KnownNotes | None = None, unix_ms: int = 0, sparing: bool = False,
     ) -> None:  # fmt: skip
         """A fragment that begins its reign with `messages` (ascending) left by an earlier one.
 
@@ -84,7 +79,7 @@ class Fragment:
         self._in_flight: InFlight | None = None
         self.tracked: TrackedMessages | None = None
         #: Positions up to this one may have been delivered in an earlier reign.
-        self.seen_through: int = 0
+        self.seen_through = 0
         #: Highest publish number taken from each origin.
         self.origins: dict[Origin, int] = dict(origins or {})
         self.last: int = first_position(reign)
@@ -97,11 +92,18 @@ class Fragment:
         kind = SparingRecorder if sparing else Recorder
         self.recorder = kind(fragment_id, reign, self.out, active=recording, durable=durable)
         if messages:
-            tracked = self.make_tracked()
-            self.out.dead.extend(tracked.take_over(messages, notes or {}, unix_ms))
-            self.seen_through = max(tracked.messages)
-            assert self.seen_through <= self.last
-            self.bytes_held = sum(map(len, tracked.messages.values()))
+            self._begin_with(messages, notes or {}, unix_ms)
+
+    def _begin_with(self, messages: Mapping[int, bytes], notes: KnownNotes, unix_ms: int) -> None:
+        """Takes up what an earlier reign has left: any of it may have been seen."""
+        stretches, singles = ([], messages) if self.singly else split(messages, notes)
+        for first, part, persistent in stretches:
+            self._fresh.add(first, part, persistent)
+        if singles:
+            self.out.dead.extend(self.make_tracked().take_over(singles, notes, unix_ms))
+        self.seen_through = max(messages)
+        assert self.seen_through <= self.last
+        self.bytes_held = sum(map(len, messages.values()))
 
     def make_tracked(self) -> TrackedMessages:
         """Where messages with a history are; made when there is one."""
@@ -206,7 +208,7 @@ class Fragment:
         first = self.last + 1
         self.last += len(messages)
         self.bytes_held += size
-        if not (self.singly or resent or flags & _SINGLE):
+        if not (self.singly or resent or flags & SINGLE):
             self._fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
             return {}
         tracked = self.make_tracked()
@@ -215,7 +217,7 @@ class Fragment:
             tracked.redelivered.update(range(first, self.last + 1))
         elif flags & FLAG_SEEN:
             tracked.redelivered.update(p for p, m in enumerate(messages, first) if m[0] & FLAG_SEEN)
-        if self.policy.message_ttl_ms is not None or flags & _TIMED:
+        if self.policy.message_ttl_ms is not None or flags & TIMED:
             return tracked.make_appointments(first, messages, unix_ms)
         return {}
 
@@ -240,7 +242,7 @@ class Fragment:
             if single is not None and not (fresh.count and fresh.first < single):
                 part = self._take_singles(taker, left, pieces, redelivered, going)
             elif fresh.count:
-                part = self._take_fresh(taker, left, single, pieces, going)
+                part = self._take_fresh(taker, left, single, pieces, redelivered, going)
             else:
                 break
             messages = [*messages, *part] if messages else part
@@ -251,12 +253,14 @@ class Fragment:
 
     def _take_fresh(
         self, taker: NodeId, amount: int, before: int | None, pieces: list[range],
-        going: Going | None,
+        redelivered: list[int], going: Going | None,
     ) -> list[bytes]:  # fmt: skip
         """Takes messages of the next fresh run that are before a position; that one comes first."""
         first, part, persistent = self._fresh.pop(amount, before)
         last = first + len(part) - 1
         pieces.append(range(first, last + 1))
+        if first <= self.seen_through:
+            redelivered += range(first, min(last, self.seen_through) + 1)
         if going is not None:
             going.add(part, [(first, last)])
         else:

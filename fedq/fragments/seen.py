@@ -8,13 +8,12 @@ Seen is what was handed out, is with a taker or came back, what was published ag
 dead: its dead letter may be on its way.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from fedq.core.ids import first_position
 from fedq.core.limits import SEEN_LOOKED_AT_MAX, SEEN_RANGES_MAX
 from fedq.core.message import FLAG_SEEN
-from fedq.core.ranges import Range, join_overlapping, to_ranges
+from fedq.core.ranges import Range, from_ranges, join_overlapping, overlaps, to_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.holders import DELAYED
 from fedq.fragments.tracked import TrackedMessages
@@ -56,17 +55,17 @@ def mark_all(fragment: Fragment) -> None:
 
 def take_up_seen(fragment: Fragment, seen: Sequence[Range]) -> None:
     """Begins the reign with what was seen: these positions, and nothing else that is here."""
-    tracked = fragment.tracked
-    if tracked is None:
-        return
-    messages = tracked.in_order()
-    positions = list(messages)
     through = 0
-    marked = [position for position, message in messages.items() if message[0] & FLAG_SEEN]
+    ranges: list[Range] = []
     for first, last in seen:
         if first == 0:
             through = max(through, min(last, fragment.last))
         else:
-            marked += positions[bisect_left(positions, first) : bisect_right(positions, last)]
+            ranges.append((first, last))
     fragment.seen_through = through
-    tracked.redelivered.update(marked)
+    marked = list(from_ranges(overlaps(fragment.messages.ranges(), ranges)))
+    tracked = fragment.single_out(marked)
+    if tracked is not None:
+        tracked.redelivered.update(marked)
+        came_so = [p for p, message in tracked.messages.items() if message[0] & FLAG_SEEN]
+        tracked.redelivered.update(came_so)

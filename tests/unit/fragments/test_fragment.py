@@ -47,6 +47,19 @@ def test_messages_that_come_back_come_before_newer_ones() -> None:
     assert taken.redelivered == at(1, 3)
 
 
+def test_what_an_earlier_reign_left_comes_in_its_order_and_marked_before_what_is_new() -> None:
+    old = fragment("a", "b", "c", "d")
+    old.publish(CLIENT, 5, [with_flag(message("e"), FLAG_SEEN), message("f")])
+    old.take(ANN, 2)
+    old.settle(ANN, at(2))
+    made = successor(old)
+    made.publish(CLIENT, 7, bodies("g"))
+    taken = made.take(BEN, 9)
+    assert texts(taken) == ["a", "c", "d", "e", "f", "g"]
+    assert taken.redelivered == taken.positions[:-1]
+    made.check()
+
+
 def test_what_came_back_after_a_failover_is_handed_out_once() -> None:
     """It was ready here when its holder attached: it must not be in the queue twice."""
     made = successor(fragment("a", "b"))

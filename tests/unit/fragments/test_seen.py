@@ -54,6 +54,15 @@ def test_only_what_was_handed_out_is_marked() -> None:
     made.check()
 
 
+def test_what_was_seen_may_begin_and_end_within_what_was_published_at_once() -> None:
+    made, _ = successor(fragment(9))
+    take_up_seen(made, [(0, at(2)[0]), (at(5)[0], at(6)[0])])
+    first, second = made.take(ANN, 4), made.take(BEN, 9)
+    assert (first.positions, first.redelivered) == (at(1, 2, 3, 4), at(1, 2))
+    assert (second.positions, second.redelivered) == (at(5, 6, 7, 8, 9), at(5, 6))
+    made.check()
+
+
 def test_it_is_one_record_in_the_journal_that_nobody_waits_for() -> None:
     old = fragment(1_000)
     old.take(ANN, 500)
