@@ -16,6 +16,8 @@ Invariants:
 * A long record is a chunk of its own, the very bytes that were appended: nothing is copied.
 * A chunk begins with a mark (`fedq.journal.marks`) if more is known to be on disk than the last
   one said; so does each segment.
+* Where messages lie is known once their chunk was taken (`fedq.journal.places`); it is noted when
+  the chunk is finished, for a mark in front of it moves all that is in it.
 """
 
 from array import array
@@ -28,6 +30,7 @@ from fedq.core import limits
 from fedq.core.ids import FragmentId
 from fedq.core.ranges import Range, count_within
 from fedq.journal.marks import MARK_BYTES, mark_bytes
+from fedq.journal.places import Noted, Place, Places
 from fedq.journal.records import encode_checkpoint
 
 #: No segment with a KEEP goes before the copy is whole: until then its fragment lives from 0 on.
@@ -64,6 +67,8 @@ class Segment:
     live_count: int = 0
     #: All that was alive in it is elsewhere, too.
     is_moved: bool = False
+    #: Where its messages lie.
+    places: Places = field(default_factory=Places, compare=False)
 
     def arrived(self, fragment: FragmentId, first: int, last: int) -> None:
         """Notes messages that came in, at positions beyond all before."""
@@ -99,9 +104,9 @@ class SegmentPlan:
 
     __slots__ = (
         "_active", "_begun", "_bytes_max", "_chunks", "_condemned", "_ending", "_found", "_homes",
-        "_last_begun", "_marked", "_newest_taken", "_nonce", "_number", "_old", "_parts", "_pin",
-        "_sync", "_synced", "_synced_chunk", "_unsynced", "bytes_of_checkpoint", "bytes_written",
-        "checkpoint", "has_news_of_dead",
+        "_last_begun", "_marked", "_newest_taken", "_nonce", "_noted", "_number", "_old", "_parts",
+        "_pin", "_sync", "_synced", "_synced_chunk", "_unsynced", "bytes_of_checkpoint",
+        "bytes_written", "checkpoint", "has_news_of_dead",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +129,8 @@ class SegmentPlan:
         self._chunks: list[Chunk] = []
         #: What this turn appended to the active segment, and the number its chunk will have.
         self._parts: list[bytes] = []
+        #: Where in it messages lie, as long as no mark is put in front.
+        self._noted: list[Noted] = []
         self._sync = False
         self._number = 1
         self._nonce = nonce
@@ -193,6 +200,8 @@ class SegmentPlan:
                 active.copied(fragment, first, last)
             else:
                 active.arrived(fragment, first, last)
+            end = active.size
+            self._noted.append((fragment, first, last, end - len(data), end, copied))
         self._parts.append(data)
         self._sync = self._sync or sync
         number = self._number
@@ -238,6 +247,40 @@ class SegmentPlan:
             self._newest_taken = chunks[-1].segment
             self._chunks = []
         return chunks
+
+    # --- where messages lie ------------------------------------------------------------------
+
+    @property
+    def places_bytes(self) -> int:
+        """About what it takes in memory to know where messages lie."""
+        return sum([segment.places.size for segment in self._old]) + self._active.places.size
+
+    def locate(self, fragment: FragmentId, position: int) -> Place | None:
+        """Where a message most likely lies, of what was taken; None: in no segment.
+
+        If it is not there, it is at another one of `locate_all`.
+        """
+        places = self.locate_all(fragment, position)
+        return places[0] if places else None
+
+    def locate_all(self, fragment: FragmentId, position: int) -> list[Place]:
+        """Where a message may lie: copies first, the newest of them first."""
+        homes = self._homes.get(fragment, [])
+        copies: list[Place] = []
+        arrivals: list[Place] = []
+        for segment in reversed(homes):
+            copies += segment.places.copies_at(fragment, position, segment.number)
+            arrival = segment.places.arrival_at(fragment, position, segment.number)
+            if arrival is not None:
+                arrivals.append(arrival)
+        return copies + arrivals
+
+    def locate_in(self, fragment: FragmentId, segment_number: int) -> list[Place]:
+        """Where messages of a fragment lie in a segment; nowhere if the segment is dropped."""
+        for segment in self._homes.get(fragment, []):
+            if segment.number == segment_number:
+                return segment.places.of(fragment, segment_number)
+        return []
 
     # --- checkpoints -------------------------------------------------------------------------
 
@@ -403,6 +446,9 @@ class SegmentPlan:
         if mark:
             self._parts.insert(0, mark)
             self._active.size += len(mark)
+        if self._noted:
+            self._active.places.note(self._noted, len(mark))
+            self._noted = []
         parts = self._parts
         if not parts:
             return

@@ -12,8 +12,9 @@ from fedq.core.errors import NodeFailure, Refused
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId
 from fedq.core.suspects import LastWords, Stopped, Suspect
 from fedq.journal import records
-from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan
-from fedq.journal.events import Enqueue, Record
+from fedq.journal.bodies import messages_in
+from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan, tracked
+from fedq.journal.events import Copy, Enqueue, Record
 from fedq.journal.recovery import CorruptJournal, recover
 from fedq.shell.disk import stopped
 from fedq.shell.peers.codec import decode_frame, encode_frame
@@ -156,14 +157,31 @@ def plain(record: Record | Outline) -> object:
     return record
 
 
+def messages_of(found: list[Record], fragment: FragmentId) -> dict[int, bytes]:
+    """The messages of a fragment by position; the later one of two at the same."""
+    messages: dict[int, bytes] = {}
+    for record in tracked(each for each in found if each.fragment == fragment):
+        if isinstance(record, Enqueue):
+            messages.update(enumerate(record.messages, record.first_position))
+        elif isinstance(record, Copy):
+            messages.update(zip(record.positions, record.messages, strict=True))
+    return dict(sorted(messages.items()))
+
+
 def run_journal(data: bytes) -> None:
     """Records are read up to the damage; recovery tells it, or what it found."""
+    for number in (samples.ONE, samples.TWO, FragmentId(0)):
+        # Whatever the bytes are, a place says what can be read in it.
+        messages_in(data, number, 0, 1 << 64)
     if error_of(lambda: scan(data), CorruptRecord):
         return
     found, end = scan(data)
     assert 0 <= end <= len(data)
     assert list(decode(data[:end])) == found
     fragment = found[0].fragment if found else FragmentId(1)
+    in_place, reasons = messages_in(data[:end], fragment, 0, 1 << 65)
+    assert not reasons, reasons
+    assert list(in_place.items()) == list(messages_of(found, fragment).items())
     if all(record.fragment == fragment for record in found):
         read = outlines(data[:end], fragment)
         assert [plain(record) for record in read] == [plain(record) for record in found]

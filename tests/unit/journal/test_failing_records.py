@@ -81,7 +81,7 @@ def test_who_has_no_other_copy_is_told_which_record_it_is() -> None:
 
 #: What is done once, not for a record.
 AROUND = ("salvage", "_fold_segment", "sort_messages", "Recovered.__init__",
-          "Segment.__init__", "find_bodies")  # fmt: skip
+          "Segment.__init__", "Places.__init__", "find_bodies")  # fmt: skip
 
 
 @only_uncompiled
