@@ -85,7 +85,9 @@ def split_lean(message: bytes) -> tuple[bytes, bytes, memoryview]:
 
 
 def body_size(message: bytes) -> int:
-    """The bytes of the body."""
+    """The bytes of the body; 0 for what stands for a message that is elsewhere (no bytes)."""
+    if not message:
+        return 0
     _, route_size, properties_size = _unpack_head(message)
     return len(message) - HEAD_SIZE - int(route_size) - int(properties_size)
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, is_in, to_ranges
+from fedq.core.ranges import Range, is_in, to_ranges, within
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.runs import Run
+from fedq.fragments.runs import ON_DISK, Run
+from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.unread import Batch
 
 #: Messages kept singly that are looked at in one piece.
@@ -30,7 +31,7 @@ class Found(NamedTuple):
 
     ranges: list[Range]
     looked_at: int
-    #: The message at a position.
+    #: The message at a position: no bytes (`ON_DISK`) for one that is on disk alone.
     body: Callable[[int], bytes | None]
     #: By kind, by position.
     notes: dict[int, dict[int, int]]
@@ -60,6 +61,40 @@ def in_replica(replica: Replica, spans: Spans = EVERYWHERE) -> Iterator[Found]:
         ]
         yield Found(ranges, batch.left, _reading(batch), {})
     yield from in_singles(lambda: replica.singles, replica.notes, spans)
+    # At last: whatever was in memory may have gone there meanwhile, and none comes back.
+    yield from _in_stowed(replica.stowed, replica.notes, spans)
+
+
+def in_recovered(
+    messages: Mapping[int, bytes], stowed: Iterable[Stretch], notes: Notes,
+    spans: Spans = EVERYWHERE,
+) -> Iterator[Found]:  # fmt: skip
+    """What is alive in a copy that was read from the disk, which does not change."""
+    yield from in_singles(lambda: messages, notes, spans)
+    yield from _in_stowed(StowedRanges(stowed), notes, spans)
+
+
+def _in_stowed(stowed: StowedRanges, notes: Notes, spans: Spans) -> Iterator[Found]:
+    """What is on disk alone, as it is by then."""
+    for first, last in spans:
+        position = first - 1
+        while (stretch := stowed.after(position)) is not None and stretch[0] <= last:
+            ranges = [(stretch[0], min(stretch[1], last))]
+            yield Found(ranges, 1, _on_disk, _about_ranges(notes, ranges))
+            position = stretch[1]
+
+
+def _on_disk(position: int) -> bytes | None:
+    return ON_DISK
+
+
+def _about_ranges(notes: Notes, ranges: list[Range]) -> dict[int, dict[int, int]]:
+    found: dict[int, dict[int, int]] = {}
+    for what, table in notes.items():
+        values = {position: table[position] for position in within(ranges, table)}
+        if values:
+            found[what] = values
+    return found
 
 
 def _reading(batch: Batch) -> Callable[[int], bytes | None]:
@@ -86,7 +121,7 @@ def in_singles(
             position
             for position in looked_at
             if (message := messages.get(position)) is not None
-            and message[0] & FLAG_PERSISTENT
+            and (not message or message[0] & FLAG_PERSISTENT)
             and (spans is EVERYWHERE or is_in(spans, position))
         )
         yield Found(to_ranges(piece), len(looked_at), messages.get, _about(notes, piece))
@@ -106,7 +141,7 @@ def _in_runs(after: Callable[[int], Run | None], first: int, last: int) -> Itera
     position = first - 1
     while (run := after(position)) is not None and run.first <= last:
         ranges = _within(run.persistent_ranges(), position + 1, last)
-        looked_at = len(run.messages)
+        looked_at = len(run.messages) or 1
         position = run.last
         yield Found(ranges, looked_at, run.get, {})
 

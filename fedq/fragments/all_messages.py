@@ -1,6 +1,7 @@
 """All live messages of a fragment by position, wherever the fragment keeps them: to read only.
 
-A look at the fragment, not a copy: it changes with it. Iteration is in ascending order.
+A look at the fragment, not a copy: it changes with it. Iteration is in ascending order. Of one that
+is on disk alone `ON_DISK` is told.
 """
 
 import heapq
@@ -8,8 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from fedq.core.ids import NodeId
 from fedq.core.message import is_persistent
-from fedq.core.ranges import Range, join_ranges, to_ranges
-from fedq.fragments.runs import Fresh, InFlight, Run
+from fedq.core.ranges import Range, count, from_ranges, join_ranges, to_ranges
+from fedq.fragments.fresh import Fresh
+from fedq.fragments.runs import InFlight, Run
 from fedq.fragments.tracked import TrackedMessages
 
 
@@ -38,7 +40,7 @@ class AllMessages(Mapping[int, bytes]):
         return self._in_flight.run_count if self._in_flight is not None else 0
 
     def __iter__(self) -> Iterator[int]:
-        return (position for position, _ in self.pairs())
+        return from_ranges(self.ranges())
 
     def __getitem__(self, position: int) -> bytes:
         found = None
@@ -76,8 +78,34 @@ class AllMessages(Mapping[int, bytes]):
             found += self._in_flight.persistent_ranges()
         if self._tracked is not None:
             messages = self._tracked.in_order()
-            found += to_ranges(p for p, message in messages.items() if is_persistent(message))
+            found += to_ranges(
+                p for p, message in messages.items() if not message or is_persistent(message)
+            )
         return join_ranges(found)
+
+    @property
+    def stowed_bytes(self) -> int:
+        """The bytes of the messages that are on disk alone."""
+        return self._fresh.stowed_bytes
+
+    @property
+    def stowed_count(self) -> int:
+        """How many messages are on disk alone."""
+        return self._fresh.stowed_count
+
+    def stowed(self) -> list[tuple[int, int, int]]:
+        """What is on disk alone: first and last position, bytes; ascending."""
+        stowed = self._fresh.stowed()
+        if self._tracked is not None and self._tracked.absent:
+            # What they take is known when they are read.
+            stowed = sorted([*stowed, *[(p, p, 1) for p in self._tracked.absent]])
+        return stowed
+
+    def oldest_persistent(self) -> int | None:
+        """The lowest position of a persistent message."""
+        places = [self._fresh, self._in_flight, self._tracked]
+        oldest = [place.oldest_persistent() for place in places if place is not None]
+        return min((position for position in oldest if position is not None), default=None)
 
     def held_ranges(self) -> list[Range]:
         """The positions of messages in runs that takers have."""
@@ -103,16 +131,18 @@ class AllMessages(Mapping[int, bytes]):
 
     def check(self) -> None:
         """Asserts the invariants; costs a walk over everything."""
-        positions = list(self)
+        positions = [position for position, _ in self.pairs()]
         assert positions == sorted(set(positions)), "a message is kept twice, or out of order"
-        assert len(positions) == len(self)
-        assert self.ranges() == to_ranges(positions)
+        stowed = [(first, last) for first, last, _ in self.stowed()]
+        assert len(positions) + count(stowed) == len(self)
+        assert self.ranges() == join_ranges([*to_ranges(positions), *stowed])
         for place in (self._fresh, self._in_flight, self._tracked):
             if place is not None:
                 place.check()
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
-        """Positions and messages, ascending; much cheaper than `items`."""
+        """Positions and messages in memory, ascending; much cheaper than `items`."""
         held = self._in_flight.pairs() if self._in_flight is not None else ()
         tracked = self._tracked.in_order().items() if self._tracked is not None else ()
-        return heapq.merge(tracked, held, self._fresh.pairs())
+        here = (pair for pair in tracked if pair[1])
+        return heapq.merge(here, held, self._fresh.pairs())

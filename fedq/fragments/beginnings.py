@@ -5,11 +5,12 @@ those that have to be kept singly. So a failover, or a start, with a long queue 
 message and no more; and they are handed out as fast as any others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN
-from fedq.fragments.runs import RUN_MAX
+from fedq.core.ranges import from_ranges, minus, overlaps, to_ranges
+from fedq.fragments.runs import ON_DISK, RUN_MAX
 
 #: What is known of messages, by kind, by position.
 KnownNotes: TypeAlias = Mapping[int, Mapping[int, int]]
@@ -21,19 +22,48 @@ SINGLE: Final = TIMED | FLAG_SEEN
 class Stretch(NamedTuple):
     """Messages at consecutive positions, from `first` on; whether persistent ones are among them.
 
-    No more than fit into a run.
+    No more than fit into a run. Without messages it stands for some that are on disk alone, up to
+    `last`, of so many bytes.
     """
 
     first: int
     messages: list[bytes]
     persistent: bool
+    last: int = 0
+    stowed: int = 0
 
 
 def split(
-    messages: Mapping[int, bytes], notes: KnownNotes
-) -> tuple[list[Stretch], dict[int, bytes]]:
-    """The stretches of messages about which nothing is to be said, and the others by position."""
+    messages: Mapping[int, bytes], notes: KnownNotes, stowed: Sequence[tuple[int, int, int]] = (),
+    singly: bool = False,
+) -> tuple[list[Stretch], dict[int, bytes]]:  # fmt: skip
+    """The stretches of messages about which nothing is to be said, and the others by position.
+
+    `stowed`: first and last positions, and bytes, of others that are on disk alone; `singly`:
+    all are to be kept singly. Those of which something is to be said stand for `ON_DISK`.
+    """
     noted = dict.fromkeys([position for table in notes.values() for position in table])
+    if singly:
+        noted = dict.fromkeys(messages)
+        noted.update(dict.fromkeys(from_ranges([(first, last) for first, last, _ in stowed])))
+    stretches, singles = _split_in_memory(messages, noted)
+    if not stowed:
+        return stretches, singles
+    apart = to_ranges(sorted(noted))
+    for first, last, size in stowed:
+        each = size / (last - first + 1)
+        for low, high in minus([(first, last)], apart):
+            share = max(int(each * (high - low + 1)), high - low + 1)
+            stretches.append(Stretch(low, [], True, high, share))
+        for position in from_ranges(overlaps([(first, last)], apart)):
+            singles[position] = ON_DISK
+    stretches.sort(key=lambda stretch: stretch.first)
+    return stretches, dict(sorted(singles.items()))
+
+
+def _split_in_memory(
+    messages: Mapping[int, bytes], noted: Mapping[int, None]
+) -> tuple[list[Stretch], dict[int, bytes]]:
     stretches: list[Stretch] = []
     singles: dict[int, bytes] = {}
     part: list[bytes] = []

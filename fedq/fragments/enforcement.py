@@ -76,9 +76,10 @@ def trim(fragment: Fragment, most: int) -> int:
     died = 0
     if fragment.refuses:
         return 0
-    while died < most and (count := _excess(fragment)) > 0:
+    # What is next may be on disk alone: then it dies when it was read.
+    while died < most and fragment.at_hand and (count := _excess(fragment)) > 0:
         died += fragment.dead_letter_first(min(count, most - died, _TRIM_STEP), TOO_LONG)
-    while died < most and (size := _excess_bytes(fragment)) > 0:
+    while died < most and fragment.at_hand and (size := _excess_bytes(fragment)) > 0:
         died += fragment.dead_letter_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
     return died
 

@@ -28,14 +28,18 @@ _APPOINTMENT: Final = 88
 _RANKED: Final = 72
 #: A message that a copy has not read, in its record.
 _UNREAD: Final = 24
+#: A byte on disk alone takes so little, as a shift: a run of a mebibyte some 256.
+_STOWED_SHIFT: Final = 12
 #: A fragment without messages, with its queue, publisher and replication.
 EMPTY: Final = 2_048
 
 
 def of_fragment(fragment: Fragment) -> int:
     """What the primary's copy takes, or a private queue's messages."""
-    count = fragment.ready_count + fragment.unacked_count
-    size = fragment.bytes_held + count * MESSAGE + fragment.messages.runs_held * _RUN
+    fresh = fragment.fresh
+    count = fragment.ready_count + fragment.unacked_count - fresh.stowed_count
+    size = fragment.bytes_held - fresh.stowed_bytes + count * MESSAGE
+    size += fragment.messages.runs_held * _RUN + (fresh.stowed_bytes >> _STOWED_SHIFT)
     return size if fragment.tracked is None else size + _of_singles(fragment.tracked)
 
 
@@ -50,7 +54,8 @@ def _of_singles(tracked: TrackedMessages) -> int:
 
 def of_replica(replica: Replica) -> int:
     """What a backup's copy takes."""
-    size = replica.bytes_held + replica.count_read * (MESSAGE + _SINGLE)
+    size = replica.bytes_in_memory + (replica.stowed.bytes_held >> _STOWED_SHIFT)
+    size += replica.count_read * (MESSAGE + _SINGLE)
     size += replica.count_unread * _UNREAD
     for table in replica.notes.values():
         size += len(table) * _NOTE

@@ -7,7 +7,8 @@ What the queue's policy asks (`fedq.core.policy`) is enforced by `fedq.fragments
 
 Messages are kept in two ways. Those without a history, nearly all, are in runs
 (`fedq.fragments.runs`): *fresh* ones, which were not handed out in this reign, and *held* ones;
-publishes, takes and settlements handle them by the run. What comes back, or has a time, a priority
+publishes, takes and settlements handle them by the run; of a long line bodies may be on disk alone
+(`fedq.fragments.fresh`). What comes back, or has a time, a priority
 or a note, is kept singly (`fedq.fragments.tracked`), and stays so.
 
 Invariants (held by `check`):
@@ -22,133 +23,27 @@ A message may be handed out before it is committed (docs/adr/0006): waiting woul
 trip per message and protects nobody, since an unconfirmed publish may be lost anyhow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from fedq.core.ids import FragmentId, NodeId, Origin, first_position
+from fedq.core.ids import NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT, FLAG_SEEN
-from fedq.core.policy import DROP_HEAD, PLAIN, REJECTED, RETURNED_TOO_OFTEN, QueuePolicy
+from fedq.core.policy import REJECTED, RETURNED_TOO_OFTEN
 from fedq.core.ranges import Range, count, from_ranges, join_ranges, ranges_of, to_ranges
 from fedq.core.weights import weigh
-from fedq.fragments.all_messages import AllMessages
-from fedq.fragments.beginnings import SINGLE, TIMED, KnownNotes, split
+from fedq.fragments.beginnings import SINGLE, TIMED
+from fedq.fragments.contents import Contents
 from fedq.fragments.holders import DEAD
 from fedq.fragments.moves import Going, Taken
-from fedq.fragments.outbox import FragmentOut, Owed
-from fedq.fragments.recorder import Recorder, SparingRecorder
-from fedq.fragments.runs import RUN_MAX, Fresh, InFlight
+from fedq.fragments.outbox import Owed
+from fedq.fragments.runs import ON_DISK, RUN_MAX, InFlight
 from fedq.fragments.tracked import Notes, TrackedMessages
 from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
 
 
-class Fragment:
+class Fragment(Contents):
     """The primary's copy of one fragment. See the module's docstring."""
 
-    __slots__ = (
-        "_fresh", "_in_flight", "bytes_held", "dropped", "fragment_id", "handed_out", "last",
-        "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut",
-        "singly", "tracked",
-    )  # fmt: skip
-
-    def __init__(
-        self, fragment_id: FragmentId, reign: int, *, durable: bool, recording: bool,
-        policy: QueuePolicy = PLAIN, messages: Mapping[int, bytes] | None = None,
-        origins: Mapping[Origin, int] | None = None,
-        notes: KnownNotes | None = None, unix_ms: int = 0, sparing: bool = False,
-    ) -> None:  # fmt: skip
-        """A fragment that begins its reign with `messages` (ascending) left by an earlier one.
-
-        `recording`: events are encoded for a journal or for backups; a private queue has neither.
-        `sparing`: those alone that concern persistent messages.
-        `policy`: this fragment's part of its queue's. `notes`: what the journal notes of the
-        messages (`fedq.journal.records`), by kind and position; `unix_ms`: the time of the wall.
-        """
-        self.fragment_id = fragment_id
-        self.reign = reign
-        self.policy = policy
-        #: Publishes may have to be refused: they come in by way of `fits`.
-        self.refuses = policy.overflow != DROP_HEAD and (
-            policy.max_length is not None or policy.max_bytes is not None
-        )
-        #: The policy has something to say of each message.
-        self.singly = (
-            policy.message_ttl_ms is not None
-            or policy.max_bytes is not None
-            or policy.max_priority > 0
-        )
-        self._fresh = Fresh()
-        self._in_flight: InFlight | None = None
-        self.tracked: TrackedMessages | None = None
-        #: Positions up to this one may have been delivered in an earlier reign.
-        self.seen_through = 0
-        #: Highest publish number taken from each origin.
-        self.origins: dict[Origin, int] = dict(origins or {})
-        self.last: int = first_position(reign)
-        self.bytes_held = self.handed_out = 0
-        #: How many messages the policy dropped that had no dead-letter exchange to go to.
-        self.dropped = 0
-        #: How many jobs go on piece by piece; nothing is handed out before they are done (P4).
-        self.shut = 0
-        self.out = FragmentOut()
-        kind = SparingRecorder if sparing else Recorder
-        self.recorder = kind(fragment_id, reign, self.out, active=recording, durable=durable)
-        if messages:
-            self._begin_with(messages, notes or {}, unix_ms)
-
-    def _begin_with(self, messages: Mapping[int, bytes], notes: KnownNotes, unix_ms: int) -> None:
-        """Takes up what an earlier reign has left: any of it may have been seen."""
-        stretches, singles = ([], messages) if self.singly else split(messages, notes)
-        for first, part, persistent in stretches:
-            self._fresh.add(first, part, persistent)
-        if singles:
-            self.out.dead.extend(self.make_tracked().take_over(singles, notes, unix_ms))
-        self.seen_through = max(messages)
-        assert self.seen_through <= self.last
-        self.bytes_held = sum(map(len, messages.values()))
-
-    def make_tracked(self) -> TrackedMessages:
-        """Where messages with a history are; made when there is one."""
-        if self.tracked is None:
-            self.tracked = TrackedMessages(self.policy)
-        return self.tracked
-
-    # --- what is here ------------------------------------------------------------------------
-
-    @property
-    def ready_count(self) -> int:
-        """How many messages wait for a taker."""
-        tracked = self.tracked
-        return self._fresh.count + (tracked.ready_count if tracked is not None else 0)
-
-    @property
-    def unacked_count(self) -> int:
-        """How many messages are with a taker."""
-        held = self._in_flight.count if self._in_flight is not None else 0
-        return held + (len(self.tracked.unacked) if self.tracked is not None else 0)
-
-    @property
-    def messages(self) -> AllMessages:
-        """All live messages by position, ascending."""
-        return AllMessages(self._fresh, self._in_flight, self.tracked)
-
-    @property
-    def unacked(self) -> dict[int, NodeId]:
-        """The taker of each message that has one; a walk over all that is with takers."""
-        found = dict(self._in_flight.holders()) if self._in_flight is not None else {}
-        if self.tracked is not None:
-            found |= self.tracked.unacked
-        return found
-
-    @property
-    def notes(self) -> Notes:
-        """The notes about messages, by kind and position; to be read only."""
-        return self.tracked.notes if self.tracked is not None else {}
-
-    def was_handed_out(self, position: int) -> bool:
-        """Whether somebody may have seen the message: it is delivered as such."""
-        tracked = self.tracked
-        return position <= self.seen_through or (
-            tracked is not None and position in tracked.redelivered
-        )
+    __slots__ = ()
 
     # --- publishes ---------------------------------------------------------------------------
 
@@ -209,7 +104,7 @@ class Fragment:
         self.last += len(messages)
         self.bytes_held += size
         if not (self.singly or resent or flags & SINGLE):
-            self._fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
+            self.fresh.add(first, messages, flags & FLAG_PERSISTENT != 0)
             return {}
         tracked = self.make_tracked()
         tracked.add(first, messages)
@@ -223,16 +118,12 @@ class Fragment:
 
     # --- takers ------------------------------------------------------------------------------
 
-    def within(self, amount: int, size: int) -> int:
-        """How many of the next `amount` to hand out for about so many bytes; at least 1."""
-        return amount if self.bytes_held <= size else self.messages.within(amount, size)
-
     def take(self, taker: NodeId, amount: int, settled: bool = False) -> Taken:
-        """Hands up to `amount` ready messages to a taker, the next ones in line.
+        """Hands up to `amount` ready messages to a taker, the next ones in line (`at_hand`).
 
         `settled`: its consumers acknowledge by receiving (no-ack), so they are gone at once.
         """
-        fresh, tracked = self._fresh, self.tracked
+        fresh, tracked = self.fresh, self.tracked
         pieces: list[range] = []
         messages: list[bytes] = []
         redelivered: list[int] = []
@@ -241,14 +132,14 @@ class Fragment:
             single = tracked.next() if tracked is not None and tracked.ready_count else None
             if single is not None and not (fresh.count and fresh.first < single):
                 part = self._take_singles(taker, left, pieces, redelivered, going)
-            elif fresh.count:
+            elif fresh.at_hand:
                 part = self._take_fresh(taker, left, single, pieces, redelivered, going)
             else:
                 break
             messages = [*messages, *part] if messages else part
         self.handed_out += len(messages)
         if going is not None and going.ranges:
-            self._went(going)
+            self.went(going)
         return Taken(pieces, messages, redelivered)
 
     def _take_fresh(
@@ -256,7 +147,7 @@ class Fragment:
         redelivered: list[int], going: Going | None,
     ) -> list[bytes]:  # fmt: skip
         """Takes messages of the next fresh run that are before a position; that one comes first."""
-        first, part, persistent = self._fresh.pop(amount, before)
+        first, part, persistent = self.fresh.pop(amount, before)
         last = first + len(part) - 1
         pieces.append(range(first, last + 1))
         if first <= self.seen_through:
@@ -274,7 +165,7 @@ class Fragment:
         going: Going | None,
     ) -> list[bytes]:  # fmt: skip
         """Takes the next messages that are kept singly, as long as none in a run is before them."""
-        fresh, tracked = self._fresh, self.make_tracked()
+        fresh, tracked = self.fresh, self.make_tracked()
         positions, messages = tracked.take(amount, fresh.first if fresh.count else None)
         pieces += [range(first, last + 1) for first, last in to_ranges(positions)]
         seen, seen_through = tracked.redelivered, self.seen_through
@@ -282,7 +173,7 @@ class Fragment:
             redelivered += [p for p in positions if p <= seen_through or p in seen]
         told = tracked.told(positions, messages)
         if going is not None:
-            going.add(*tracked.forget(sorted(positions)))
+            self.forget_singles(tracked, sorted(positions), going)
         else:
             tracked.unacked.update(dict.fromkeys(positions, taker))
         return told
@@ -305,18 +196,20 @@ class Fragment:
             for first, last in named:
                 self._in_flight.release(taker, first, last, gone, ranges)
             going.add(gone, ranges)
+        if self.fresh.stowed_count and len(gone) < count(named):
+            going.add_stowed(self.fresh, named)
         if len(gone) < count(named):
             self._settle_others(taker, list(from_ranges(named)), going)
         if going.ranges:
-            self._went(going)
+            self.went(going)
 
     def _settle_others(self, taker: NodeId, positions: Sequence[int], going: Going) -> None:
         """Settles those of the positions that are not in the runs that the taker has."""
         if self.tracked is not None:
-            going.add(*self.tracked.forget(self.tracked.release(taker, positions)))
-        if self._fresh.count:
+            self.forget_singles(self.tracked, self.tracked.release(taker, positions), going)
+        if self.fresh.count - self.fresh.stowed_count:
             for position in positions:
-                message = self._fresh.extract(position)
+                message = self.fresh.extract(position)
                 if message is not None:
                     going.add([message], [(position, position)])
 
@@ -347,15 +240,20 @@ class Fragment:
 
     def single_out(self, positions: Iterable[int]) -> TrackedMessages | None:
         """Keeps these messages singly from now on, where they live; None if none is."""
-        held, fresh = self._in_flight, self._fresh
+        held, fresh = self._in_flight, self.fresh
         for position in positions:
             found = held.extract(position) if held is not None else None
             if found is not None:
                 self.make_tracked().adopt(position, *found)
                 continue
+            stowed_bytes = fresh.stowed_bytes
             message = fresh.extract(position) if fresh.count else None
             if message is not None:
                 self.make_tracked().adopt(position, message, None)
+            if message == ON_DISK:
+                # It is waited for, and counted when it is here.
+                self.bytes_held -= stowed_bytes - fresh.stowed_bytes
+                self.shut += 1
         return self.tracked
 
     def _count_returns(self, tracked: TrackedMessages, positions: list[int]) -> None:
@@ -398,17 +296,21 @@ class Fragment:
 
     def purge(self, through: int, most: int = 1 << 62) -> int:
         """Removes what is ready up to a position, so many at most; returns how many messages."""
-        going, left, fresh = Going(), most, self._fresh
+        going, left, fresh = Going(), most, self.fresh
         while left and fresh.count and fresh.first <= through:
+            if not fresh.at_hand:
+                last = min(fresh.first + left - 1, fresh.next_last, through)
+                left -= going.add_stowed(fresh, [(fresh.first, last)])
+                continue
             first, part, _ = fresh.pop(min(left, RUN_MAX), through + 1)
             going.add(part, [(first, first + len(part) - 1)])
             left -= len(part)
         if left and self.tracked is not None:
             positions, _ = self.tracked.take(left, through + 1)
-            going.add(*self.tracked.forget(sorted(positions)))
+            self.forget_singles(self.tracked, sorted(positions), going)
             left -= len(positions)
         if going.ranges:
-            self._went(going)
+            self.went(going)
         return most - left
 
     # --- death -------------------------------------------------------------------------------
@@ -427,8 +329,8 @@ class Fragment:
             if reason != REJECTED:
                 self.dropped += len(positions)
             going = Going()
-            going.add(*tracked.forget(positions))
-            self._went(going)
+            self.forget_singles(tracked, positions, going)
+            self.went(going)
             return
         dead = tracked.notes.setdefault(NOTE_DEAD, {})
         for position in positions:
@@ -465,36 +367,3 @@ class Fragment:
         if tracked is not None:
             self._dead_letter(tracked, positions, reason)
         return len(positions)
-
-    # --- records -----------------------------------------------------------------------------
-
-    def record_note(
-        self, tracked: TrackedMessages, what: int, values: Mapping[int, int], keep: bool = True
-    ) -> None:
-        """Records a note about messages as an event; `keep`: it is worth a place on disk."""
-        self.last += 1
-        persistent = any(tracked.messages[p][0] & FLAG_PERSISTENT for p in values)
-        self.recorder.note(self.last, what, values, persistent, keep)
-
-    def oldest_persistent(self) -> int | None:
-        """The lowest live position that the journal must keep."""
-        if not self.recorder.durable:
-            return None
-        places = [self._fresh, self._in_flight, self.tracked]
-        oldest = [place.oldest_persistent() for place in places if place is not None]
-        return min((position for position in oldest if position is not None), default=None)
-
-    def _went(self, going: Going) -> None:
-        """Forgets messages that are gone, everywhere: their bytes, and the record of it."""
-        self.bytes_held -= going.size
-        if self.recorder.active:
-            self.last += 1
-            self.recorder.settle(self.last, join_ranges(going.ranges), going.persistent)
-
-    def check(self) -> None:
-        """Asserts the invariants; costs a walk over everything."""
-        messages = self.messages
-        messages.check()
-        assert self.ready_count + self.unacked_count == len(messages)
-        assert self.bytes_held == sum(len(message) for _, message in messages.pairs())
-        assert max(messages, default=0) <= self.last

@@ -6,6 +6,7 @@ from itertools import chain
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range
 from fedq.core.weights import weigh
+from fedq.fragments.fresh import Fresh
 
 
 class Taken:
@@ -44,3 +45,14 @@ class Going:
         self.size += size
         self.persistent = self.persistent or flags & FLAG_PERSISTENT != 0
         self.ranges += ranges
+
+    def add_stowed(self, fresh: Fresh, ranges: Sequence[Range]) -> int:
+        """Adds those that are on disk alone; returns how many there were."""
+        before = fresh.stowed_count
+        for first, last in ranges:
+            gone, size = fresh.forget_stowed(first, last)
+            self.ranges += gone
+            self.size += size
+        count = before - fresh.stowed_count
+        self.persistent = self.persistent or count > 0
+        return count

@@ -137,7 +137,12 @@ class ByPriority:
             self.put_back(position, message)
 
     def put_back(self, position: int, message: bytes) -> None:
-        """Puts a message back to the place that its priority and position give it."""
+        """Puts a message back to the place that its priority and position give it.
+
+        One that is on disk yet (no bytes) has none before it was read.
+        """
+        if not message:
+            return
         priority = priority_of(message) if message[0] & FLAG_PRIORITY else 0
         heapq.heappush(self._heap, (-min(priority, self._max_priority), position))
 

@@ -9,13 +9,16 @@ Invariants: notes speak of messages that are here; when a copy is complete, mess
 origins are the primary's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
+from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.positions import Positions
+from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Batch, Unread
 from fedq.journal.decoding import Outline, outlines
@@ -38,11 +41,21 @@ class Applied(NamedTuple):
     copied: bool = False
 
 
+class Mark(NamedTuple):
+    """What a copy holds at some time: the highest position, the message that was read last."""
+
+    top: int
+    newest: int
+    sorts: int
+
+
 class Replica:
     """A backup's copy of one fragment."""
 
-    __slots__ = ("_ahead", "_doubtful", "_read", "_read_bytes", "_top", "_unread", "durable",
-                 "edits", "fragment_id", "notes", "origins", "seen", "sorted")  # fmt: skip
+    __slots__ = (
+        "_ahead", "_doubtful", "_read", "_read_bytes", "_sorts", "_top", "_unread", "durable",
+        "edits", "fragment_id", "notes", "origins", "seen", "sorted", "stowed",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -52,22 +65,28 @@ class Replica:
         messages: Mapping[int, bytes] | None = None,
         origins: Mapping[Origin, int] | None = None,
         notes: Mapping[int, Mapping[int, int]] | None = None,
+        stowed: Iterable[Stretch] = (),
     ) -> None:
-        """Begins with what the node recovered, or had as the primary of before."""
+        """Begins with what the node recovered, or had as the primary of before.
+
+        `stowed`: where others stand that are on disk alone, ascending, with their bytes.
+        """
         self.fragment_id = fragment_id
         self.durable = durable
         self._read: dict[int, bytes] = dict(messages or {})
         self._read_bytes = sum(map(len, self._read.values()))
         #: All of them beyond those that are read.
         self._unread = Unread()
+        #: And those that are on disk alone.
+        self.stowed = StowedRanges(stowed)
         #: The highest position there ever was here.
-        self._top = max(self._read, default=0)
+        self._top = max([0, *self._read, *[last for _, last in self.stowed.ranges()]])
         #: Highest publish number of each origin up to which this copy surely has everything.
         self.origins: dict[Origin, int] = dict(origins or {})
         #: What is known of the messages, by kind (`fedq.journal.records.NOTES`), by position.
         self.notes: Notes = {}
         for what, values in (notes or {}).items():
-            take_notes(self.notes, what, values, self._read)
+            take_notes(self.notes, what, values, self)
         #: While a copy is under way: changing notes that the primary has not confirmed yet.
         self._doubtful: Notes = {}
         #: While a copy is under way: what the origins will be when it is complete.
@@ -76,18 +95,29 @@ class Replica:
         self.seen: Seen | None = None
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
+        #: Counts how often they were brought in that order.
+        self._sorts = 0
         #: Counts what may have changed which messages are here, or where.
         self.edits = 0
 
+    def __contains__(self, position: object) -> bool:
+        """Whether a message at this position is here, or on disk. Reads all that are unread."""
+        return position in self.messages or position in self.stowed
+
     @property
     def messages(self) -> dict[int, bytes]:
-        """The messages by position. Reads them all: do not ask for every record."""
+        """The messages in memory, by position. Reads them all: do not ask for every record."""
         self._read_all()
         return self._read
 
     @property
     def bytes_held(self) -> int:
         """The bytes that the messages take."""
+        return self.bytes_in_memory + self.stowed.bytes_held
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """The bytes of those that are not on disk alone."""
         return self._read_bytes + self._unread.bytes_held
 
     @property
@@ -99,6 +129,11 @@ class Replica:
     def count_unread(self) -> int:
         """How many messages are still in their records."""
         return self._unread.count
+
+    @property
+    def count(self) -> int:
+        """How many messages there are, wherever they are."""
+        return len(self._read) + self._unread.count + self.stowed.count
 
     def apply(self, records: bytes) -> Applied:
         """Applies the primary's records in order; a repeated one changes nothing.
@@ -193,7 +228,7 @@ class Replica:
         void: Notes = {}
         for what, values in doubtful.items():
             nothing = dict.fromkeys(values, 0)
-            take_notes(self.notes, what, nothing, self.messages)
+            take_notes(self.notes, what, nothing, self)
             if kept := {p: 0 for p in nothing if self._in_journal(p)}:
                 void[what] = kept
         return void
@@ -214,7 +249,7 @@ class Replica:
 
     def positions(self) -> Positions:
         """The positions of this copy, to be found as long as `edits` stays as it is."""
-        return Positions(self._read, self._unread.ranges())
+        return Positions(self._read, chain(self._unread.ranges(), self.stowed.ranges()))
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""
@@ -222,7 +257,14 @@ class Replica:
             return None
         self._sort()
         oldest = oldest_persistent(self._read)
-        return self._unread.oldest_persistent() if oldest is None else oldest
+        if oldest is None:
+            oldest = self._unread.oldest_persistent()
+        stowed = self.stowed.first
+        return (
+            min(stowed, oldest)
+            if stowed is not None and oldest is not None
+            else (oldest if stowed is None else stowed)
+        )
 
     def in_order(self) -> dict[int, bytes]:
         """The messages by ascending position."""
@@ -232,6 +274,8 @@ class Replica:
     def _forget(self, ranges: list[Range]) -> bool:
         """Forgets the messages in the ranges; whether persistent ones were among them."""
         persistent = False
+        if self.stowed.count:
+            persistent = self._forget_stowed(ranges)
         if self.notes or self._doubtful:
             # They are forgotten by position.
             self._read_all()
@@ -251,6 +295,46 @@ class Replica:
         forget_notes(self._doubtful, gone)
         return persistent or any(message[0] & FLAG_PERSISTENT for message in messages)
 
+    def _forget_stowed(self, ranges: list[Range]) -> bool:
+        """Forgets what is on disk alone in the ranges; whether there was any: it is persistent."""
+        count = 0
+        for first, last in ranges:
+            count += self.stowed.forget(first, last)
+        if count:
+            for notes in (self.notes, self._doubtful):
+                gone = [p for table in notes.values() for p in within(ranges, table)]
+                forget_notes(notes, [p for p in gone if p not in self._read])
+        return count > 0
+
+    def mark(self) -> Mark:
+        """What is here by now: for `stow`, once the disk has all of it."""
+        return Mark(self._top, next(reversed(self._read), 0), self._sorts)
+
+    def stow(self, mark: Mark, most: int) -> int:
+        """Lets bodies go that were here at a mark: the disk has them. Returns how many messages.
+
+        Persistent ones without a time, a past or a note; about `most` are looked at.
+        """
+        before = self.stowed.count
+        self.edits += 1
+        for first, last, size in self._unread.stow(mark.top, most):
+            self.stowed.add(first, last, size)
+        if mark.newest in self._read and mark.sorts == self._sorts:
+            noted = dict.fromkeys([p for table in self.notes.values() for p in table])
+            self._stow_read(list(islice(self._read, most)), mark.newest, noted)
+        return self.stowed.count - before
+
+    def _stow_read(self, positions: list[int], newest: int, noted: Mapping[int, None]) -> None:
+        """Lets go of those that are kept singly, in the order in which they came, up to one."""
+        wanted = SINGLE | FLAG_PERSISTENT
+        for position in positions:
+            if position not in noted and self._read[position][0] & wanted == FLAG_PERSISTENT:
+                size = len(self._read.pop(position))
+                self._read_bytes -= size
+                self.stowed.add(position, position, size)
+            if position == newest:
+                break
+
     def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> bool:
         """Adds messages; whether persistent ones are among them.
 
@@ -259,7 +343,7 @@ class Replica:
         held, added = self.messages, 0
         self._top = max(self._top, max(positions, default=0))
         for position, message in zip(positions, messages, strict=True):
-            if position not in held:
+            if position not in held and position not in self.stowed:
                 held[position] = message
                 added += len(message)
         self._read_bytes += added
@@ -267,7 +351,7 @@ class Replica:
 
     def _note(self, record: Note) -> bool:
         """Takes notes; whether persistent messages are concerned."""
-        concerned = take_notes(self.notes, record.what, record.values, self.messages)
+        concerned = take_notes(self.notes, record.what, record.values, self)
         doubtful = self._doubtful.get(record.what)
         if doubtful:
             for position in concerned:
@@ -275,7 +359,9 @@ class Replica:
         return any(map(self._in_journal, concerned))
 
     def _in_journal(self, position: int) -> bool:
-        return self.durable and self.messages[position][0] & FLAG_PERSISTENT != 0
+        if not self.durable:
+            return False
+        return position in self.stowed or self.messages[position][0] & FLAG_PERSISTENT != 0
 
     def _saw(self, origin: Origin, number: int) -> None:
         origins = self.origins if self._ahead is None else self._ahead
@@ -293,6 +379,7 @@ class Replica:
             self.edits += 1
             self._read = dict(sorted(self._read.items()))
             self.sorted = True
+            self._sorts += 1
 
 
 def forget_origins(origins: dict[Origin, int], node: NodeId, before: int) -> None:

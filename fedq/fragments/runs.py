@@ -4,22 +4,24 @@ Inputs: batches of messages at consecutive positions, how many are wanted, which
 Outputs: the same batches, whole or in parts, with their positions as ranges. So the usual way of a
 message (in, out, settled) costs a share of an operation on its run, and no object of its own.
 
-`Fresh` holds what was never handed out, `InFlight` what takers have. Messages with a history (that
-came back, or of which there is something to note) are in neither: `fedq.fragments.tracked`.
+`Fresh` (`fedq.fragments.fresh`) holds what was never handed out, `InFlight` what takers have.
+Messages with a history (that came back, or of which there is something to note) are in neither:
+`fedq.fragments.tracked`. A run is in memory or *stowed*: its messages are on disk alone.
 
 Invariants: runs are in ascending order of positions; a run is never empty but in `InFlight`, where
 those left behind are swept when they are the most; a run does not keep messages that are gone.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges
-from fedq.core.weights import weigh
 
+#: Stands for a message whose bytes are on disk alone: no message is empty.
+ON_DISK: Final = b""
 #: Messages in a run at most: taking some from its front moves the rest.
 RUN_MAX: Final = 1_024
 #: Left behind runs, at the front and in between, from which on they are swept.
@@ -29,30 +31,36 @@ SWEEP_FROM: Final = 32
 class Run:
     """Messages at consecutive positions that have the same holder."""
 
-    __slots__ = ("first", "holder", "left", "messages", "persistent")
+    __slots__ = ("first", "holder", "is_mixed", "left", "messages", "persistent", "stowed")
 
     def __init__(
         self, first: int, messages: list[bytes | None], persistent: bool, holder: NodeId | None
     ) -> None:
         #: The position of the first entry.
         self.first = first
-        #: None where a message is gone; neither the first nor the last entry is.
+        #: None where a message is gone; neither the first nor the last entry is. Empty if stowed.
         self.messages = messages
         #: Whether some of them are persistent, or were.
         self.persistent = persistent
         self.holder = holder
         #: How many messages there are.
         self.left = len(messages)
+        #: The bytes of those that are on disk alone: all of them, or none (0).
+        self.stowed = 0
+        #: Some of them are known not to be persistent: they stay in memory.
+        self.is_mixed = False
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
-        """The positions and messages of the run."""
+        """The positions and messages of the run; none if they are on disk alone."""
         for position, message in enumerate(self.messages, self.first):
             if message is not None:
                 yield position, message
 
     def get(self, position: int) -> bytes | None:
-        """The message at a position; None if it is not in this run."""
+        """The message at a position, `ON_DISK` if stowed; None if it is not in this run."""
         index = position - self.first
+        if self.stowed:
+            return ON_DISK if 0 <= index < self.left else None
         return self.messages[index] if 0 <= index < len(self.messages) else None
 
     def trim(self) -> None:
@@ -70,18 +78,22 @@ class Run:
     @property
     def last(self) -> int:
         """The position of the last entry."""
-        return self.first + len(self.messages) - 1
+        return self.first + (len(self.messages) or self.left) - 1
 
     def persistent_ranges(self) -> list[Range]:
         """The positions of the persistent messages, as ranges."""
         if not self.persistent:
             return []
+        if self.stowed:
+            return [(self.first, self.last)]
         return to_ranges([
             position for position, message in self.pairs() if message[0] & FLAG_PERSISTENT
         ])  # fmt: skip
 
     def oldest_persistent(self) -> int | None:
         """The position of the run's first persistent message."""
+        if self.stowed:
+            return self.first
         if self.persistent:
             for position, message in self.pairs():
                 if message[0] & FLAG_PERSISTENT:
@@ -89,7 +101,7 @@ class Run:
         return None
 
 
-class _Runs:
+class Runs:
     """Runs in ascending order; the first ones of the list may be used up."""
 
     __slots__ = ("_head", "_run_max", "_runs", "_sweep_from", "count")
@@ -105,7 +117,7 @@ class _Runs:
         self.count = 0
 
     def pairs(self) -> Iterator[tuple[int, bytes]]:
-        """Positions and messages, ascending."""
+        """Positions and messages, ascending; without those on disk alone."""
         for run in self._live():
             yield from run.pairs()
 
@@ -113,7 +125,7 @@ class _Runs:
         """The positions of all messages, as ranges."""
         found: list[Range] = []
         for run in self._live():
-            if run.left == len(run.messages):
+            if run.stowed or run.left == len(run.messages):
                 found.append((run.first, run.first + run.left - 1))
             else:
                 found += to_ranges(position for position, _ in run.pairs())
@@ -140,7 +152,7 @@ class _Runs:
         return found if found >= self._head else -1
 
     def get(self, position: int) -> bytes | None:
-        """The message at a position; None if it is not here."""
+        """The message at a position, `ON_DISK` if stowed; None if it is not here."""
         index = self._index_of(position)
         return self._runs[index].get(position) if index >= 0 else None
 
@@ -155,123 +167,17 @@ class _Runs:
     def _check(self) -> None:
         assert self.count == sum(run.left for run in self._live())
         for run in self._live():
+            if run.stowed:
+                assert run.persistent
+                assert not run.messages
+                continue
             assert run.left == sum(message is not None for message in run.messages)
             assert run.messages[0] is not None
             assert run.messages[-1] is not None
             assert run.persistent or not any(m[0] & FLAG_PERSISTENT for _, m in run.pairs())
 
 
-class Fresh(_Runs):
-    """Messages that were never handed out. No run has gaps here."""
-
-    __slots__ = ()
-
-    @property
-    def first(self) -> int:
-        """The position that is next; there must be one."""
-        return self._runs[self._head].first
-
-    def add(self, first: int, messages: Sequence[bytes], persistent: bool) -> None:
-        """Adds new messages behind all others, at positions from `first` on."""
-        runs = self._runs
-        self.count += len(messages)
-        if runs:
-            last = runs[-1]
-            if (
-                last.first + len(last.messages) == first
-                and last.persistent == persistent
-                and len(last.messages) + len(messages) <= self._run_max
-            ):
-                last.messages += messages
-                last.left = len(last.messages)
-                return
-        run_max = self._run_max
-        for start in range(0, len(messages), run_max):
-            part: list[bytes | None] = [*messages[start : start + run_max]]
-            runs.append(Run(first + start, part, persistent, None))
-
-    def within(self, amount: int, size: int) -> int:
-        """How many of the next `amount` have no more than so many bytes; at least 1."""
-        count = 0
-        for index in range(self._head, len(self._runs)):
-            messages = self._runs[index].messages
-            part: list[bytes] = messages[: amount - count]  # type: ignore[assignment]  # no gaps
-            held = weigh(part)[0]
-            if held > size:
-                for message in part:
-                    size -= len(message)
-                    if size < 0:
-                        break
-                    count += 1
-                return max(count, 1)
-            size -= held
-            count += len(part)
-            if count >= amount:
-                break
-        return amount
-
-    def pop(self, amount: int, before: int | None = None) -> tuple[int, list[bytes], bool]:
-        """Takes the next ones of one run: first position, up to `amount` messages, persistence.
-
-        Only positions `before` the given one; there must be at least one such message.
-        """
-        run = self._runs[self._head]
-        first, messages = run.first, run.messages
-        if before is not None:
-            amount = min(amount, before - first)
-        part: list[bytes] = messages[:amount]  # type: ignore[assignment]  # it has no gaps
-        taken = len(part)
-        self.count -= taken
-        if taken == len(messages):
-            self._drop_first()
-        else:
-            del messages[:taken]
-            run.first += taken
-            run.left -= taken
-        return first, part, run.persistent
-
-    def _drop_first(self) -> None:
-        runs = self._runs
-        self._head += 1
-        if self._head == len(runs):
-            runs.clear()
-            self._head = 0
-        elif self._head >= self._sweep_from and 2 * self._head >= len(runs):
-            del runs[: self._head]
-            self._head = 0
-        else:
-            runs[self._head - 1] = _NO_RUN
-
-    def extract(self, position: int) -> bytes | None:
-        """Takes a message out of turn; None if it is not here."""
-        index = self._index_of(position)
-        message = self._runs[index].get(position) if index >= 0 else None
-        if message is None:
-            return None
-        run = self._runs[index]
-        at = position - run.first
-        rest = run.messages[at + 1 :]
-        del run.messages[at:]
-        run.left = at
-        self.count -= 1
-        if rest:
-            self._runs.insert(index + 1, Run(position + 1, rest, run.persistent, None))
-        if not at:
-            del self._runs[index]
-            if self._head == len(self._runs):
-                self._runs.clear()
-                self._head = 0
-        return message
-
-    def check(self) -> None:
-        """Asserts the invariants."""
-        self._check()
-        for run in self._live():
-            assert None not in run.messages
-            assert run.holder is None
-
-
-class InFlight(_Runs):
+class InFlight(Runs):
     """Messages that takers have. Each run has one taker; what was settled out of turn are gaps."""
 
     __slots__ = ("_empty",)
@@ -430,4 +336,4 @@ def _cut(run: Run, start: int, stop: int, gone: list[bytes], ranges: list[Range]
 
 
 #: Stands in the list for a run that is used up.
-_NO_RUN: Final = Run(0, [], False, None)
+NO_RUN: Final = Run(0, [], False, None)

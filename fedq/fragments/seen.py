@@ -67,5 +67,7 @@ def take_up_seen(fragment: Fragment, seen: Sequence[Range]) -> None:
     tracked = fragment.single_out(marked)
     if tracked is not None:
         tracked.redelivered.update(marked)
-        came_so = [p for p, message in tracked.messages.items() if message[0] & FLAG_SEEN]
+        came_so = [
+            p for p, message in tracked.messages.items() if message and message[0] & FLAG_SEEN
+        ]
         tracked.redelivered.update(came_so)

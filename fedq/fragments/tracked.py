@@ -14,7 +14,7 @@ from fedq.amqp.content import expiration_of
 from fedq.amqp.rewriting import delay_of, with_headers
 from fedq.amqp.values import Long
 from fedq.core.ids import NodeId
-from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, body_size
+from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, body_size
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.holders import DEAD, DELAYED
@@ -29,13 +29,15 @@ class TrackedMessages:
     """The messages of a fragment that have a history, kept singly."""
 
     __slots__ = (
-        "_ascending", "_highest", "delayed", "died_before", "expiring", "line", "longest",
+        "_ascending", "_highest", "absent", "delayed", "died_before", "expiring", "line", "longest",
         "messages", "notes", "policy", "ready_bytes", "redelivered", "unacked",
     )  # fmt: skip
 
     def __init__(self, policy: QueuePolicy) -> None:
         self.policy = policy
         self.messages: dict[int, bytes] = {}
+        #: Those that are on disk alone yet, and told as `ON_DISK`. They are persistent.
+        self.absent: dict[int, None] = {}
         #: No message here has had more bytes.
         self.longest = 1
         self.unacked: dict[int, NodeId] = {}
@@ -77,6 +79,7 @@ class TrackedMessages:
         """Takes over the messages (ascending) of an earlier reign; returns the dead ones."""
         self.messages = dict(messages)
         self._highest = max(self.messages, default=0)
+        self.absent = {position: None for position, message in messages.items() if not message}
         self.longest = max(map(len, self.messages.values()), default=1)
         self.notes = {what: dict(values) for what, values in notes.items()}
         for position, when in self.notes.get(NOTE_EXPIRES, {}).items():
@@ -112,6 +115,8 @@ class TrackedMessages:
         """Adopts a message that was in a run; ready if it has no holder."""
         self._grow(position, position)
         self.messages[position] = message
+        if not message:
+            self.absent[position] = None
         if len(message) > self.longest:
             self.longest = len(message)
         if holder is not None:
@@ -120,6 +125,22 @@ class TrackedMessages:
         self.line.put_back(position, message)
         if self.policy.max_bytes is not None:
             self.ready_bytes += body_size(message)
+
+    def fill(self, position: int, message: bytes) -> bool:
+        """Takes a message that was read from the disk, if it is waited for."""
+        if position not in self.absent:
+            return False
+        del self.absent[position]
+        self.messages[position] = message
+        self.longest = max(self.longest, len(message))
+        if message[0] & FLAG_SEEN:
+            self.redelivered.add(position)
+        if position not in self.unacked:
+            if self.policy.max_priority:
+                self.line.put_back(position, message)
+            if self.policy.max_bytes is not None:
+                self.ready_bytes += body_size(message)
+        return True
 
     def _grow(self, first: int, last: int) -> None:
         if first < self._highest:
@@ -259,6 +280,9 @@ class TrackedMessages:
         """Forgets messages without a holder (ascending)."""
         pop, discard = self.messages.pop, self.redelivered.discard
         gone = [pop(position) for position in positions]
+        if self.absent:
+            for position in positions:
+                self.absent.pop(position, None)
         if self.redelivered:
             for position in positions:
                 discard(position)
@@ -275,10 +299,14 @@ class TrackedMessages:
         """Asserts the invariants; costs a walk over everything."""
         waiting = {p for p in self.line.positions() if p in self.messages and p not in self.unacked}
         assert all(position in self.messages for position in self.unacked)
+        if self.policy.max_priority:
+            waiting |= set(self.absent) - set(self.unacked)
         assert waiting == set(self.messages) - set(self.unacked)
         assert list(self.in_order()) == sorted(self.messages)
         assert self.longest >= max(map(len, self.messages.values()), default=1)
         assert self.redelivered <= set(self.messages)
+        assert list(self.absent) == [p for p in self.absent if not self.messages[p]]
+        assert len(self.absent) == sum(not message for message in self.messages.values())
         for what, table in self.notes.items():
             assert all(position in self.messages for position in table), f"stray notes {what}"
         assert self.notes.get(NOTE_DEAD, {}).keys() == {
@@ -291,6 +319,6 @@ class TrackedMessages:
 def oldest_persistent(messages: Mapping[int, bytes]) -> int | None:
     """The first persistent position of messages that are in ascending order."""
     for position, message in messages.items():
-        if message[0] & FLAG_PERSISTENT:
+        if not message or message[0] & FLAG_PERSISTENT:
             return position
     return None

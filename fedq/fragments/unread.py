@@ -16,6 +16,7 @@ from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges
+from fedq.fragments.beginnings import SINGLE
 from fedq.journal.decoding import Outline
 
 #: A batch of which less than one part in so many is left is read, so that its bytes can go.
@@ -51,6 +52,15 @@ class Batch:
             self.outline.first_position + index
             for index in range(self.gone, len(flags))
             if flags[index] & FLAG_PERSISTENT
+        )
+
+    def may_be_stowed(self) -> bool:
+        """Whether all of its messages are persistent, and none has a time or a past."""
+        if not self.persistent:
+            return False
+        wanted = SINGLE | FLAG_PERSISTENT
+        return all(
+            flags & wanted == FLAG_PERSISTENT for flags in dict.fromkeys(self.outline.flags())
         )
 
     def size(self) -> int:
@@ -136,6 +146,30 @@ class Unread:
                 self._read_first(read)
             break
         return persistent, read
+
+    def stow(self, through: int, most: int) -> list[tuple[int, int, int]]:
+        """Takes out batches up to a position that are persistent throughout: the disk has them.
+
+        Of at most so many batches; the others stay. Returns their first and last positions, and
+        their bytes.
+        """
+        stowed: list[tuple[int, int, int]] = []
+        kept: deque[Batch] = deque()
+        for _ in range(min(most, len(self._batches))):
+            batch = self._batches[0]
+            if batch.outline.last_position > through:
+                break
+            self._batches.popleft()
+            if not batch.may_be_stowed():
+                kept.append(batch)
+                continue
+            size = batch.size()
+            stowed.append((batch.first, batch.outline.last_position, size))
+            self.bytes_held -= size
+            self.count -= batch.left
+            batch.gone += batch.left
+        self._batches.extendleft(reversed(kept))
+        return stowed
 
     def oldest_persistent(self) -> int | None:
         """The lowest position of a persistent message."""

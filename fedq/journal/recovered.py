@@ -41,6 +41,9 @@ class RecoveredFragment:
     seen: Seen | None = None
     #: The journal has it. (What this node led, and cannot take up again, need not be there.)
     durable: bool = True
+    #: Where others stand that are persistent, alive, and on disk alone: first and last position,
+    #: bytes; ascending, without gaps inside, and none of them in `messages`.
+    stowed: list[tuple[int, int, int]] = field(default_factory=list)
     #: The bytes of its messages; 0: nobody has asked yet.
     _size: int = field(default=0, compare=False)
 
@@ -49,7 +52,19 @@ class RecoveredFragment:
         """The bytes of its messages, which do not change any more; counted once."""
         if not self._size:
             self._size = sum(map(len, self.messages.values()))
+            self._size += sum(size for _, _, size in self.stowed)
         return self._size
+
+    @property
+    def count(self) -> int:
+        """How many messages it has, in memory and on disk alone."""
+        return len(self.messages) + sum(last - first + 1 for first, last, _ in self.stowed)
+
+    @property
+    def oldest(self) -> int | None:
+        """The lowest position of a message."""
+        places = [next(iter(self.messages), None), self.stowed[0][0] if self.stowed else None]
+        return min((place for place in places if place is not None), default=None)
 
 
 @dataclass(slots=True)

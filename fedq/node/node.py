@@ -70,7 +70,7 @@ class Node:
             state, answers, cluster, publishing, consuming, private, copies, endings
         )
         clients = self.clients = Clients(
-            state, answers, permissions, cluster, publishing, consuming, endings, requests
+            state, answers, permissions, cluster, publishing, consuming, copies, endings, requests
         )
         self.map = MapFlow(
             state, cluster, publishing, consuming, private, copies, clients.evictions
@@ -246,6 +246,9 @@ class Node:
                 if not primary.is_plain or primary.fragment.tracked is not None:
                     self.consuming.timers.after(primary)
                 flow.finish(primary)
+                if primary.fragment.fresh.stowed_count or primary.fragment.shut:
+                    self.copies.reading.look(primary)
+                    self.copies.copying.look(primary)
         for fragment in commits:
             primary = state.primaries.get(fragment)
             if primary is not None:
@@ -363,6 +366,14 @@ class Node:
             else:
                 self.copies.replicas.on_synced(waiting, number)
 
+    def on_read(self, number: int, data: bytes) -> None:
+        """Takes what was read of a segment."""
+        self.state.reads.answer(number, data)
+
+    def on_read_failed(self, number: int, reason: str) -> None:
+        """Takes note that a piece of a segment cannot be read."""
+        self.state.reads.fail(number, reason)
+
     def on_journal_failed(self, reason: str) -> None:
         """Takes note that the disk is lost: nothing can be promised any more (P7)."""
         self.state.out.fatal = f"the journal cannot be written: {reason}"
@@ -410,6 +421,8 @@ class Node:
         self.copies.asking.tick()
         self.copies.checkpointing.tick()
         self.copies.moving.tick()
+        if state.damaged:
+            self.copies.reading.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()
         self.consuming.timers.tick()

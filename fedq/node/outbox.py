@@ -18,8 +18,11 @@ turn the driver
    that is not 0 and no other turn asks for a later time first.
 
 When a journal chunk with `sync` and all before it are on disk, the driver calls
-`node.on_synced(number)` in a later turn. Order inside a lane is total. Nothing in `writes`
-promises more than what is already safe: the node holds back what waits for disks and backups.
+`node.on_synced(number)` in a later turn. What `reads` wants is read beside the turns, in any order;
+each is answered once, in a later turn, by `node.on_read` with exactly the bytes asked for, or by
+`node.on_read_failed` where the file is gone, or shorter, or the disk fails. Order inside a lane is
+total. Nothing in `writes` promises more than what is already safe: the node holds back what waits
+for disks and backups.
 """
 
 from collections.abc import Iterator
@@ -40,13 +43,22 @@ class Verification(NamedTuple):
     password: str
 
 
+class ReadWanted(NamedTuple):
+    """A piece of a segment that is to be read: `length` bytes from `offset` on."""
+
+    number: int
+    segment: int
+    offset: int
+    length: int
+
+
 class NodeOut:
     """The lanes of one node. Data only."""
 
     __slots__ = (
         "again", "closes", "drop_segments", "due_ms", "fanned", "fanned_to", "fatal", "faults",
-        "journal", "linger", "peers", "proposals", "reading", "set_aside", "story", "urgent",
-        "valid_until_ms", "verifications", "warnings", "writes",
+        "journal", "linger", "peers", "proposals", "reading", "reads", "set_aside", "story",
+        "urgent", "valid_until_ms", "verifications", "warnings", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -66,6 +78,8 @@ class NodeOut:
         self.reading: dict[ConnectionId, bool] = {}
         self.peers: dict[NodeId, list[PeerFrame]] = {}
         self.journal: list[Chunk] = []
+        #: Pieces of segments to be read.
+        self.reads: list[ReadWanted] = []
         #: Segments that hold nothing alive any more: delete the files.
         self.drop_segments: list[int] = []
         #: Commands for the Raft log. May be lost: the node repeats what was not committed.
@@ -105,6 +119,7 @@ class NodeOut:
         self.peers = {}
         self.journal = []
         self.drop_segments = []
+        self.reads = []
         self.proposals = []
         if self.verifications:
             self.verifications = []

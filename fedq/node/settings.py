@@ -57,6 +57,10 @@ class NodeSettings:
     fragment_threshold: int = 1_000
     #: What the node may hold in memory for messages, clients and other nodes.
     memory_bytes_max: int = limits.NODE_MEMORY_BYTES_MAX
+    #: With more in messages, bodies of long queues are on disk alone; 0: three eighths of that.
+    stow_bytes_min: int = 0
+    #: What a long queue keeps of its beginning, and reads ahead; 0: what memory allows.
+    read_ahead_bytes: int = 0
     #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
     work_per_turn: int = limits.WORK_PER_TURN
     #: Offered to clients in connection.tune.
@@ -85,6 +89,11 @@ class NodeSettings:
     def share_bytes_max(self) -> int:
         """What one kind of thing that clients make a node hold may take of its memory."""
         return max(self.memory_bytes_max // 4, limits.MIB)
+
+    @property
+    def stow_above(self) -> int:
+        """How much is held in memory before bodies of long queues leave it."""
+        return self.stow_bytes_min or self.memory_bytes_max // 8 * 3
 
     @property
     def body_bytes_max(self) -> int:

@@ -70,8 +70,10 @@ class Records(Protocol):
 class Progress:
     """What the primary knows of one backup."""
 
-    __slots__ = ("acked", "chunk_acked", "chunk_sent", "done_sent", "mark", "mark_ms", "missing",
-                 "moved_ms", "noted", "sent", "state")  # fmt: skip
+    __slots__ = (
+        "acked", "chunk_acked", "chunk_sent", "done_sent", "mark", "mark_ms", "missing", "moved_ms",
+        "noted", "read", "sent", "state", "waits_for",
+    )  # fmt: skip
 
     def __init__(self, state: int, base: int, now_ms: int) -> None:
         self.state = state
@@ -83,6 +85,10 @@ class Progress:
         self.missing: list[Range] = []
         #: Those of which it lacks only the latest notes.
         self.noted: dict[int, None] = {}
+        #: The position that is next and has to be read from the disk first; 0: none has. And what
+        #: was read.
+        self.waits_for = 0
+        self.read: dict[int, bytes] = {}
         self.chunk_sent = 0
         self.chunk_acked = 0
         self.done_sent = False
@@ -248,14 +254,20 @@ class PrimaryReplication:
         self._send(node, CopyStart(self.fragment_id, self.reign, copy, last, dropped, known))
 
     def pump_copies(self, messages: Mapping[int, bytes], notes: Notes, now_ms: int) -> None:
-        """Sends the next chunks of every copy under way, newest messages first."""
+        """Sends the next chunks of every copy under way, newest messages first.
+
+        A copy whose next message is on disk alone (no bytes) waits for it (`Progress.waits_for`).
+        """
         for node, progress in self.backups.items():
             while (
                 progress.state == COPYING
                 and not progress.done_sent
                 and progress.chunk_sent - progress.chunk_acked < COPY_CHUNKS_IN_FLIGHT_MAX
             ):
-                self._send(node, self._next_chunk(progress, messages, notes))
+                chunk = self._next_chunk(progress, messages, notes)
+                if chunk is None:
+                    break
+                self._send(node, chunk)
                 progress.moved_ms = now_ms
 
     def on_ack(self, node: NodeId, through: int, copied: int, now_ms: int) -> bool:
@@ -350,17 +362,25 @@ class PrimaryReplication:
 
     def _next_chunk(
         self, progress: Progress, messages: Mapping[int, bytes], notes: Notes
-    ) -> CopyChunk:
+    ) -> CopyChunk | None:
+        """The next chunk; None if what is next has to be read first."""
         missing, size = progress.missing, 0
+        progress.waits_for = 0
         positions: list[int] = []
         bodies: list[bytes] = []
         #: Positions in this chunk, those whose notes alone are sent among them.
         told: dict[int, None] = {}
         while missing and size < self._chunk_bytes_max:
             first, position = missing.pop()
+            message = messages.get(position)
+            if message == b"" and position not in progress.noted:
+                message = progress.read.get(position)
+                if message is None:
+                    missing.append((first, position))
+                    progress.waits_for = position
+                    break
             if first < position:
                 missing.append((first, position - 1))
-            message = messages.get(position)
             if message is None:
                 continue
             told[position] = None
@@ -370,6 +390,8 @@ class PrimaryReplication:
                 positions.append(position)
                 bodies.append(message)
                 size += len(message)
+        if progress.waits_for and not told:
+            return None
         positions.reverse()
         bodies.reverse()
         copy = encode_copy(self.fragment_id, self.reign, positions, bodies, {})

@@ -31,6 +31,7 @@ from fedq.shell.config.values import NodeConfig, join_address
 from fedq.shell.disk.durable_files import disk_failure
 from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.disk.quarantine import QuarantineStore
+from fedq.shell.disk.segment_reader import SegmentReader
 from fedq.shell.disk.vouching import log_findings
 from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
@@ -86,6 +87,7 @@ class _Parts(NamedTuple):
     desk: PeerDesk
     grpc: GrpcServers
     verifier: Verifier
+    reader: SegmentReader
 
 
 class NodeRunner:
@@ -258,10 +260,16 @@ class NodeRunner:
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
         connect = partial(channel_for_questions, self._certificates, desk)
         services = {name: make(node, connect) for name, make in self._make_services.items()}
+        reader = SegmentReader(
+            self._journal_directory, lambda number, data: turn.input(node.on_read, number, data),
+            lambda number, reason: turn.input(node.on_read_failed, number, reason),
+            asyncio.get_running_loop(),
+        )  # fmt: skip
         turn.connect(
             Effects(
                 append=journal.append,
                 drop_segments=journal.drop,
+                read=reader.read,
                 send=peers.send,
                 writers=amqp.writers,
                 close=amqp.close,
@@ -275,7 +283,7 @@ class NodeRunner:
             )
         )
         servers = GrpcServers(config, services, self._certificates)
-        return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier)
+        return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier, reader)
 
     def _peer_desk(self, identity: Identity, node: Node, turn: Turn) -> PeerDesk:
         """The desk that decides who of the peers is let in, and how this node introduces itself."""
@@ -341,11 +349,8 @@ class NodeRunner:
     @property
     def amqp_urls(self) -> list[str]:
         """One URL for each AMQP listener."""
-        urls: list[str] = []
-        for listener, port in zip(self._config.amqp, self._amqp_ports, strict=True):
-            scheme = "amqps" if listener.tls else "amqp"
-            urls.append(f"{scheme}://{join_address(listeners.reachable(listener.host), port)}")
-        return urls
+        pairs = zip(self._config.amqp, self._amqp_ports, strict=True)
+        return [listeners.url_of(listener, port) for listener, port in pairs]
 
     def is_linked(self, peer: NodeId) -> bool:
         """Whether the link to a peer is up."""
@@ -473,20 +478,16 @@ class NodeRunner:
         parts.turn.stop()
         parts.verifier.stop()
         await parts.peers.stop()
+        await asyncio.to_thread(parts.reader.close)
         await asyncio.to_thread(parts.journal.close)
         self._close_sockets()
         # Last, see the module's docstring.
         await parts.grpc.stop()
 
     def _close_sockets(self) -> None:
-        if self._spares is not None:
-            self._spares.stop()
-        if self._expiry is not None:
-            self._expiry.stop()
-        if self._renewal is not None:
-            self._renewal.stop()
-        if self._watch is not None:
-            self._watch.stop()
+        for part in (self._spares, self._expiry, self._renewal, self._watch):
+            if part is not None:
+                part.stop()
         for _, sockets, _ in self._bound:
             while sockets:
                 sockets.pop().close()

@@ -21,7 +21,7 @@ from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
-from fedq.node.outbox import NodeOut, Verification
+from fedq.node.outbox import NodeOut, ReadWanted, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
 from fedq.shell.clients.paced_writes import PacedWrites, Writers
@@ -60,6 +60,8 @@ class Effects(NamedTuple):
 
     append: Callable[[list[Chunk]], None]
     drop_segments: Callable[[list[int]], None]
+    #: Pieces of segments, to be read beside the turns.
+    read: Callable[[list[ReadWanted]], None]
     send: Callable[[NodeId, list[PeerFrame]], None]
     writers: Writers
     #: Once all is written; true: the client has said goodbye and hangs up first.
@@ -235,16 +237,13 @@ class Turn:
         journal, drops, peers = out.journal, out.drop_segments, out.peers
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
         urgent, again, fanned_to, fanned = out.urgent, out.again, out.fanned_to, out.fanned
-        until_ms, verifications = out.valid_until_ms, out.verifications
+        until_ms, verifications, reads = out.valid_until_ms, out.verifications, out.reads
         if until_ms:
             self._valid_until_ms = until_ms
         self._plan(out.linger, out.due_ms)
         out.clear()
         outlets = self._outlets
-        if journal:
-            outlets.append(journal)
-        if drops:
-            outlets.drop_segments(drops)
+        self._drain_to_disk(journal, drops, reads)
         for peer, frames in peers.items():
             outlets.send(peer, frames)
         if writes or fanned:
@@ -264,6 +263,16 @@ class Turn:
             outlets.verify(verifications)
         if again:
             self._begin()
+
+    def _drain_to_disk(
+        self, journal: list[Chunk], drops: list[int], reads: list[ReadWanted]
+    ) -> None:
+        if journal:
+            self._outlets.append(journal)
+        if drops:
+            self._outlets.drop_segments(drops)
+        if reads:
+            self._outlets.read(reads)
 
     # --- words that came too late ---
 

@@ -6,7 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fedq.core.ids import NodeId
 from fedq.core.ranges import Range, from_ranges
-from fedq.fragments.runs import Fresh, InFlight
+from fedq.fragments.fresh import Fresh
+from fedq.fragments.runs import ON_DISK, InFlight
 
 #: Short, so that a few messages make many runs.
 RUN_MAX, SWEEP_FROM = 4, 3
@@ -22,6 +23,8 @@ class RunsMachine(RuleBasedStateMachine):
         super().__init__()
         self.fresh, self.held = Fresh(RUN_MAX, SWEEP_FROM), InFlight(RUN_MAX, SWEEP_FROM)
         self.waiting: dict[int, bytes] = {}
+        #: Those of them that are on disk alone.
+        self.stowed: set[int] = set()
         self.out: dict[int, tuple[NodeId, bytes]] = {}
         self.last = 0
 
@@ -34,7 +37,7 @@ class RunsMachine(RuleBasedStateMachine):
         self.waiting.update(enumerate(messages, first))
         self.last = first + len(messages) - 1
 
-    @precondition(lambda self: self.waiting)
+    @precondition(lambda self: self.fresh.at_hand)
     @rule(taker=takers, amount=st.integers(1, 6), before=st.none() | st.integers(1, 3))
     def take(self, taker: NodeId, amount: int, before: int | None) -> None:
         first = next(iter(self.waiting))
@@ -70,7 +73,51 @@ class RunsMachine(RuleBasedStateMachine):
         held = self.out.pop(position, None)
         wanted = (held[1], held[0]) if held is not None else None
         assert self.held.extract(position) == wanted
-        assert self.fresh.extract(position) == self.waiting.pop(position, None)
+        waited = self.waiting.pop(position, None)
+        assert self.fresh.extract(position) == (ON_DISK if position in self.stowed else waited)
+        self.stowed.discard(position)
+
+    @rule(data=st.data(), keep=st.integers(0, 20))
+    def stow(self, data: st.DataObject, keep: int) -> None:
+        """Bodies leave memory: of persistent messages alone, and none at the beginning."""
+        through = data.draw(st.sampled_from([0, self.last, *self.waiting]))
+        was, before = set(self.stowed), self.fresh.at_hand
+        held = sum(map(len, dict(self.fresh.pairs()).values()))
+        freed = self.fresh.stow(through, keep)
+        in_memory = dict(self.fresh.pairs())
+        assert held - freed == sum(map(len, in_memory.values()))
+        self.stowed = set(self.waiting) - set(in_memory)
+        assert was <= self.stowed
+        assert all(p <= through and self.waiting[p][0] for p in self.stowed - was)
+        kept = [message for p, message in self.waiting.items() if p < min(self.stowed, default=p)]
+        assert not freed or was or sum(map(len, kept)) >= min(keep, held)
+        assert not was or self.fresh.at_hand == before
+
+    @precondition(lambda self: self.stowed)
+    @rule(data=st.data(), more=st.integers(0, 9))
+    def fill(self, data: st.DataObject, more: int) -> None:
+        """What was read comes back, in any order, with some that nobody waits for."""
+        start = data.draw(st.sampled_from(sorted(self.stowed))) - data.draw(st.integers(0, 2))
+        bodies = {p: self.waiting.get(p, b"\x01?") for p in range(start, start + more + 1)}
+        wanted = sorted(self.stowed & set(bodies))
+        before = self.fresh.stowed_bytes
+        filled = self.fresh.fill(bodies)
+        assert filled.count == len(wanted)
+        assert filled.bytes_read == sum(len(self.waiting[p]) for p in wanted)
+        assert before - self.fresh.stowed_bytes + filled.misjudged == filled.bytes_read
+        self.stowed -= set(wanted)
+
+    @rule(data=st.data(), more=st.integers(0, 9))
+    def forget_stowed(self, data: st.DataObject, more: int) -> None:
+        first = data.draw(st.sampled_from([0, *self.waiting]))
+        before = self.fresh.stowed_bytes
+        ranges, size = self.fresh.forget_stowed(first, first + more)
+        gone = sorted(p for p in self.stowed if first <= p <= first + more)
+        assert sorted(from_ranges(ranges)) == gone
+        assert size == before - self.fresh.stowed_bytes
+        for position in gone:
+            del self.waiting[position]
+        self.stowed -= set(gone)
 
     @rule(taker=takers)
     def take_from(self, taker: NodeId) -> None:
@@ -83,11 +130,22 @@ class RunsMachine(RuleBasedStateMachine):
     def agree(self) -> None:
         self.fresh.check()
         self.held.check()
-        assert dict(self.fresh.pairs()) == self.waiting
+        in_memory = {p: m for p, m in self.waiting.items() if p not in self.stowed}
+        assert dict(self.fresh.pairs()) == in_memory
+        assert self.fresh.count == len(self.waiting)
+        assert self.fresh.stowed_count == len(self.stowed)
+        assert list(from_ranges(self.fresh.ranges())) == list(self.waiting)
+        line = list(self.waiting)
+        at_hand = [p for p in line if p < min(self.stowed, default=p + 1)]
+        assert self.fresh.at_hand == len(at_hand)
+        after = self.fresh.stowed_after(self.last - 5)
+        beyond = [p for p in sorted(self.stowed) if p > self.last - 5]
+        assert (after[0] if after else None) == (beyond[0] if beyond else None)
         assert list(self.held.holders()) == [(p, self.out[p][0]) for p in sorted(self.out)]
         assert list(self.held.pairs()) == [(p, self.out[p][1]) for p in sorted(self.out)]
         for position in (*self.waiting, *self.out, self.last + 1, 0):
-            assert self.fresh.get(position) == self.waiting.get(position)
+            waiting = ON_DISK if position in self.stowed else self.waiting.get(position)
+            assert self.fresh.get(position) == waiting
             held = self.out.get(position)
             assert self.held.get(position) == (held[1] if held is not None else None)
         oldest = [p for p, message in sorted(self.waiting.items()) if message[0]]

@@ -71,6 +71,8 @@ class Cluster:
                 revive_wait_ms=self.plan.revive_wait_ms,
                 fragment_threshold=self.plan.fragment_threshold,
                 segment_bytes_max=self.plan.segment_bytes,
+                stow_bytes_min=self.plan.stow_bytes,
+                read_ahead_bytes=self.plan.read_ahead_bytes,
                 work_per_turn=self.plan.work_per_turn,
             ),
             recovered,

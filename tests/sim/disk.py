@@ -16,6 +16,7 @@ from typing import Protocol
 from fedq.core.seeds import Rng
 from fedq.journal.recovered import Recovered
 from fedq.journal.recovery import mended
+from fedq.node.outbox import ReadWanted
 from tests.sim.world import MS, World, between
 
 
@@ -86,6 +87,7 @@ class Disk:
         self._number = 0
         self._vouched_since = 0
         self._random = world.generator(f"disk/{name}")
+        self._reads = world.generator(f"reads/{name}")
         #: Bytes written since the last completed sync, in order: (segment, size).
         self._unsynced: list[tuple[int, int]] = []
         self._waiting: list[Chunk] = []
@@ -181,6 +183,23 @@ class Disk:
         self._deleted_us = max(self._deleted_us, due_us)
         life = self._life
         self.world.at(self._deleted_us, lambda: self._delete(segments, life))
+
+    def read(self, wanted: ReadWanted, answer: Callable[[bytes | None], None]) -> None:
+        """Reads a piece of a segment, some time later; None if it is not all there, or fails."""
+        options, generator, life = self.options, self._reads, self._life
+        delay_us = between(generator, 20, 2 * MS)
+        if options.slow and generator.random() < options.slow:
+            delay_us = options.slow_us
+
+        def tell() -> None:
+            if life != self._life:
+                return
+            segment = self.segments.get(wanted.segment, bytearray())
+            data = bytes(segment[wanted.offset : wanted.offset + wanted.length])
+            is_there = len(data) == wanted.length and not self._failing
+            answer(data if is_there else None)
+
+        self.world.after(delay_us, tell)
 
     def stall(self, duration_us: int) -> None:
         """No sync ends before that."""

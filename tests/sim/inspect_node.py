@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
 from fedq.core.message import is_persistent
 from fedq.core.policy import QUARANTINED
+from fedq.core.ranges import from_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
+from fedq.journal.recovered import Recovered
 from fedq.node.node import Node
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.state import Backup, NodeState, Primary
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.sim.node_host import Host
@@ -136,6 +138,7 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
     """At rest: backups equal their primaries, and journals say what memories say."""
     problems: list[str] = []
     states = {host.name: state_of(host) for host in hosts}
+    disks = {host.name: host.recover() for host in hosts}
     cluster_map = next(iter(states.values())).map
     for info in cluster_map.fragments.values():
         name = f"fragment {info.id} of {info.queue.name}"
@@ -153,8 +156,9 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
             if backup is None:
                 problems.append(f"{name}: {node} has no copy")
                 continue
-            copy, wanted = f"{name}: the copy on {node}", _to_be_copied(primary)
-            problems += _difference(copy, wanted, backup.replica.in_order())
+            wanted = _to_be_copied(primary, disks[info.primary])
+            copy = f"{name}: the copy on {node}"
+            problems += _difference(copy, wanted, _bodies_of(backup, disks[node]))
             problems += _notes_differ(copy, primary.fragment, wanted, backup.replica.notes)
             # What the primary has refused is no event: other copies would refuse it anew.
             taken = _living(primary.fragment.origins, cluster_map)
@@ -170,12 +174,32 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
     return problems
 
 
-def _to_be_copied(primary: Primary) -> Mapping[int, bytes]:
+def _to_be_copied(primary: Primary, disk: Recovered) -> Mapping[int, bytes]:
     """What every copy of it is to have, exactly."""
-    messages = primary.fragment.messages
+    messages = _bodies_in(primary, disk)
     if not primary.replication.sparing:
         return messages
-    return {position: each for position, each in messages.pairs() if is_persistent(each)}
+    return {position: each for position, each in messages.items() if is_persistent(each)}
+
+
+def _bodies_in(primary: Primary, disk: Recovered) -> dict[int, bytes]:
+    """The messages of a primary; what is on disk alone is looked up there."""
+    known = _on_disk(primary.fragment.fragment_id, disk)
+    messages = primary.fragment.messages
+    return {p: message or known.get(p, b"") for p, message in messages.items()}
+
+
+def _bodies_of(backup: Backup, disk: Recovered) -> dict[int, bytes]:
+    """The messages of a copy; what is on disk alone is looked up there."""
+    known = _on_disk(backup.replication.fragment_id, disk)
+    stowed = from_ranges(backup.replica.stowed.ranges())
+    messages = {**backup.replica.in_order(), **{p: known.get(p, b"") for p in stowed}}
+    return dict(sorted(messages.items()))
+
+
+def _on_disk(fragment: FragmentId, disk: Recovered) -> Mapping[int, bytes]:
+    found = disk.fragments.get(fragment)
+    return found.messages if found is not None else {}
 
 
 def _living(origins: dict[Origin, int], cluster_map: ClusterMap) -> dict[Origin, int]:
@@ -210,13 +234,13 @@ def _journal_differs(host: Host, state: NodeState) -> list[str]:
     problems: list[str] = []
     recovered = host.recover()
     live: dict[FragmentId, Mapping[int, bytes]] = {
-        fragment: primary.fragment.messages
+        fragment: _bodies_in(primary, recovered)
         for fragment, primary in state.primaries.items()
         if primary.fragment.recorder.durable
     }
     for fragment, backup in state.backups.items():
         if backup.replica.durable:
-            live[fragment] = backup.replica.in_order()
+            live[fragment] = _bodies_of(backup, recovered)
     for fragment, messages in live.items():
         found = recovered.fragments.get(fragment)
         problems += _difference(

@@ -19,7 +19,7 @@ from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.recovered import Recovered
 from fedq.journal.recovery import salvage
-from fedq.node.outbox import NodeOut, Verification
+from fedq.node.outbox import NodeOut, ReadWanted, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
 from fedq.shell.last_act import farewell
@@ -59,6 +59,8 @@ class Machine(Protocol):
     def snapshot(self) -> bytes: ...
     def on_snapshot(self, data: bytes) -> None: ...
     def on_synced(self, number: int) -> None: ...
+    def on_read(self, number: int, data: bytes) -> None: ...
+    def on_read_failed(self, number: int, reason: str) -> None: ...
     def on_journal_failed(self, reason: str) -> None: ...
     def on_tick(self) -> None: ...
     def stop(self) -> None: ...
@@ -368,8 +370,22 @@ class Host:
             self.disk.append(list(out.journal))
         if out.drop_segments:
             self.disk.drop(list(out.drop_segments))
+        for wanted in out.reads:
+            self._read(wanted)
         for peer, frames in out.peers.items():
             self._around.send_frames(self.name, peer, frames)
+
+    def _read(self, wanted: ReadWanted) -> None:
+        """A piece of a segment is read; the process hears of it, if it lives."""
+        life, number = self.life, wanted.number
+
+        def tell(data: bytes | None) -> None:
+            if data is None:
+                self._from_disk(life, lambda machine: machine.on_read_failed(number, "simulated"))
+            else:
+                self._from_disk(life, lambda machine: machine.on_read(number, data))
+
+        self.disk.read(wanted, tell)
 
     def _drain_rest(self, out: NodeOut) -> None:
         for command in out.proposals:

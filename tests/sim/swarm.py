@@ -98,6 +98,9 @@ class Plan:
     churn_rounds: int
     #: Queues with policies, in place of all the plain ones.
     policies: PolicyPlan | None = None
+    #: With so much in messages bodies are on disk alone, and so much is read ahead; 0: as ever.
+    stow_bytes: int = 0
+    read_ahead_bytes: int = 0
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -108,7 +111,8 @@ class Plan:
                 f"{self.faults}", f"{self.net}", f"{self.disk}", f"{self.raft}",
                 *map(str, self.queues), *map(str, self.exchanges), *map(str, self.publishers),
                 *map(str, self.consumers), *map(str, self.getters), *map(str, self.subscribers),
-                f"churn rounds {self.churn_rounds}",
+                f"churn rounds {self.churn_rounds}, bodies on disk above {self.stow_bytes} bytes, "
+                f"{self.read_ahead_bytes} ahead",
                 *(self.policies.describe() if self.policies is not None else ()),
             )
         )  # fmt: skip
@@ -120,7 +124,8 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False) -> Plan:
     `copy_all`: no queue says what is copied; as it was before any could.
     """
     plan = _draw_plain(seed, lite)
-    plan = _draw_rot(plan if copy_all else _draw_modes(plan, lite), lite)
+    plan = plan if copy_all else _draw_stowing(_draw_modes(plan, lite))
+    plan = _draw_rot(plan, lite)
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite, copy_all)
     if policies is None:
         dice = derive(seed, "restored")
@@ -156,6 +161,15 @@ def _draw_modes(plan: Plan, lite: bool) -> Plan:
     # What waits while single processes die shows best what they took with them.
     faults = FaultPlan(kills="single", kill_every_us=dice.randint(800, 1_800) * MS)
     return replace(plan, faults=faults, consumers=(), getters=())
+
+
+def _draw_stowing(plan: Plan) -> Plan:
+    """Lines so long for their memory that bodies are on disk alone, with dice of their own."""
+    dice = derive(plan.seed, "stowed")
+    if not _chance(dice, 0.5):
+        return plan
+    ahead = dice.choice((1, 200, 2_000))
+    return replace(plan, stow_bytes=dice.choice((1, 1, 20_000)), read_ahead_bytes=ahead)
 
 
 def _draw_rot(plan: Plan, lite: bool) -> Plan:

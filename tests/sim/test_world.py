@@ -93,6 +93,12 @@ class Echo:
     def on_synced(self, number: int) -> None:
         assert self.in_turn
 
+    def on_read(self, number: int, data: bytes) -> None:
+        assert self.in_turn
+
+    def on_read_failed(self, number: int, reason: str) -> None:
+        assert self.in_turn
+
     def on_journal_failed(self, reason: str) -> None:
         self.out.fatal = reason
 

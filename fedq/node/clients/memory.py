@@ -21,6 +21,7 @@ from typing import Final
 from fedq.core.ids import FragmentId, NodeId
 from fedq.fragments import footprint
 from fedq.node.clients.client_flow import ClientFlow
+from fedq.node.copies.stowing import Stowing
 from fedq.node.records.accounts import of_transaction
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Client
@@ -42,11 +43,12 @@ _LOOK_WORK: Final = 5
 class Memory:
     """Compares what this node holds with its bounds."""
 
-    __slots__ = ("_full", "_look_bytes", "_looked_ms", "clients", "state")
+    __slots__ = ("_full", "_look_bytes", "_looked_ms", "_stowing", "clients", "state")
 
-    def __init__(self, state: NodeState, clients: ClientFlow) -> None:
+    def __init__(self, state: NodeState, clients: ClientFlow, stowing: Stowing) -> None:
         self.state = state
         self.clients = clients
+        self._stowing = stowing
         self._looked_ms = 0
         #: When so much has come in, it is time for a look.
         self._look_bytes = 0
@@ -82,6 +84,7 @@ class Memory:
     def _compare_memory(self) -> None:
         state = self.state
         bound, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        self._stowing.look(held)
         left = max((bound - held) >> _HELD_SHIFT, bound >> _BEYOND_SHIFT)
         self._look_bytes = state.bytes_taken + left
         if not state.memory_full:
@@ -175,4 +178,5 @@ def held_bytes(state: NodeState) -> int:
             del state.transacting[channel]
         else:
             messages += of_transaction(channel.transaction)
+    messages += state.reads.bytes_asked + state.plan.places_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

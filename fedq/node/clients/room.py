@@ -8,6 +8,7 @@ from fedq.node.clients.memory import Memory
 from fedq.node.clients.permissions import Permissions
 from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.consuming.room import Consuming
+from fedq.node.copies.room import Copies
 from fedq.node.endings.room import Endings
 from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import Answers
@@ -22,7 +23,8 @@ class Clients:
 
     def __init__(
         self, state: NodeState, answers: Answers, permissions: Permissions, cluster: ClusterFlow,
-        publishing: Publishing, consuming: Consuming, endings: Endings, requests: Requests,
+        publishing: Publishing, consuming: Consuming, copies: Copies, endings: Endings,
+        requests: Requests,
     ) -> None:  # fmt: skip
         self.access = Access(state, cluster.proposals, cluster.tallies)
         self.flow = ClientFlow(
@@ -31,4 +33,4 @@ class Clients:
         )  # fmt: skip
         self.evictions = Evictions(state, self.flow, endings.private)
         self.fencing = Fencing(state, self.flow)
-        self.memory = Memory(state, self.flow)
+        self.memory = Memory(state, self.flow, copies.stowing)

@@ -7,12 +7,14 @@ A primary that hands over first stops handing out, then asks the map for another
 on only when the map has refused: so no two nodes serve a fragment, although no lease ends. What is
 published meanwhile goes on to the copies, and is confirmed by whom the map names in the end.
 
-Done for two reasons:
+Done for three reasons:
 
 * the disk has owed a sync for `backup_stall_ms`: confirms wait for it beside healthy copies. The
   new primary takes this node out of the in-sync set, because it says in its heartbeats that its
   disk hangs; it follows, and comes back once its disk does. It stays in sync in the commit that
   hands over: the other one may have died meanwhile, and then this memory has what was confirmed;
+* messages cannot be read from this node's disk (`Primary.damaged`). The new primary has them, and
+  sends them: this copy offers what it can read, and is made whole as any that joins;
 * the node is being stopped. It waits, up to `stop_wait_ms`, for a copy to get in sync where one
   may: then nobody has to wait for its return. Of each fragment it says, as its last word, what was
   seen (docs/adr/0046): before it asks for another primary, and at the end of what it still leads.
@@ -73,7 +75,7 @@ class HandingOver:
         """Does everything that is due."""
         self._look_at_disk()
         state = self.state
-        if not (state.disk_stalls or state.stopping or self._asked):
+        if not (state.disk_stalls or state.stopping or state.damaged or self._asked):
             return
         self._forget_decided()
         if not state.serving:
@@ -91,7 +93,7 @@ class HandingOver:
             if fragment in self._asked:
                 if not self._asked[fragment][1]:
                     self._ask_again(primary, info, leads)
-            elif state.disk_stalls or state.stopping:
+            elif state.disk_stalls or state.stopping or primary.damaged:
                 target = self._choose(primary, info, leads)
                 if target is not None and not self._has_heard(primary, info, target):
                     waiting += 1
@@ -217,9 +219,11 @@ class HandingOver:
         state = self.state
         primary.handing_over = True
         backups = (state.me, *(node for node in info.backups if node != target))
-        operation = SetCopies(
-            info.id, info.epoch, target, backups, tuple(info.in_sync.items()), restart=False
+        # A copy that cannot be read in parts is made whole before it counts again.
+        in_sync = tuple(
+            copy for copy in info.in_sync.items() if not primary.damaged or copy[0] != state.me
         )
+        operation = SetCopies(info.id, info.epoch, target, backups, in_sync, restart=False)
         self._propose(operation)
 
     def _propose(self, operation: SetCopies) -> None:

@@ -210,7 +210,8 @@ class _Weighing:
         primary = state.primaries.get(fragment)
         if recovered is not None:
             self._worth = Worth(recovered.whole, recovered.last)
-            self._positions = Positions(recovered.messages)
+            stowed = [(first, last) for first, last, _ in recovered.stowed]
+            self._positions = Positions(recovered.messages, stowed)
         elif backup is not None:
             self._worth = Worth(backup.whole, backup.last_held)
             self._positions = backup.replica.positions()

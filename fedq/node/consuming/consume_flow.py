@@ -261,7 +261,7 @@ class ConsumeFlow:
         if primary.fragment.shut or not self.timers.before(primary.fragment):
             return
         takers = primary.takers
-        if not primary.fragment.ready_count or not takers.may_take(self.state.me):
+        if not primary.fragment.at_hand or not takers.may_take(self.state.me):
             return
         if not takers.levels and not hub.ranked:
             if primary.windows is None:
@@ -274,11 +274,11 @@ class ConsumeFlow:
             return
         # Rank by rank: when those of one here have enough, one elsewhere may come before the next.
         left = 0
-        while primary.fragment.ready_count not in (0, left) and (ready := hub.ready(1)):
+        while primary.fragment.at_hand not in (0, left) and (ready := hub.ready(1)):
             level = ready[0].priority
             if takers.above(level):
                 hand_to_nodes(self.state, primary, level)
-            left = primary.fragment.ready_count
+            left = primary.fragment.at_hand
             self._deal_from(hub, primary.fragment, hub.reserved(), level)
 
     def _deal_from(
@@ -294,7 +294,7 @@ class ConsumeFlow:
             least = 0 if only.unacked else 1
             self._deal_to(only, fragment, NO_LIMIT if only.no_ack else max(most, least))
             return
-        while (available := fragment.ready_count) and self._may_deal(fragment):
+        while (available := fragment.at_hand) and self._may_deal(fragment):
             ready, available, settled = hub.choose(available, reserved, level, most)
             if not ready:
                 return
@@ -321,7 +321,7 @@ class ConsumeFlow:
 
     def _deal_to(self, consumer: Consumer, fragment: Fragment, most: int) -> None:
         """Deals to the only consumer of a queue here: as `_deal_from`, with nobody to share."""
-        while fragment.ready_count:
+        while fragment.at_hand:
             free = min(consumer.free(), most)
             if free <= 0 or not self._may_deal(fragment):
                 return

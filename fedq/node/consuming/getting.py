@@ -140,7 +140,9 @@ class Getting:
         primary = self.state.primaries.get(fragment)
         if primary is None or not self.state.serving:
             return False
-        return not primary.holds_back and not primary.fragment.shut and not primary.ending
+        if primary.holds_back or primary.ending:
+            return False
+        return not primary.fragment.shut and not primary.fragment.must_read
 
     def _ask_next(self, get: Get) -> None:
         while get.to_ask:

@@ -18,7 +18,7 @@ def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared:
     fragment = primary.fragment
     ids = (fragment.fragment_id, fragment.reign)
     rooms = rooms_elsewhere(state, primary)
-    ready = fragment.within(fragment.ready_count - spared, PEER_FRAME_BYTES_MAX)
+    ready = fragment.within(fragment.at_hand - spared, PEER_FRAME_BYTES_MAX)
     given = 0
     for node, share in primary.takers.shares(ready, level, rooms):
         given += share
@@ -30,6 +30,6 @@ def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared:
             positions = all_positions[start:stop]
             again = [position for position in positions if position in seen]
             state.send(node, Deliver(*ids, positions, again, taken.messages[start:stop]))
-    if given == ready < fragment.ready_count + given - spared:
+    if given == ready < fragment.at_hand + given - spared:
         # There may be credit for more bytes than go at once.
         state.marks.unfinished[fragment.fragment_id] = None

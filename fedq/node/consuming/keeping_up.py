@@ -75,7 +75,7 @@ def look_what_waits(state: NodeState, timers: QueueTimers, primary: Primary) -> 
     windows = windows_of(state, primary)
     if windows is None:
         return
-    if not primary.fragment.ready_count:
+    if not primary.fragment.at_hand:
         windows.nothing_waits()
         return
     step = windows.grow_by(primary.fragment.handed_out, state.now_ms)

@@ -71,7 +71,9 @@ class QueueTimers:
         if not self.state.serving or primary.holds_back:
             return
         self._enforce(fragment)
-        if fragment.tracked is not None and fragment.out.dead:
+        tracked = fragment.tracked
+        # A letter is written of the whole message, which may be on disk alone yet.
+        if tracked is not None and fragment.out.dead and not tracked.absent:
             self.letters.send(primary)
             if fragment.out.dead and primary.dying < DEAD_LETTERS_MAX:
                 self.state.marks.unfinished[fragment.fragment_id] = None

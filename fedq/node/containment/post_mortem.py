@@ -175,7 +175,7 @@ def _held(state: NodeState, number: FragmentId, positions: Iterable[int]) -> Ite
     fragment = primary.fragment
     for position in positions:
         message = fragment.messages.get(position)
-        if message is not None:
+        if message:
             yield _Letter(number, position, message, fragment.policy)
 
 
@@ -186,11 +186,11 @@ def _next_of(fragment: Fragment) -> Iterator[_Letter]:
     if tracked is not None:
         for position in fragment.out.dead:
             dead = tracked.messages.get(position)
-            if dead is not None:
+            if dead:
                 ready[position] = None
                 yield _Letter(number, position, dead, policy)
         for position, message in tracked.messages.items():
-            if position not in tracked.unacked and position not in ready:
+            if message and position not in tracked.unacked and position not in ready:
                 ready[position] = None
                 yield _Letter(number, position, message, policy)
     for position, message in fragment.messages.pairs():

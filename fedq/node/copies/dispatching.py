@@ -82,7 +82,7 @@ class Dispatching:
         if fragment.tracked is not None and not self.timers.before(fragment):
             return
         ids = (fragment.fragment_id, fragment.reign)
-        while primary.gets and not primary.ending:
+        while primary.gets and not primary.ending and not fragment.must_read:
             node, request = primary.gets.popleft()
             taken = fragment.take(node, 1)
             note_taken(self.state, primary, node, len(taken.messages))
@@ -94,10 +94,10 @@ class Dispatching:
                 ),
             )  # fmt: skip
         spared = self._spared(primary)
-        if takers.credit and fragment.ready_count:
+        if takers.credit and fragment.at_hand:
             hand_to_nodes(self.state, primary, None, spared)
         primary.noted = fragment.handed_out
-        if fragment.ready_count > spared:
+        if fragment.at_hand > spared:
             for node in takers.offers():
                 if node == self.state.me:
                     self.state.marks.queues[primary.queue] = None
@@ -116,7 +116,7 @@ class Dispatching:
         """
         fragment, takers = primary.fragment, primary.takers
         primary.pace.note(fragment.handed_out - primary.noted, self.state.now_ms)
-        if not fragment.ready_count or takers.levels or takers.once or takers.single:
+        if not fragment.at_hand or takers.levels or takers.once or takers.single:
             return 0
         if self.state.me not in takers.consumers or len(takers.consumers) == 1:
             return 0
@@ -124,7 +124,7 @@ class Dispatching:
         if soon:
             # Should they stop: with every window less is left for them.
             self.timers.look_again(primary, WINDOW_MS)
-        return min(soon, fragment.ready_count)
+        return min(soon, fragment.at_hand)
 
 
 def _has_say(primary: Primary) -> bool:

@@ -7,7 +7,7 @@ restart), nothing (a new fragment).
 Changes `primaries`, `backups`, `recovered`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
@@ -16,6 +16,7 @@ from fedq.fragments.asides import note_asides
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.seen import take_up_seen
+from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.journal.events import Seen
 from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
@@ -47,6 +48,14 @@ class Copy(NamedTuple):
     seen: Seen | None = None
     #: Who published what is here, as far as that is known no more.
     unsure: Mapping[Origin, int] = {}
+    #: What is on disk alone: first and last position, bytes; ascending.
+    stowed: Sequence[Stretch] = ()
+
+    def holds(self, position: int) -> bool:
+        """Whether there is a message at this position."""
+        return position in self.messages or any(
+            first <= position <= last for first, last, _ in self.stowed
+        )
 
 
 class FragmentRoles:
@@ -99,7 +108,7 @@ class FragmentRoles:
             del state.primaries[fragment]
             state.recovered[fragment] = RecoveredFragment(
                 dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
-                ended.notes, durable=ended.recorder.durable,
+                ended.notes, durable=ended.recorder.durable, stowed=ended.messages.stowed(),
             )  # fmt: skip
 
     def forget_cold(self) -> None:
@@ -194,7 +203,7 @@ class FragmentRoles:
             return backup.replica.oldest_persistent() if backup.whole else 0
         if recovered is None:
             return None
-        return next(iter(recovered.messages), None) if recovered.whole else 0
+        return recovered.oldest if recovered.whole else 0
 
     # --- primary -----------------------------------------------------------------------------
 
@@ -231,6 +240,7 @@ class FragmentRoles:
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
             policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
             notes=notes, unix_ms=self.state.unix_ms, sparing=self._spares(info),
+            stowed=copy.stowed,
         )  # fmt: skip
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
@@ -257,7 +267,7 @@ class FragmentRoles:
         state = self.state
         state.at, state.at_what = info.queue, None
         copy = self._copy_of(info.id)
-        aside = [p for p in state.suspects.of(info.id) if p in copy.messages]
+        aside = [p for p in state.suspects.of(info.id) if copy.holds(p)]
         try:
             fragment = self._begin_fragment(info, copy, aside)
         except Exception as error:
@@ -317,13 +327,18 @@ class FragmentRoles:
             # Its last events must reach the disk like all others.
             self.drain(primary)
             old = primary.fragment
-            return Copy(dict(old.messages.pairs()), old.origins, old.notes, old.last)
+            here = dict(old.messages.pairs())
+            stowed = StowedRanges(old.messages.stowed())
+            for first, last in primary.damaged:
+                # What this node cannot read it does not have.
+                stowed.forget(first, last)
+            return Copy(here, old.origins, old.notes, old.last, stowed=list(stowed))
         backup = state.backups.get(fragment)
         if backup is not None:
             replica, last = backup.replica, backup.last_held
             return Copy(
                 replica.in_order(), replica.origins, replica.notes, last, backup.whole,
-                replica.seen, backup.unsure,
+                replica.seen, backup.unsure, list(replica.stowed),
             )  # fmt: skip
         recovered = state.recovered.get(fragment)
         if recovered is not None:
@@ -331,7 +346,7 @@ class FragmentRoles:
             # disk. One that is sent again is taken again, and marked redelivered.
             return Copy(
                 recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
-                recovered.seen, recovered.origins,
+                recovered.seen, recovered.origins, recovered.stowed,
             )  # fmt: skip
         return Copy({}, {}, {}, 0)
 
@@ -350,8 +365,9 @@ class FragmentRoles:
             info.reign == info.created and info.in_sync.get(state.me) == state.settings.incarnation
         )
         replica = Replica(
-            info.id, durable=durable, messages=copy.messages, origins=copy.origins, notes=copy.notes
-        )
+            info.id, durable=durable, messages=copy.messages, origins=copy.origins,
+            notes=copy.notes, stowed=copy.stowed,
+        )  # fmt: skip
         replica.seen = copy.seen
         replication = self._backup_replication(info, created)
         backup = Backup(info.queue, replica, replication, copy.last, copy.whole, copy.unsure)

@@ -4,11 +4,12 @@ Inputs: a fragment. Outputs: what the journal is to say of it, in checkpoints an
 moved. What a part has that the others have not is told apart here, and nowhere else.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Origin
-from fedq.fragments.alive import EVERYWHERE, Found, Spans, in_fragment, in_replica, in_singles
+from fedq.fragments.alive import EVERYWHERE, Found, Spans, in_fragment, in_recovered, in_replica
 from fedq.journal.events import Seen
 from fedq.journal.recovered import RecoveredFragment
 from fedq.node.records.state import Backup, NodeState, Primary
@@ -17,6 +18,8 @@ from fedq.node.records.state import Backup, NodeState, Primary
 LOOK_SHIFT: Final = 4
 #: A journal with so many segments beyond twice what is alive has much that is dead.
 _SEGMENTS_SPARE: Final = 4
+#: Beyond all positions.
+_BEYOND: Final = 1 << 64
 
 Held: TypeAlias = Primary | Backup | RecoveredFragment
 
@@ -64,8 +67,21 @@ def alive_in(held: Held, spans: Spans = EVERYWHERE) -> Iterator[Found]:
         return in_fragment(held.fragment, spans)
     if isinstance(held, Backup):
         return in_replica(held.replica, spans)
-    messages = held.messages
-    return in_singles(lambda: messages, held.notes, spans)
+    return in_recovered(held.messages, held.stowed, held.notes, spans)
+
+
+def is_alive(held: Held, position: int) -> bool:
+    """Whether a message at this position is held, in memory or on disk alone."""
+    if isinstance(held, Primary):
+        return position in held.fragment.messages
+    if isinstance(held, Backup):
+        return position in held.replica
+    return position in held.messages or _is_stowed(held, position)
+
+
+def _is_stowed(held: RecoveredFragment, position: int) -> bool:
+    at = bisect_right(held.stowed, (position, _BEYOND, _BEYOND)) - 1
+    return at >= 0 and position <= held.stowed[at][1]
 
 
 def place_of(held: Held) -> Place:
@@ -76,9 +92,9 @@ def place_of(held: Held) -> Place:
         return Place(fragment.reign, fragment.last, 1 + fragment.bytes_held // max(1, count))
     if isinstance(held, Backup):
         replica = held.replica
-        each = 1 + replica.bytes_held // max(1, replica.count_read + replica.count_unread)
+        each = 1 + replica.bytes_held // max(1, replica.count)
         return Place(held.replication.reign, held.last_held, each)
-    return Place(held.reign, held.last, 1 + held.size // max(1, len(held.messages)))
+    return Place(held.reign, held.last, 1 + held.size // max(1, held.count))
 
 
 def is_whole(held: Held) -> bool:

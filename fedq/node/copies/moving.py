@@ -16,7 +16,7 @@ from typing import Final
 
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId
-from fedq.core.ranges import from_ranges, join_overlapping
+from fedq.core.ranges import from_ranges, join_overlapping, to_ranges
 from fedq.fragments.alive import Found
 from fedq.journal.records import encode_copy
 from fedq.journal.segments import Segment
@@ -28,9 +28,11 @@ from fedq.node.copies.held import (
     find_held,
     has_failed_copy,
     has_much_dead,
+    is_alive,
     is_in_journal,
     place_of,
 )
+from fedq.node.copies.moving_from_disk import FromDisk
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 
@@ -65,6 +67,15 @@ class Moving:
         journey = self._journey
         if state.chores.are_under_way(self) or state.synced < self._chunk:
             return
+        if journey is not None and journey.from_disk.is_reading:
+            return
+        if journey is not None and journey.from_disk.failure:
+            self.state.out.warnings.append(
+                f"segment {journey.segment.number} of the journal stays as it is: "
+                f"{journey.from_disk.failure}"
+            )
+            self.give_up(_PAUSE_MS)
+            journey = None
         if journey is not None and journey.is_done:
             state.plan.moved(journey.segment)
             self._journey = journey = None
@@ -152,7 +163,7 @@ class _Journey:
 
     __slots__ = (
         "_content", "_fragment", "_held", "_left", "_pieces", "_state", "allowance", "chunk",
-        "is_done", "segment",
+        "from_disk", "is_done", "segment",
     )  # fmt: skip
 
     def __init__(self, state: NodeState, segment: Segment) -> None:
@@ -168,14 +179,21 @@ class _Journey:
         self.allowance = self.chunk = 0
         #: All of it is appended.
         self.is_done = False
+        #: What is not in memory.
+        self.from_disk = FromDisk(state, segment)
 
     def go_on(self) -> bool:
         """Moves some, until the piece is full or the work is spent; true when the piece is done."""
         state = self._state
         while self.allowance > 0:
+            if self.from_disk.is_reading or self.from_disk.failure:
+                return True
+            self._append_read()
             held = find_held(state, self._fragment)
             content = content_of(held) if held is not None else None
             if self._held is None:
+                if self.from_disk.ask(self.allowance):
+                    return True
                 if not self._left:
                     self.is_done = True
                     return True
@@ -210,16 +228,35 @@ class _Journey:
             self._held = None
             return
         state.work.spend(1 + (found.looked_at >> LOOK_SHIFT))
-        positions, messages = [], []
+        here: dict[int, bytes] = {}
+        away: list[int] = []
         for position in from_ranges(found.ranges):
             message = found.body(position)
-            if message is not None:
-                positions.append(position)
-                messages.append(message)
-        if positions:
-            reign = place_of(held).reign
-            data = encode_copy(fragment, reign, positions, messages, {})
-            first, last = positions[0], positions[-1]
-            self.chunk = state.plan.append(fragment, data, True, first, last, copied=True)
-            self.allowance -= len(data)
-            state.work.spend(len(data) >> _BYTES_SHIFT)
+            if message:
+                here[position] = message
+            elif message is not None:
+                away.append(position)
+        if away:
+            self.from_disk.want(fragment, to_ranges(away))
+        if here:
+            self._append(fragment, held, here)
+
+    def _append(self, fragment: FragmentId, held: Held, messages: dict[int, bytes]) -> None:
+        """Appends messages anew."""
+        positions = list(messages)
+        reign = place_of(held).reign
+        data = encode_copy(fragment, reign, positions, list(messages.values()), {})
+        self.chunk = self._state.plan.append(
+            fragment, data, True, positions[0], positions[-1], copied=True
+        )
+        self.allowance -= len(data)
+        self._state.work.spend(len(data) >> _BYTES_SHIFT)
+
+    def _append_read(self) -> None:
+        """Appends what was read and is still alive."""
+        for fragment, messages in self.from_disk.take_read():
+            held = find_held(self._state, fragment)
+            if held is not None and is_in_journal(held):
+                alive = {p: message for p, message in messages.items() if is_alive(held, p)}
+                if alive:
+                    self._append(fragment, held, alive)

@@ -4,12 +4,15 @@ from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.consuming.room import Consuming
 from fedq.node.copies.asking import Asking
 from fedq.node.copies.checkpointing import Checkpointing
+from fedq.node.copies.copying_from_disk import CopyingFromDisk
 from fedq.node.copies.dispatching import Dispatching
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.copies.fragment_roles import FragmentRoles
 from fedq.node.copies.moving import Moving
 from fedq.node.copies.questions import Questions
+from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.replica_flow import ReplicaFlow
+from fedq.node.copies.stowing import Stowing
 from fedq.node.publishing.room import Publishing
 from fedq.node.records.state import NodeState
 
@@ -20,12 +23,15 @@ class Copies:
     __slots__ = (
         "asking",
         "checkpointing",
+        "copying",
         "dispatching",
         "fragments",
         "moving",
         "questions",
+        "reading",
         "replicas",
         "roles",
+        "stowing",
     )
 
     def __init__(
@@ -39,3 +45,6 @@ class Copies:
         self.asking = Asking(state, self.questions)
         self.checkpointing = Checkpointing(state, self.roles)
         self.moving = Moving(state)
+        self.reading = ReadingBack(state)
+        self.stowing = Stowing(state, self.reading)
+        self.copying = CopyingFromDisk(state, self.reading)

@@ -18,6 +18,7 @@ from fedq.core.ids import (
 )
 from fedq.core.peer_messages import TO_PRIMARY, PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
+from fedq.core.ranges import Range
 from fedq.core.seeds import Salts
 from fedq.core.work import Work
 from fedq.fragments.fragment import Fragment
@@ -33,6 +34,7 @@ from fedq.node.records.accounts import Accounts
 from fedq.node.records.chores import Chores
 from fedq.node.records.client_state import Channel, Client, Consumer, Owner
 from fedq.node.records.marks import Marks
+from fedq.node.records.reads import Reads
 from fedq.node.records.suspects import Suspects
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
@@ -94,9 +96,9 @@ class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
-        "attaching", "calls", "dying", "ending", "fragment", "gets", "handing_over", "is_plain",
-        "mark", "marking", "noted", "pace", "promised", "queue", "replication", "seen_at",
-        "seen_event", "takers", "unsure", "used_ms", "windows",
+        "attaching", "calls", "damaged", "dying", "ending", "fragment", "gets", "handing_over",
+        "is_plain", "mark", "marking", "noted", "pace", "promised", "queue", "replication",
+        "seen_at", "seen_event", "takers", "unsure", "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +137,9 @@ class Primary:
         #: Who published what was here when the reign began, as far as that is known no more: one of
         #: them that is among those may send it again.
         self.unsure: Mapping[Origin, int] = {}
+        #: Between which positions messages cannot be read from this node's disk, though others have
+        #: them: it is to be led by one of these.
+        self.damaged: list[Range] = []
         #: The map is asked for another primary: nothing is handed out before it has answered.
         self.handing_over = False
         #: The epoch at which it was said, as the last word of this reign, what was seen: nothing is
@@ -146,7 +151,12 @@ class Primary:
     @property
     def holds_back(self) -> bool:
         """Whether nothing may be handed out now."""
-        return self.handing_over or self.seen_at > 0 or bool(self.attaching)
+        return (
+            self.handing_over
+            or self.seen_at > 0
+            or len(self.attaching) > 0
+            or len(self.damaged) > 0
+        )
 
 
 class Backup:
@@ -248,6 +258,7 @@ class NodeState:
         self.work = Work(settings.work_per_turn)
         self.chores = Chores(self.work)
         self.out = NodeOut()
+        self.reads = Reads(self.out)
         self.risk = Risk()
         self.marks = Marks()
         self.map = ClusterMap()
@@ -321,6 +332,10 @@ class NodeState:
         #: As the driver says: what waits in its buffers, the process's memory beyond what it began
         #: with, and what is free on its disk (-1: unknown).
         self.bytes_waiting = self.resident = 0
+        #: Messages that could not be read from the disk any more, since the process began; and the
+        #: fragments of which others have them (`Primary.damaged`).
+        self.messages_lost = 0
+        self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1
         #: Channels in tx mode, and some that are gone.
         self.transacting: dict[Channel, None] = {}

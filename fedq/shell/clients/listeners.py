@@ -48,6 +48,12 @@ def reachable(host: str) -> str:
     return socket.gethostname() if is_wildcard(host) else host
 
 
+def url_of(listener: Listener, port: int) -> str:
+    """The URL by which clients reach a listener that is bound to this port."""
+    scheme = "amqps" if listener.tls else "amqp"
+    return f"{scheme}://{join_address(reachable(listener.host), port)}"
+
+
 def check_free(config: NodeConfig, key: str, listener: Listener) -> None:
     """Raises `ConfigError` if nobody could listen there now."""
     for one in bind(config, key, listener):

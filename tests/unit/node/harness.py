@@ -41,7 +41,7 @@ from fedq.shell.last_act import farewell
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.wiring.cluster_map.passwords import COST_MIN, verify
 from tests.unit.amqp.wire import Content, publish, start_ok
-from tests.unit.node.inputs import disconnected, hears, leads, link_up, synced, verified
+from tests.unit.node.inputs import disconnected, has_read, hears, leads, link_up, synced, verified
 
 TICK_MS = 50
 PERSISTENT = b"\x10\x00\x02"
@@ -279,6 +279,10 @@ class Cluster:
             host.written = chunk.number
         for segment in out.drop_segments:
             del host.segments[segment]
+        for wanted in out.reads:
+            held = host.segments.get(wanted.segment, bytearray())
+            data = bytes(held[wanted.offset : wanted.offset + wanted.length])
+            host.inbox.append(partial(has_read, wanted=wanted, data=data))
         if not host.disk_waits and node.state.synced < host.written:
             host.inbox.append(partial(synced, number=host.written))
         for peer, frames in out.peers.items():

@@ -3,6 +3,7 @@
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.node.node import Node
+from fedq.node.outbox import ReadWanted
 
 
 def link_up(node: Node, peer: NodeId) -> None:
@@ -18,6 +19,14 @@ def leads(node: Node, leader: NodeId | None) -> None:
 def synced(node: Node, number: int) -> None:
     """The node's input of that name."""
     node.on_synced(number)
+
+
+def has_read(node: Node, wanted: ReadWanted, data: bytes) -> None:
+    """The node's inputs of what was read, if all of it is there, or was not."""
+    if len(data) == wanted.length:
+        node.on_read(wanted.number, data)
+    else:
+        node.on_read_failed(wanted.number, "the segment is shorter, or gone")
 
 
 def verified(node: Node, number: int, verdict: bool) -> None:

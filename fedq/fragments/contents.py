@@ -1,0 +1,205 @@
+"""What a fragment holds, wherever it is kept, and what was said of it: the state of `Fragment`.
+
+Inputs: what an earlier reign has left. Outputs: counts, positions, messages, to read; what all
+verbs of `fedq.fragments.fragment` share: a note, and the end of messages. Invariants: those of the
+fragment (`check`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from fedq.core.ids import FragmentId, NodeId, Origin, first_position
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.policy import DROP_HEAD, PLAIN, QueuePolicy
+from fedq.core.ranges import join_ranges
+from fedq.fragments.all_messages import AllMessages
+from fedq.fragments.beginnings import KnownNotes, split
+from fedq.fragments.fresh import Fresh
+from fedq.fragments.moves import Going
+from fedq.fragments.outbox import FragmentOut
+from fedq.fragments.recorder import Recorder, SparingRecorder
+from fedq.fragments.runs import InFlight
+from fedq.fragments.tracked import Notes, TrackedMessages
+
+
+class Contents:
+    """What a fragment holds. See the module's docstring."""
+
+    __slots__ = (
+        "_in_flight", "bytes_held", "dropped", "fragment_id", "fresh", "handed_out", "last",
+        "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut",
+        "singly", "tracked",
+    )  # fmt: skip
+
+    def __init__(
+        self, fragment_id: FragmentId, reign: int, *, durable: bool, recording: bool,
+        policy: QueuePolicy = PLAIN, messages: Mapping[int, bytes] | None = None,
+        origins: Mapping[Origin, int] | None = None,
+        notes: KnownNotes | None = None, unix_ms: int = 0, sparing: bool = False,
+        stowed: Sequence[tuple[int, int, int]] = (),
+    ) -> None:  # fmt: skip
+        """A fragment that begins its reign with `messages` (ascending) left by an earlier one.
+
+        `stowed`: first and last positions, and bytes, of others that are on disk alone.
+
+        `recording`: events are encoded for a journal or for backups; a private queue has neither.
+        `sparing`: those alone that concern persistent messages.
+        `policy`: this fragment's part of its queue's. `notes`: what the journal notes of the
+        messages (`fedq.journal.records`), by kind and position; `unix_ms`: the time of the wall.
+        """
+        self.fragment_id = fragment_id
+        self.reign = reign
+        self.policy = policy
+        #: Publishes may have to be refused: they come in by way of `fits`.
+        self.refuses = policy.overflow != DROP_HEAD and (
+            policy.max_length is not None or policy.max_bytes is not None
+        )
+        #: The policy has something to say of each message.
+        self.singly = (
+            policy.message_ttl_ms is not None
+            or policy.max_bytes is not None
+            or policy.max_priority > 0
+        )
+        self.fresh = Fresh()
+        self._in_flight: InFlight | None = None
+        self.tracked: TrackedMessages | None = None
+        #: Positions up to this one may have been delivered in an earlier reign.
+        self.seen_through = 0
+        #: Highest publish number taken from each origin.
+        self.origins: dict[Origin, int] = dict(origins or {})
+        self.last: int = first_position(reign)
+        self.bytes_held = self.handed_out = 0
+        #: How many messages the policy dropped that had no dead-letter exchange to go to.
+        self.dropped = 0
+        #: How many jobs go on piece by piece; nothing is handed out before they are done (P4).
+        self.shut = 0
+        self.out = FragmentOut()
+        kind = SparingRecorder if sparing else Recorder
+        self.recorder = kind(fragment_id, reign, self.out, active=recording, durable=durable)
+        if messages or stowed:
+            self._begin_with(messages or {}, notes or {}, stowed, unix_ms)
+
+    def _begin_with(
+        self, messages: Mapping[int, bytes], notes: KnownNotes,
+        stowed: Sequence[tuple[int, int, int]], unix_ms: int,
+    ) -> None:  # fmt: skip
+        """Takes up what an earlier reign has left: any of it may have been seen."""
+        stretches, singles = split(messages, notes, stowed, self.singly)
+        for stretch in stretches:
+            if stretch.stowed:
+                self.fresh.add_stowed(stretch.first, stretch.last, stretch.stowed)
+            else:
+                self.fresh.add(stretch.first, stretch.messages, stretch.persistent)
+        if singles:
+            tracked = self.make_tracked()
+            self.out.dead.extend(tracked.take_over(singles, notes, unix_ms))
+            self.shut += len(tracked.absent)
+        self.seen_through = max([*messages, *[last for _, last, _ in stowed]])
+        assert self.seen_through <= self.last
+        self.bytes_held = sum(map(len, messages.values())) + self.fresh.stowed_bytes
+
+    def make_tracked(self) -> TrackedMessages:
+        """Where messages with a history are; made when there is one."""
+        if self.tracked is None:
+            self.tracked = TrackedMessages(self.policy)
+        return self.tracked
+
+    # --- what is here ------------------------------------------------------------------------
+
+    @property
+    def ready_count(self) -> int:
+        """How many messages wait for a taker."""
+        tracked = self.tracked
+        return self.fresh.count + (tracked.ready_count if tracked is not None else 0)
+
+    @property
+    def at_hand(self) -> int:
+        """How many of them can be taken before something has to be read from the disk."""
+        fresh, tracked = self.fresh, self.tracked
+        if tracked is None or not tracked.ready_count:
+            return fresh.at_hand
+        if fresh.stowed_count and not fresh.at_hand:
+            single = tracked.next()
+            if single is None or single > fresh.first:
+                return 0
+        return fresh.at_hand + tracked.ready_count
+
+    @property
+    def must_read(self) -> bool:
+        """Whether messages are ready, and the next one has to be read from the disk."""
+        return self.fresh.stowed_count > 0 and not self.at_hand
+
+    @property
+    def unacked_count(self) -> int:
+        """How many messages are with a taker."""
+        held = self._in_flight.count if self._in_flight is not None else 0
+        return held + (len(self.tracked.unacked) if self.tracked is not None else 0)
+
+    @property
+    def messages(self) -> AllMessages:
+        """All live messages by position, ascending."""
+        return AllMessages(self.fresh, self._in_flight, self.tracked)
+
+    @property
+    def unacked(self) -> dict[int, NodeId]:
+        """The taker of each message that has one; a walk over all that is with takers."""
+        found = dict(self._in_flight.holders()) if self._in_flight is not None else {}
+        if self.tracked is not None:
+            found |= self.tracked.unacked
+        return found
+
+    @property
+    def notes(self) -> Notes:
+        """The notes about messages, by kind and position; to be read only."""
+        return self.tracked.notes if self.tracked is not None else {}
+
+    def was_handed_out(self, position: int) -> bool:
+        """Whether somebody may have seen the message: it is delivered as such."""
+        tracked = self.tracked
+        return position <= self.seen_through or (
+            tracked is not None and position in tracked.redelivered
+        )
+
+    def within(self, amount: int, size: int) -> int:
+        """How many of the next `amount` to hand out for about so many bytes; at least 1."""
+        return amount if self.bytes_held <= size else self.messages.within(amount, size)
+
+    def forget_singles(self, tracked: TrackedMessages, positions: list[int], going: Going) -> None:
+        """Lets messages go that are kept singly; of those on disk alone nothing waits any more."""
+        absent = len(tracked.absent)
+        messages, ranges = tracked.forget(positions)
+        if absent and (waited := absent - len(tracked.absent)):
+            self.shut -= waited
+            going.persistent = True
+            messages = [message for message in messages if message]
+        going.add(messages, ranges)
+
+    # --- records -----------------------------------------------------------------------------
+
+    def record_note(
+        self, tracked: TrackedMessages, what: int, values: Mapping[int, int], keep: bool = True
+    ) -> None:
+        """Records a note about messages as an event; `keep`: it is worth a place on disk."""
+        self.last += 1
+        held = [tracked.messages[p] for p in values]
+        persistent = any(not message or message[0] & FLAG_PERSISTENT for message in held)
+        self.recorder.note(self.last, what, values, persistent, keep)
+
+    def oldest_persistent(self) -> int | None:
+        """The lowest live position that the journal must keep."""
+        return self.messages.oldest_persistent() if self.recorder.durable else None
+
+    def went(self, going: Going) -> None:
+        """Forgets messages that are gone, everywhere: their bytes, and the record of it."""
+        self.bytes_held -= going.size
+        if self.recorder.active:
+            self.last += 1
+            self.recorder.settle(self.last, join_ranges(going.ranges), going.persistent)
+
+    def check(self) -> None:
+        """Asserts the invariants; costs a walk over everything."""
+        messages = self.messages
+        messages.check()
+        assert self.ready_count + self.unacked_count == len(messages)
+        here = sum(len(message) for _, message in messages.pairs())
+        assert self.bytes_held == here + self.fresh.stowed_bytes
+        assert max(messages, default=0) <= self.last

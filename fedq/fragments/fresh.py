@@ -1,0 +1,399 @@
+"""The line of messages that were never handed out, as an interval list in memory and on disk.
+
+Inputs: batches of messages at consecutive positions, how many are wanted, up to which position the
+disk has them; what was read from there. Outputs: messages in their order, and what is on disk alone
+(*stowed*: RabbitMQ says paged out). A long line keeps its beginning in memory, and of the rest no
+more than positions and bytes, a few numbers for a mebibyte.
+
+Invariants: no run has gaps; runs are in ascending order; only persistent messages are stowed; what
+stands behind a stowed run waits for it (P4), so `at_hand` counts what stands before the first one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.ranges import Range
+from fedq.core.weights import weigh
+from fedq.fragments.runs import NO_RUN, ON_DISK, RUN_MAX, SWEEP_FROM, Run, Runs
+
+#: Neighbours on disk become one run up to so many bytes: parts of it are told by their share.
+STOWED_RUN_BYTES: Final = 1 << 20
+
+
+class Filled:
+    """What came back from the disk: how many messages, by how much their bytes were misjudged."""
+
+    __slots__ = ("bytes_read", "count", "flags", "misjudged")
+
+    def __init__(self) -> None:
+        self.bytes_read = self.count = self.misjudged = 0
+        #: The flags of all messages together.
+        self.flags = 0
+
+
+class Fresh(Runs):
+    """Messages that were never handed out. No run has gaps here."""
+
+    __slots__ = ("_at_hand", "stowed_bytes", "stowed_count")
+
+    def __init__(self, run_max: int = RUN_MAX, sweep_from: int = SWEEP_FROM) -> None:
+        super().__init__(run_max, sweep_from)
+        #: How many of the messages are on disk alone, and their bytes.
+        self.stowed_count = self.stowed_bytes = 0
+        #: How many stand before the first of them; void if there are none.
+        self._at_hand = 0
+
+    @property
+    def first(self) -> int:
+        """The position that is next; there must be one."""
+        return self._runs[self._head].first
+
+    @property
+    def next_last(self) -> int:
+        """The last position of the run that is next; there must be one."""
+        return self._runs[self._head].last
+
+    @property
+    def at_hand(self) -> int:
+        """How many messages can be taken before one has to be read from the disk."""
+        return self._at_hand if self.stowed_count else self.count
+
+    def add(self, first: int, messages: Sequence[bytes], persistent: bool) -> None:
+        """Adds new messages behind all others, at positions from `first` on."""
+        runs = self._runs
+        self.count += len(messages)
+        if runs:
+            last = runs[-1]
+            if (
+                last.first + len(last.messages) == first
+                and last.persistent == persistent
+                and len(last.messages) + len(messages) <= self._run_max
+            ):
+                last.messages += messages
+                last.left = len(last.messages)
+                return
+        run_max = self._run_max
+        for start in range(0, len(messages), run_max):
+            part: list[bytes | None] = [*messages[start : start + run_max]]
+            runs.append(Run(first + start, part, persistent, None))
+
+    def within(self, amount: int, size: int) -> int:
+        """How many of the next `amount` have no more than so many bytes; at least 1."""
+        count = 0
+        for index in range(self._head, len(self._runs)):
+            messages = self._runs[index].messages
+            part: list[bytes] = messages[: amount - count]  # type: ignore[assignment]  # no gaps
+            held = weigh(part)[0]
+            if held > size:
+                for message in part:
+                    size -= len(message)
+                    if size < 0:
+                        break
+                    count += 1
+                return max(count, 1)
+            size -= held
+            count += len(part)
+            if count >= amount:
+                break
+        return amount
+
+    def pop(self, amount: int, before: int | None = None) -> tuple[int, list[bytes], bool]:
+        """Takes the next ones of one run: first position, up to `amount` messages, persistence.
+
+        Only positions `before` the given one; there must be at least one such message at hand.
+        """
+        run = self._runs[self._head]
+        first, messages = run.first, run.messages
+        if before is not None:
+            amount = min(amount, before - first)
+        part: list[bytes] = messages[:amount]  # type: ignore[assignment]  # it has no gaps
+        taken = len(part)
+        self.count -= taken
+        if self.stowed_count:
+            self._at_hand -= taken
+        if taken == len(messages):
+            self._drop_first()
+        else:
+            del messages[:taken]
+            run.first += taken
+            run.left -= taken
+        return first, part, run.persistent
+
+    def _drop_first(self) -> None:
+        runs = self._runs
+        self._head += 1
+        if self._head == len(runs):
+            runs.clear()
+            self._head = 0
+        elif self._head >= self._sweep_from and 2 * self._head >= len(runs):
+            del runs[: self._head]
+            self._head = 0
+        else:
+            runs[self._head - 1] = NO_RUN
+
+    def extract(self, position: int) -> bytes | None:
+        """Takes a message out of turn: `ON_DISK` if it is stowed; None if it is not here."""
+        index = self._index_of(position)
+        message = self._runs[index].get(position) if index >= 0 else None
+        if message is None:
+            return None
+        run = self._runs[index]
+        if run.stowed:
+            self.forget_stowed(position, position)
+            return ON_DISK
+        at = position - run.first
+        rest = run.messages[at + 1 :]
+        del run.messages[at:]
+        run.left = at
+        self.count -= 1
+        if rest:
+            self._runs.insert(index + 1, Run(position + 1, rest, run.persistent, None))
+        if not at:
+            self._delete(index)
+        if self.stowed_count:
+            self._count_at_hand()
+        return message
+
+    def _delete(self, index: int) -> None:
+        del self._runs[index]
+        if self._head == len(self._runs):
+            self._runs.clear()
+            self._head = 0
+
+    # --- what is on disk alone ---------------------------------------------------------------
+
+    def add_stowed(self, first: int, last: int, size: int) -> None:
+        """Adds messages behind all others that are on disk alone, and take so many bytes."""
+        count = last - first + 1
+        if not self.stowed_count:
+            self._at_hand = self.count
+        self.count += count
+        self.stowed_count += count
+        self.stowed_bytes += size
+        before = self._runs[-1] if self._runs else None
+        if before is not None and _may_join(before, first, size):
+            before.left += count
+            before.stowed += size
+        else:
+            self._runs.append(_stowed_run(first, count, size))
+
+    def stow(self, through: int, keep: int, beyond: int = 0, most: int = 1 << 62) -> int:
+        """Lets go of the bodies of persistent messages up to a position: the disk has these.
+
+        About `keep` bytes at the beginning of the line stay, and all up to `beyond`. `most`: so
+        many messages are looked at. Returns how many bytes went.
+        """
+        runs = self._runs
+        begins = self._head
+        if self.stowed_count:
+            while not runs[begins].stowed:
+                begins += 1
+        else:
+            begins = self._index_behind(keep)
+        before, freed = runs[:begins], 0
+        for index in range(begins, len(runs)):
+            run = runs[index]
+            if most > 0 and beyond < run.first <= through and _may_go(run):
+                most -= run.left
+                rest = _split(run, through + 1 - run.first) if run.last > through else None
+                run.stowed = _size_if_persistent(run)
+                if run.stowed:
+                    run.messages = []
+                    self.stowed_count += run.left
+                    freed += run.stowed
+            else:
+                rest = None
+            joined = before[-1] if run.stowed and len(before) > self._head else None
+            if joined is not None and _may_join(joined, run.first, run.stowed):
+                joined.left += run.left
+                joined.stowed += run.stowed
+            else:
+                before.append(run)
+            if rest is not None:
+                before.append(rest)
+        self._runs = before
+        self.stowed_bytes += freed
+        self._count_at_hand()
+        return freed
+
+    def _index_behind(self, keep: int) -> int:
+        """The index of the first run behind about so many bytes, which it is made to begin at."""
+        for index in range(self._head, len(self._runs)):
+            run = self._runs[index]
+            size = weigh_run(run)
+            if size >= keep:
+                at = 0
+                while keep > 0:
+                    message = run.messages[at]
+                    assert message is not None
+                    keep -= len(message)
+                    at += 1
+                if 0 < at < run.left:
+                    self._runs.insert(index + 1, _split(run, at))
+                return index + 1 if at else index
+            keep -= size
+        return len(self._runs)
+
+    def fill(self, bodies: Mapping[int, bytes]) -> Filled:
+        """Takes messages (by ascending position) back that are stowed; others are left out."""
+        filled = Filled()
+        positions = list(bodies)
+        at = 0
+        while at < len(positions):
+            index = self._index_of(positions[at])
+            run = self._runs[index] if index >= 0 else None
+            if run is None or not run.stowed or positions[at] > run.last:
+                at += 1
+                continue
+            first, start, last = positions[at], at, run.last
+            while at < len(positions) and positions[at] == first + at - start <= last:
+                at += 1
+            part = [bodies[position] for position in positions[start:at]]
+            self._put_in(index, first, part, filled)
+        if filled.count:
+            self._count_at_hand()
+        return filled
+
+    def _put_in(self, index: int, first: int, part: list[bytes], filled: Filled) -> None:
+        """Puts messages, the first of them at `first`, in their place in a stowed run."""
+        run, count = self._runs[index], len(part)
+        size, flags = weigh(part)
+        filled.flags |= flags
+        before, after = first - run.first, run.left - (first - run.first) - count
+        # At least a byte for each: what is stowed is told by that it has some.
+        left = max(run.stowed - size, before + after) if before + after else 0
+        self.stowed_count -= count
+        self.stowed_bytes += left - run.stowed
+        filled.misjudged += size - (run.stowed - left)
+        filled.bytes_read += size
+        filled.count += count
+        pieces: list[Run] = []
+        share = left * before // (before + after) if before and after else left if before else 0
+        if before:
+            pieces.append(_stowed_run(run.first, before, share))
+        for start in range(0, count, self._run_max):
+            piece: list[bytes | None] = [*part[start : start + self._run_max]]
+            pieces.append(Run(first + start, piece, True, None))
+        if after:
+            pieces.append(_stowed_run(first + count, after, left - share))
+        self._runs[index : index + 1] = pieces
+
+    def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int]:
+        """Forgets what is stowed between two positions; returns where it was, and its bytes."""
+        ranges: list[Range] = []
+        gone = 0
+        index = max(self._index_of(first), self._head)
+        while index < len(self._runs) and self._runs[index].first <= last:
+            run = self._runs[index]
+            if not run.stowed or run.last < first:
+                index += 1
+                continue
+            low, high = max(run.first, first), min(run.last, last)
+            before, after, count = low - run.first, run.last - high, high - low + 1
+            share = run.stowed * count // run.left if before + after else run.stowed
+            left = max(run.stowed - share, before + after)
+            pieces: list[Run] = []
+            share_before = left * before // max(1, before + after)
+            if before:
+                pieces.append(_stowed_run(run.first, before, share_before))
+            if after:
+                pieces.append(_stowed_run(high + 1, after, left - share_before))
+            ranges.append((low, high))
+            gone += run.stowed - left
+            self.stowed_count -= count
+            self.stowed_bytes += left - run.stowed
+            self.count -= count
+            self._runs[index : index + 1] = pieces
+            index += len(pieces)
+        if self._head == len(self._runs):
+            self._runs.clear()
+            self._head = 0
+        self._count_at_hand()
+        return ranges, gone
+
+    def stowed(self) -> list[tuple[int, int, int]]:
+        """What is on disk alone: first and last position, bytes; ascending."""
+        if not self.stowed_count:
+            return []
+        return [(run.first, run.last, run.stowed) for run in self._live() if run.stowed]
+
+    def stowed_after(self, position: int) -> Range | None:
+        """The positions of the first stowed run that has some beyond a position."""
+        if not self.stowed_count:
+            return None
+        for index in range(max(self._index_of(position), self._head), len(self._runs)):
+            run = self._runs[index]
+            if run.stowed and run.last > position:
+                return max(run.first, position + 1), run.last
+        return None
+
+    def _count_at_hand(self) -> None:
+        """Counts what stands before the first run that is on disk alone."""
+        found = 0
+        if self.stowed_count:
+            for index in range(self._head, len(self._runs)):
+                run = self._runs[index]
+                if run.stowed:
+                    break
+                found += run.left
+        self._at_hand = found
+
+    def check(self) -> None:
+        """Asserts the invariants."""
+        self._check()
+        at_hand: int | None = None
+        seen = stowed = size = 0
+        for run in self._live():
+            assert None not in run.messages
+            assert run.holder is None
+            if run.stowed:
+                at_hand = seen if at_hand is None else at_hand
+                stowed += run.left
+                size += run.stowed
+            seen += run.left
+        assert (stowed, size) == (self.stowed_count, self.stowed_bytes)
+        assert self.at_hand == (self.count if at_hand is None else at_hand)
+
+
+def _stowed_run(first: int, count: int, size: int) -> Run:
+    run = Run(first, [], True, None)
+    run.left, run.stowed = count, size
+    return run
+
+
+def _may_join(run: Run, first: int, size: int) -> bool:
+    """Whether stowed messages from this position on may become a part of the run before them."""
+    return bool(run.stowed) and run.last + 1 == first and run.stowed + size <= STOWED_RUN_BYTES
+
+
+def _split(run: Run, at: int) -> Run:
+    """Cuts a run in memory, from the message at this index on; returns the second part."""
+    rest = Run(run.first + at, run.messages[at:], run.persistent, None)
+    rest.is_mixed = run.is_mixed
+    del run.messages[at:]
+    run.left = at
+    return rest
+
+
+def _may_go(run: Run) -> bool:
+    """Whether the run is in memory, and may have nothing but persistent messages."""
+    return not run.stowed and run.persistent and not run.is_mixed
+
+
+def _size_if_persistent(run: Run) -> int:
+    """The bytes of the run's messages if all of them are persistent; else 0, and the run knows."""
+    size = 0
+    for message in run.messages:
+        assert message is not None
+        if not message[0] & FLAG_PERSISTENT:
+            run.is_mixed = True
+            return 0
+        size += len(message)
+    return size
+
+
+def weigh_run(run: Run) -> int:
+    """The bytes of a run in memory that has no gaps; 0 for a stowed one."""
+    messages: list[bytes] = run.messages  # type: ignore[assignment]  # no gaps
+    return weigh(messages)[0]

@@ -1,0 +1,76 @@
+"""Bodies of a long line that leave memory, and come back: what is *stowed* is on disk alone.
+
+Inputs: a fragment, up to which position the journal has its messages, what was read from there.
+Outputs: bytes that are free, positions that are wanted next. Only persistent messages of a durable
+queue are stowed, which stand in the journal anyhow; and not where a policy looks at each of them.
+The beginning of the line stays in memory, so that who takes does not wait.
+"""
+
+from collections.abc import Mapping
+
+from fedq.core.message import FLAG_SEEN
+from fedq.core.ranges import Range
+from fedq.fragments.beginnings import SINGLE
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.moves import Going
+
+
+def may_stow(fragment: Fragment) -> bool:
+    """Whether bodies of its messages may be on disk alone."""
+    return fragment.recorder.durable and not fragment.singly and fragment.policy.max_length is None
+
+
+def waits_for_disk(fragment: Fragment) -> bool:
+    """Whether messages of it are on disk alone."""
+    if fragment.fresh.stowed_count:
+        return True
+    return fragment.tracked is not None and len(fragment.tracked.absent) > 0
+
+
+def fill(fragment: Fragment, bodies: Mapping[int, bytes]) -> int:
+    """Takes back what was read, by ascending position; returns how many bytes were waited for."""
+    filled = fragment.fresh.fill(bodies)
+    fragment.bytes_held += filled.misjudged
+    size = filled.bytes_read
+    if filled.flags & SINGLE:
+        # Left by an earlier reign, with the past of which their flags tell.
+        tracked = fragment.single_out([p for p, message in bodies.items() if message[0] & SINGLE])
+        seen = [p for p, message in bodies.items() if message[0] & FLAG_SEEN]
+        if tracked is not None:
+            tracked.redelivered.update([p for p in seen if p in tracked.messages])
+    tracked = fragment.tracked
+    if tracked is not None and tracked.absent:
+        for position, message in bodies.items():
+            if tracked.fill(position, message):
+                fragment.shut -= 1
+                fragment.bytes_held += len(message)
+                size += len(message)
+    return size
+
+
+def missing(fragment: Fragment, first: int, last: int) -> Range | None:
+    """The first stretch between two positions that is still on disk alone."""
+    tracked = fragment.tracked
+    absent = [p for p in tracked.absent if first <= p <= last] if tracked is not None else []
+    stowed = fragment.fresh.stowed_after(first - 1)
+    if stowed is not None and stowed[0] <= last and not (absent and min(absent) < stowed[0]):
+        return stowed[0], min(stowed[1], last)
+    return (min(absent), min(absent)) if absent else None
+
+
+def lose(fragment: Fragment, first: int, last: int) -> list[Range]:
+    """Gives up what is on disk alone between two positions and cannot be read any more.
+
+    It is settled, so that neither the next start nor a copy misses it. Returns where it was.
+    """
+    going = Going()
+    going.add_stowed(fragment.fresh, [(first, last)])
+    tracked = fragment.tracked
+    if tracked is not None:
+        absent = sorted([position for position in tracked.absent if first <= position <= last])
+        for position in absent:
+            tracked.unacked.pop(position, None)
+        fragment.forget_singles(tracked, absent, going)
+    if going.ranges:
+        fragment.went(going)
+    return going.ranges

@@ -1,0 +1,262 @@
+"""Reading back what long lines have on disk alone, a little ahead of whoever takes it.
+
+Inputs: primaries that were touched, and what the disk has read. Outputs: reads (`NodeOut.reads`),
+and messages in their places, as if they had just come. What is kept singly is read first, since all
+waits for that.
+
+What cannot be read is looked for again where the journal has it by then (a segment may have been
+moved meanwhile); after some tries it is lost here: named, counted, settled, and the rest goes on.
+
+Changes fragments of this node; marks them.
+"""
+
+from collections import deque
+from typing import Final
+
+from fedq.core.ids import FragmentId
+from fedq.core.limits import KIB, MIB
+from fedq.core.ranges import count, join_overlapping
+from fedq.fragments.stowing import fill, lose, missing, waits_for_disk
+from fedq.journal.bodies import messages_in
+from fedq.journal.places import Place
+from fedq.node.records.state import NodeState, Primary
+
+#: What is read ahead for a line: at most, at least, and what part of memory all lines share.
+_AHEAD_BYTES_MAX: Final = 4 * MIB
+_AHEAD_BYTES_MIN: Final = 128 * KIB
+_SHARE_SHIFT: Final = 4
+#: What is read in one go, and how many reads of a line are under way.
+_READ_BYTES: Final = MIB
+_READS_MAX: Final = 4
+#: How often something is looked for, beyond once in each place, before it is lost.
+_TRIES_MAX: Final = 3
+_NOWHERE: Final = "the journal does not know where it is"
+#: Bytes that are taken in for a unit of work, as a shift.
+_BYTES_SHIFT: Final = 11
+
+
+class Reading:
+    """What is under way for one line, and how far it was asked for."""
+
+    __slots__ = ("absent", "ahead", "asked_through", "primary", "tries", "under_way")
+
+    def __init__(self, primary: Primary) -> None:
+        self.primary = primary
+        #: The line is asked for up to this position.
+        self.asked_through = 0
+        #: Positions kept singly that were asked for.
+        self.absent: dict[int, None] = {}
+        #: The bytes of each read that is not answered.
+        self.under_way: deque[int] = deque()
+        #: What came back: up to which position, and bytes.
+        self.ahead: deque[tuple[int, int]] = deque()
+        #: How often a position was looked for in vain.
+        self.tries: dict[int, int] = {}
+
+
+class ReadingBack:
+    """Reads ahead for the lines that have bodies on disk alone."""
+
+    __slots__ = ("_readings", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        self._readings: dict[FragmentId, Reading] = {}
+
+    def asked_through(self, fragment: FragmentId) -> int:
+        """Up to which position the line's bodies are asked for, and are to stay."""
+        reading = self._readings.get(fragment)
+        return reading.asked_through if reading is not None else 0
+
+    def look(self, primary: Primary) -> None:
+        """Asks for what is to be read next, if there is anything on disk alone."""
+        fragment = primary.fragment
+        reading = self._readings.get(fragment.fragment_id)
+        if primary.damaged:
+            return
+        if not waits_for_disk(fragment):
+            if reading is not None and not reading.under_way:
+                del self._readings[fragment.fragment_id]
+            return
+        if reading is None or reading.primary is not primary:
+            reading = self._readings[fragment.fragment_id] = Reading(primary)
+        if fragment.tracked is not None and fragment.tracked.absent:
+            self._ask_for_absent(reading)
+        self._read_ahead(reading)
+
+    def _read_ahead(self, reading: Reading) -> None:
+        fragment, ahead = reading.primary.fragment, reading.ahead
+        while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
+            ahead.popleft()
+        room = self._window() - sum(reading.under_way) - sum([size for _, size in ahead])
+        while room > 0 and len(reading.under_way) < _READS_MAX:
+            wanted = fragment.fresh.stowed_after(reading.asked_through)
+            if wanted is None:
+                return
+            place = self._place_of(reading, wanted[0], wanted[1])
+            if place is None:
+                if not self.give_up(reading.primary, wanted[0], wanted[0], _NOWHERE):
+                    return
+                continue
+            self._ask(reading, place, wanted[0])
+            reading.asked_through = place.last
+            room -= place.length
+
+    def _window(self) -> int:
+        """What each line may have read ahead."""
+        settings = self.state.settings
+        if settings.read_ahead_bytes:
+            return settings.read_ahead_bytes
+        share = (settings.memory_bytes_max >> _SHARE_SHIFT) // len(self._readings)
+        return max(_AHEAD_BYTES_MIN, min(share, _AHEAD_BYTES_MAX))
+
+    def _place_of(self, reading: Reading, first: int, last: int, tries: int = 0) -> Place | None:
+        """Where the journal has a message, with those that follow it there, up to a mebibyte.
+
+        `tries`: so many places were looked at in vain; after all of them, and some time, it is
+        nowhere.
+        """
+        plan, fragment = self.state.plan, reading.primary.fragment.fragment_id
+        places = plan.locate_all(fragment, first)
+        if tries >= len(places) + min(len(places), _TRIES_MAX):
+            return None
+        place = places[tries % len(places)]
+        while place.last < last and place.length < _READ_BYTES:
+            after = plan.locate(fragment, place.last + 1)
+            if after is None or after.segment != place.segment:
+                break
+            end = place.offset + place.length
+            if after.offset < end or after.offset - end > _READ_BYTES >> 1:
+                break
+            place = place._replace(length=after.offset + after.length - place.offset,
+                                   last=after.last)  # fmt: skip
+        return place
+
+    def _ask_for_absent(self, reading: Reading) -> None:
+        """Asks for what is kept singly and on disk alone."""
+        tracked = reading.primary.fragment.tracked
+        assert tracked is not None
+        for position in tracked.absent:
+            if len(reading.under_way) >= _READS_MAX:
+                return
+            if position in reading.absent:
+                continue
+            place = self._place_of(reading, position, position)
+            if place is None:
+                self.give_up(reading.primary, position, position, _NOWHERE)
+                return
+            covered = [p for p in tracked.absent if position <= p <= place.last]
+            reading.absent.update(dict.fromkeys(covered))
+            self._ask(reading, place, position)
+
+    def _ask(self, reading: Reading, place: Place, first: int) -> None:
+        piece = _Piece(self, reading, first, place)
+        reading.under_way.append(place.length)
+        self.state.reads.ask(place.segment, place.offset, place.length, piece)
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def on_read(self, reading: Reading, first: int, place: Place, data: bytes) -> None:
+        """Takes in what was read, and looks for what was not among it."""
+        state, fragment = self.state, reading.primary.fragment
+        reading.under_way.remove(place.length)
+        if state.primaries.get(fragment.fragment_id) is not reading.primary:
+            return
+        state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
+        bodies, reasons = messages_in(data, fragment.fragment_id, first, place.last)
+        state.risk.begin()
+        size = fill(fragment, bodies)
+        state.risk.end()
+        reading.ahead.append((place.last, size))
+        self._look_again(reading, first, place, reasons[0] if reasons else "it is not there")
+
+    def on_read_failed(self, reading: Reading, first: int, place: Place, reason: str) -> None:
+        """Looks for it again: the segment may have been moved."""
+        reading.under_way.remove(place.length)
+        fragment = reading.primary.fragment.fragment_id
+        if self.state.primaries.get(fragment) is reading.primary:
+            self._look_again(reading, first, place, reason)
+
+    def _look_again(self, reading: Reading, first: int, place: Place, reason: str) -> None:
+        """Asks again for what of this place is still missing, a few times."""
+        fragment = reading.primary.fragment
+        while (left := missing(fragment, first, place.last)) is not None:
+            tries = reading.tries[left[0]] = reading.tries.get(left[0], 0) + 1
+            again = self._place_of(reading, left[0], left[1], tries)
+            if again is not None:
+                self._ask(reading, again, left[0])
+                if again.last >= place.last:
+                    break
+                first = again.last + 1
+                continue
+            found = self.state.plan.locate(fragment.fragment_id, left[0])
+            last = min(left[1], found.last) if found is not None else left[0]
+            if not self.give_up(reading.primary, left[0], last, reason):
+                break
+        self.state.mark_fragment(fragment.fragment_id)
+
+    def give_up(self, primary: Primary, first: int, last: int, reason: str) -> bool:
+        """Gives up what cannot be read between two positions, and says so.
+
+        It is lost; but where another copy in sync has it, that one is to lead (false).
+        """
+        state, fragment = self.state, primary.fragment
+        if primary.replication.in_sync:
+            if not primary.damaged:
+                state.out.warnings.append(
+                    f"fragment {fragment.fragment_id} of queue {primary.queue.name!r} cannot be "
+                    f"read from the disk at position {first}: {reason}; another copy is to lead it"
+                )
+            primary.damaged.append((first, last))
+            state.damaged[fragment.fragment_id] = None
+            return False
+        state.risk.begin()
+        ranges = lose(fragment, first, last)
+        state.risk.end()
+        reading = self._readings.get(fragment.fragment_id)
+        if reading is not None:
+            for position in [p for p in reading.tries if first <= p <= last]:
+                del reading.tries[position]
+        lost = count(ranges)
+        state.messages_lost += lost
+        text = (
+            f"{lost} messages of queue {primary.queue.name!r} (fragment "
+            f"{fragment.fragment_id}, positions {first} to {last}) cannot be read from the disk "
+            f"and are lost here: {reason}"
+        )
+        state.out.warnings.append(text)
+        state.found[f"lost {fragment.fragment_id}"] = (text, state.now_ms)
+        state.mark_fragment(fragment.fragment_id)
+        return True
+
+    def tick(self) -> None:
+        """Looks after what others have, and this node cannot read: are there others yet?"""
+        state = self.state
+        for fragment in list(state.damaged):
+            primary = state.primaries.get(fragment)
+            if primary is None or not primary.damaged:
+                del state.damaged[fragment]
+            elif not primary.replication.in_sync and not primary.handing_over:
+                damaged, primary.damaged = primary.damaged, []
+                for first, last in join_overlapping(damaged):
+                    self.give_up(primary, first, last, "no other copy is left that has it")
+
+
+class _Piece:
+    """A read that is under way for a line."""
+
+    __slots__ = ("_back", "_first", "_place", "_reading")
+
+    def __init__(self, back: ReadingBack, reading: Reading, first: int, place: Place) -> None:
+        self._back = back
+        self._reading = reading
+        self._first = first
+        self._place = place
+
+    def on_read(self, data: bytes) -> None:
+        """Hands on what was read."""
+        self._back.on_read(self._reading, self._first, self._place, data)
+
+    def on_read_failed(self, reason: str) -> None:
+        """Hands on why nothing was read."""
+        self._back.on_read_failed(self._reading, self._first, self._place, reason)

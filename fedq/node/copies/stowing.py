@@ -1,0 +1,122 @@
+"""Bodies of long queues leave memory when it holds much: the disk has them anyhow.
+
+Inputs: how much is held, from time to time. Changes fragments and copies of this node, piece by
+piece (a chore), those that hold the most first. What is left of a message is its place; what is
+next in line stays (`fedq.node.copies.reading_back` reads ahead). So memory stops publishers only
+where bodies may not go: those of transient messages, and of queues whose policy looks at each.
+"""
+
+from typing import Final, NamedTuple
+
+from fedq.core.ids import FragmentId
+from fedq.core.limits import KIB, MIB
+from fedq.fragments.replica import Mark, Replica
+from fedq.fragments.stowing import may_stow
+from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.records.state import Backup, NodeState
+
+#: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
+_KEEP_BYTES_MAX: Final = 4 * MIB
+_KEEP_BYTES_MIN: Final = 64 * KIB
+_KEEP_SHIFT: Final = 6
+#: Messages that are looked at in one piece, and for a unit of work, as a shift.
+_PIECE: Final = 8_192
+_LOOK_SHIFT: Final = 5
+#: What it costs to look at a fragment.
+_FRAGMENT_WORK: Final = 2
+
+
+class Stowing:
+    """Lets bodies leave memory when it holds much."""
+
+    __slots__ = ("_marks", "_reading", "state")
+
+    def __init__(self, state: NodeState, reading: ReadingBack) -> None:
+        self.state = state
+        self._reading = reading
+        self._marks: dict[FragmentId, _Marked] = {}
+
+    def look(self, held: int) -> None:
+        """Begins to let bodies go, if so many bytes that are held are too many."""
+        state = self.state
+        if held <= state.settings.stow_above or state.chores.are_under_way(self):
+            return
+        for fragment in [each for each in self._marks if each not in state.backups]:
+            del self._marks[fragment]
+        sizes: list[tuple[int, FragmentId]] = []
+        for fragment, backup in state.backups.items():
+            held_here = backup.replica.bytes_in_memory
+            if held_here > self._keep() and backup.replica.durable and not backup.failed:
+                sizes.append((held_here, fragment))
+        for fragment, primary in state.primaries.items():
+            held_here = primary.fragment.bytes_held - primary.fragment.fresh.stowed_bytes
+            if held_here > self._keep() and may_stow(primary.fragment):
+                sizes.append((held_here, fragment))
+        if sizes:
+            state.chores.add(self, _Stowing(self, [each for _, each in sorted(sizes)]))
+
+    def _keep(self) -> int:
+        settings = self.state.settings
+        if settings.read_ahead_bytes:
+            return settings.read_ahead_bytes
+        return max(_KEEP_BYTES_MIN, min(settings.memory_bytes_max >> _KEEP_SHIFT, _KEEP_BYTES_MAX))
+
+    def stow_some(self, fragment: FragmentId) -> bool:
+        """Lets some bodies of a fragment go; false if there are no more to go."""
+        state, primary = self.state, self.state.primaries.get(fragment)
+        state.work.spend(_FRAGMENT_WORK)
+        backup = state.backups.get(fragment)
+        if backup is not None:
+            return self._stow_copy(fragment, backup)
+        if primary is None or not may_stow(primary.fragment):
+            return False
+        fresh = primary.fragment.fresh
+        before = fresh.stowed_count
+        fresh.stow(primary.mark.safe, self._keep(), self._reading.asked_through(fragment), _PIECE)
+        gone = fresh.stowed_count - before
+        state.work.spend(gone >> _LOOK_SHIFT)
+        self._reading.look(primary)
+        return gone > 0
+
+    def _stow_copy(self, fragment: FragmentId, backup: Backup) -> bool:
+        """Lets bodies of a copy go that were here when it was looked at before, and are on disk."""
+        state, replica = self.state, backup.replica
+        marked = self._marks.get(fragment)
+        if marked is None or marked.replica is not replica:
+            self._marks[fragment] = _Marked(replica, replica.mark(), state.sync_asked)
+            return False
+        if marked.chunk > state.synced:
+            return False
+        gone = replica.stow(marked.mark, _PIECE)
+        state.work.spend(gone >> _LOOK_SHIFT)
+        if not gone:
+            self._marks[fragment] = _Marked(replica, replica.mark(), state.sync_asked)
+        return gone > 0
+
+
+class _Marked(NamedTuple):
+    """What a copy held at some time, and the chunk with which the disk has it."""
+
+    replica: Replica
+    mark: Mark
+    chunk: int
+
+
+class _Stowing:
+    """A chore: lets bodies of these fragments go, the last one first."""
+
+    __slots__ = ("_left", "_stowing")
+
+    def __init__(self, stowing: Stowing, left: list[FragmentId]) -> None:
+        self._stowing = stowing
+        self._left = left
+
+    def go_on(self) -> bool:
+        """Lets the next bodies go."""
+        work = self._stowing.state.work
+        while self._left:
+            if not self._stowing.stow_some(self._left[-1]):
+                self._left.pop()
+            if work.is_spent:
+                break
+        return not self._left

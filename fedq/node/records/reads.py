@@ -1,0 +1,54 @@
+"""Reads of this node's own journal that are under way, and who waits for each.
+
+Inputs: what is wanted, what the driver has read. Outputs: `NodeOut.reads`. Invariant: each read is
+answered at most once.
+"""
+
+from typing import Protocol
+
+from fedq.node.outbox import NodeOut, ReadWanted
+
+
+class ReadAnswer(Protocol):
+    """Whoever waits for a read."""
+
+    def on_read(self, data: bytes) -> None:
+        """Takes the bytes that were asked for."""
+
+    def on_read_failed(self, reason: str) -> None:
+        """Takes note that there are none."""
+
+
+class Reads:
+    """Reads under way."""
+
+    __slots__ = ("_last", "_out", "_waiting", "bytes_asked")
+
+    def __init__(self, out: NodeOut) -> None:
+        self._out = out
+        self._last = 0
+        self._waiting: dict[int, tuple[int, ReadAnswer]] = {}
+        #: What is under way.
+        self.bytes_asked = 0
+
+    def ask(self, segment: int, offset: int, length: int, wanted: ReadAnswer) -> int:
+        """Asks for bytes of a segment; returns the number of the read."""
+        self._last += 1
+        self._waiting[self._last] = (length, wanted)
+        self.bytes_asked += length
+        self._out.reads.append(ReadWanted(self._last, segment, offset, length))
+        return self._last
+
+    def answer(self, number: int, data: bytes) -> None:
+        """Hands out what was read."""
+        length, wanted = self._waiting.pop(number, (0, None))
+        self.bytes_asked -= length
+        if wanted is not None:
+            wanted.on_read(data)
+
+    def fail(self, number: int, reason: str) -> None:
+        """Hands out why nothing was read."""
+        length, wanted = self._waiting.pop(number, (0, None))
+        self.bytes_asked -= length
+        if wanted is not None:
+            wanted.on_read_failed(reason)

@@ -1,0 +1,283 @@
+"""Long queues: bodies are on disk alone, and come back in order, whatever happens meanwhile."""
+
+from typing import Any
+
+import pytest
+
+from fedq.amqp.methods import (
+    BasicAck,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueuePurge,
+    QueuePurgeOk,
+)
+from fedq.core.ids import NodeId
+from tests.unit.amqp.wire import Content
+from tests.unit.node.harness import Client, Cluster
+
+SMALL: Any = {"stow_bytes_min": 1, "read_ahead_bytes": 1_500, "segment_bytes_max": 20_000}
+
+
+def body(number: int) -> str:
+    return f"{number:06} {'x' * 100}"
+
+
+def filled(cluster: Cluster, count: int, name: str = "n1", **arguments: Any) -> Client:
+    """A client of a queue with so many persistent messages, each confirmed."""
+    client = cluster.client(name)
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    client.ask(QueueDeclare("q", durable=True, arguments=arguments), QueueDeclareOk)
+    publish(cluster, client, range(count))
+    return client
+
+
+def publish(cluster: Cluster, client: Client, numbers: range) -> None:
+    for start in range(numbers.start, numbers.stop, 20):
+        for number in range(start, min(start + 20, numbers.stop)):
+            client.publish("q", body(number))
+        cluster.wait_for(lambda: client.has(BasicAck))
+        client.take(BasicAck)
+        cluster.pass_ms(600)
+
+
+def stowed(cluster: Cluster, name: str) -> int:
+    """How many messages the node has on disk alone, in what it serves and what it copies."""
+    state = cluster.node(name).state
+    served = sum(p.fragment.fresh.stowed_count for p in state.primaries.values())
+    return served + sum(b.replica.stowed.count for b in state.backups.values())
+
+
+def drained(cluster: Cluster, client: Client, count: int, no_ack: bool = True) -> list[str]:
+    """What a consumer gets, acknowledging what it has, until there is nothing more to come."""
+    client.ask(BasicQos(prefetch_count=7), BasicQosOk)
+    client.ask(BasicConsume("q", "c", no_ack=no_ack), BasicConsumeOk)
+    got: list[str] = []
+
+    def has_all() -> bool:
+        tags = [each.method.delivery_tag for each in client.said if is_delivery(each)]
+        got.extend(client.deliveries())
+        if tags and not no_ack:
+            client.send(BasicAck(tags[-1], multiple=True))
+        return len(got) >= count
+
+    cluster.wait_for(has_all, 60_000)
+    cluster.pass_ms(2_000)
+    return got + client.deliveries()
+
+
+def is_delivery(said: Any) -> bool:
+    return isinstance(said, Content) and isinstance(said.method, BasicDeliver)
+
+
+@pytest.mark.parametrize("no_ack", [True, False])
+def test_what_left_memory_comes_back_in_order(no_ack: bool) -> None:
+    cluster = Cluster(1, **SMALL)
+    client = filled(cluster, 300)
+    assert stowed(cluster, "n1") > 100
+    assert client.ask(QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 300
+    assert drained(cluster, client, 300, no_ack) == [body(number) for number in range(300)]
+    assert client.ask(QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 0
+
+
+def test_gets_wait_for_the_disk_and_count_everything() -> None:
+    cluster = Cluster(1, **SMALL)
+    client = filled(cluster, 200)
+    for number in range(200):
+        client.send(BasicGet("q", no_ack=number % 2 == 0))
+        cluster.wait_for(lambda: any(isinstance(said, Content) for said in client.said))
+        found = client.said.pop()
+        assert isinstance(found, Content)
+        assert isinstance(found.method, BasicGetOk)
+        assert found.body.decode() == body(number)
+        assert found.method.message_count == 199 - number
+    assert client.ask(BasicGet("q"), BasicGetEmpty) is not None
+
+
+def test_a_purge_counts_what_is_on_disk_and_leaves_nothing() -> None:
+    cluster = Cluster(1, **SMALL)
+    client = filled(cluster, 200)
+    client.ask(BasicGet("q"), BasicGetOk)
+    assert client.ask(QueuePurge("q"), QueuePurgeOk).message_count == 199
+    assert stowed(cluster, "n1") == 0
+    publish(cluster, client, range(200, 210))
+    assert drained(cluster, client, 10) == [body(number) for number in range(200, 210)]
+
+
+def test_what_is_given_back_comes_first_and_is_marked() -> None:
+    cluster = Cluster(1, **SMALL)
+    client = filled(cluster, 200)
+    tags = [client.ask(BasicGet("q"), BasicGetOk).delivery_tag for _ in range(100)]
+    client.send(BasicNack(tags[-1], multiple=True, requeue=True))
+    cluster.pass_ms(1_000)
+    got = drained(cluster, client, 200)
+    assert got == [f"again: {body(n)}" for n in range(100)] + [body(n) for n in range(100, 200)]
+
+
+def test_transient_messages_between_stay_in_memory_and_in_their_places() -> None:
+    cluster = Cluster(1, **SMALL)
+    client = filled(cluster, 60)
+    for number in range(60, 120):
+        client.publish("q", body(number), persistent=number % 3 > 0)
+        cluster.wait_for(lambda: client.has(BasicAck))
+        client.take(BasicAck)
+        cluster.pass_ms(200)
+    publish(cluster, client, range(120, 180))
+    assert stowed(cluster, "n1") > 40
+    assert drained(cluster, client, 180) == [body(number) for number in range(180)]
+
+
+def test_segments_with_bodies_on_disk_are_moved_and_nothing_is_lost() -> None:
+    """One of each ten is never taken; the others come and go, and their segments with them."""
+    cluster = Cluster(1, **SMALL)
+    client = cluster.client()
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    client.ask(QueueDeclare("q", durable=True), QueueDeclareOk)
+    client.ask(QueueDeclare("busy", durable=True), QueueDeclareOk)
+    client.ask(BasicConsume("busy", "b", no_ack=True), BasicConsumeOk)
+    for number in range(400):
+        client.publish("q" if number % 10 == 0 else "busy", body(number))
+        cluster.wait_for(lambda: client.has(BasicAck))
+        client.take(BasicAck)
+        cluster.pass_ms(300)
+        client.deliveries()
+    plan = cluster.node("n1").state.plan
+    assert plan.bytes_held < 6 * 20_000
+    kept = [number for number in range(400) if number % 10 == 0]
+    assert drained(cluster, client, len(kept)) == [body(number) for number in kept]
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_a_failover_goes_on_from_what_the_backup_has_on_disk(copies: int) -> None:
+    cluster = Cluster(3, **SMALL)
+    client = filled(cluster, 200, **{"x-fedq-replicas": copies})
+    primary = cluster.primary_of("q")
+    backups = [name for name in cluster.hosts if name != primary and stowed(cluster, name)]
+    assert len(backups) == copies - 1
+    assert all(stowed(cluster, name) > 100 for name in backups)
+    cluster.kill(primary)
+    cluster.wait_for(lambda: cluster.primary_of("q") != primary, 30_000)
+    client = cluster.client(cluster.primary_of("q"))
+    got = drained(cluster, client, 200)
+    assert [each.removeprefix("again: ") for each in got] == [body(n) for n in range(200)]
+
+
+def test_consumers_elsewhere_keep_what_they_hold_when_its_body_is_on_disk_alone() -> None:
+    cluster = Cluster(3, **SMALL)
+    client = filled(cluster, 120, **{"x-fedq-replicas": 3})
+    primary = cluster.primary_of("q")
+    other = next(name for name in cluster.hosts if name != primary)
+    consumer = cluster.client(other)
+    consumer.ask(BasicQos(prefetch_count=30), BasicQosOk)
+    consumer.ask(BasicConsume("q", "c"), BasicConsumeOk)
+    cluster.wait_for(lambda: sum(map(is_delivery, consumer.said)) == 30)
+    tags = [each.method.delivery_tag for each in consumer.said if is_delivery(each)]
+    first = consumer.deliveries()
+    assert first == [body(number) for number in range(30)]
+    cluster.pass_ms(2_000)
+    del client
+    cluster.kill(primary)
+    cluster.wait_for(lambda: cluster.primary_of("q") != primary, 30_000)
+    # Some it has done, some it gives back, some it holds on to.
+    consumer.send(
+        BasicAck(tags[9], multiple=True), BasicNack(tags[19], multiple=True, requeue=True)
+    )
+    cluster.pass_ms(3_000)
+    got: list[str] = []
+
+    def has_all() -> bool:
+        held = [each.method.delivery_tag for each in consumer.said if is_delivery(each)]
+        got.extend(consumer.deliveries())
+        for tag in held:
+            consumer.send(BasicAck(tag))
+        return len(got) >= 100
+
+    cluster.wait_for(has_all, 60_000)
+    cluster.pass_ms(2_000)
+    assert consumer.deliveries() == []
+    again = [each.removeprefix("again: ") for each in got]
+    assert sorted(again) == sorted(body(n) for n in (*range(10, 20), *range(30, 120)))
+    assert [f"again: {body(n)}" for n in range(10, 20)] == [e for e in got if e in
+        {f"again: {body(n)}" for n in range(10, 20)}]  # fmt: skip
+
+
+def test_a_backup_that_joins_gets_what_is_on_disk_alone() -> None:
+    cluster = Cluster(3, **SMALL)
+    client = filled(cluster, 150, **{"x-fedq-replicas": 2})
+    primary = cluster.primary_of("q")
+    backup = next(n for n in cluster.hosts if n != primary and stowed(cluster, n))
+    cluster.kill(backup)
+    cluster.pass_ms(9_000)
+    publish(cluster, client, range(150, 170))
+    third = next(n for n in cluster.hosts if n not in (primary, backup))
+    state = cluster.node(third).state
+
+    def is_in_sync() -> bool:
+        infos = state.map.fragments.values()
+        return any(third in info.in_sync and third != info.primary for info in infos)
+
+    cluster.wait_for(is_in_sync, 30_000)
+    cluster.pass_ms(3_000)
+    assert stowed(cluster, third) > 100
+    cluster.kill(primary)
+    cluster.start(backup)
+    cluster.wait_for(lambda: cluster.primary_of("q") != primary, 30_000)
+    client = cluster.client(cluster.primary_of("q"))
+    got = drained(cluster, client, 170)
+    assert [each.removeprefix("again: ") for each in got] == [body(n) for n in range(170)]
+
+
+def test_what_cannot_be_read_is_lost_by_name_and_the_rest_goes_on() -> None:
+    cluster = Cluster(1, **SMALL)
+    client = filled(cluster, 300)
+    wanted = body(150).encode()
+    segments = cluster.hosts[NodeId("n1")].segments.values()
+    data = next(data for data in segments if wanted in data)
+    data[data.index(wanted)] ^= 1
+    got = drained(cluster, client, 270)
+    lost = [number for number in range(300) if body(number) not in got]
+    assert 0 < len(lost) <= 20
+    assert 150 in lost
+    assert got == [body(number) for number in range(300) if number not in lost]
+    story = cluster.hosts[NodeId("n1")].story
+    assert any("of queue 'q'" in line and "are lost here" in line for line in story)
+    assert cluster.node("n1").state.messages_lost == len(lost)
+    assert client.ask(QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 0
+
+
+def test_a_node_that_starts_again_has_all_of_it() -> None:
+    cluster = Cluster(1, **SMALL)
+    filled(cluster, 200)
+    cluster.kill("n1")
+    cluster.start("n1")
+    cluster.pass_ms(8_000)
+    got = drained(cluster, cluster.client(), 200)
+    assert [each.removeprefix("again: ") for each in got] == [body(n) for n in range(200)]
+
+
+def test_what_one_node_cannot_read_another_one_serves_and_sends() -> None:
+    cluster = Cluster(3, **SMALL)
+    filled(cluster, 300, **{"x-fedq-replicas": 2})
+    primary = cluster.primary_of("q")
+    wanted = body(150).encode()
+    segments = cluster.hosts[NodeId(primary)].segments
+    data = next(data for data in segments.values() if wanted in data)
+    data[data.index(wanted)] ^= 1
+    other = next(name for name in cluster.hosts if name != primary)
+    client = cluster.client(other)
+    got = drained(cluster, client, 300)
+    assert sorted(each.removeprefix("again: ") for each in got) == [body(n) for n in range(300)]
+    assert cluster.primary_of("q") != primary
+    story = cluster.hosts[NodeId(primary)].story
+    assert any("another copy is to lead it" in line for line in story)
+    assert not any("are lost here" in line for line in story)
