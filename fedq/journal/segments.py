@@ -118,7 +118,8 @@ class SegmentPlan:
         `nonce`: a number that nobody can guess, for the marks; None: there are none.
         `checkpoint`: see `Recovered`.
         """
-        assert bytes_max > 0
+        # Where things lie in a segment is said in 32 bits.
+        assert 0 < bytes_max < 1 << 31
         self._bytes_max = bytes_max
         #: Full segments, oldest first.
         self._old = deque(recovered)
