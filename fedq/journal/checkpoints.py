@@ -14,14 +14,17 @@ later one has replaced. Input: segments. Outputs: where the last complete checkp
 from collections.abc import Iterator, Mapping
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import count, to_ranges
+from fedq.core.ranges import Range, count, to_ranges, within
+from fedq.journal.bare import Bare
 from fedq.journal.decoding import CorruptRecord, decode_at, tracked
 from fedq.journal.events import Copy, Enqueue
+from fedq.journal.folding import spread_of
 from fedq.journal.notes import forget_notes
 from fedq.journal.reader import frames
 from fedq.journal.records import BASE, FRAME, HEAD, KIND_CHECKPOINT
-from fedq.journal.recovered import ABSENT, Damage, Recovered
+from fedq.journal.recovered import ABSENT, Damage, Recovered, RecoveredFragment
 from fedq.journal.segments import Segment
+from fedq.journal.sources import Source
 
 
 def newest_checkpoint(segments: Mapping[int, bytes]) -> int:
@@ -38,10 +41,11 @@ def newest_checkpoint(segments: Mapping[int, bytes]) -> int:
     return 0
 
 
-def find_bodies(recovered: Recovered, segments: Mapping[int, bytes]) -> None:
+def find_bodies(recovered: Recovered, segments: Source) -> None:
     """Finds the bodies of what is alive in the segments before the checkpoint.
 
-    What is not there is lost: it is damage, and its fragments count as no whole copies.
+    What is not there is lost: it is damage, and its fragments count as no whole copies. Where
+    bodies stay on the disk, it is enough that they are there.
     """
     older: list[Segment] = []
     for number in sorted(segments):
@@ -51,13 +55,10 @@ def find_bodies(recovered: Recovered, segments: Mapping[int, bytes]) -> None:
             _find_in(recovered, segment, segments[number])
     recovered.segments[:0] = older
     for identity, fragment in recovered.fragments.items():
-        absent = [p for p, message in fragment.messages.items() if message == ABSENT]
-        for position in absent:
-            del fragment.messages[position]
+        absent = _forget_absent(fragment)
         if absent:
-            forget_notes(fragment.notes, absent)
             recovered.failed[identity] = None
-            recovered.lost[identity] = to_ranges(sorted(absent))
+            recovered.lost[identity] = absent
     lost = sum(map(count, recovered.lost.values()))
     if lost:
         where = recovered.rotten or [Damage(recovered.checkpoint, 0, 0, "")]
@@ -66,6 +67,25 @@ def find_bodies(recovered: Recovered, segments: Mapping[int, bytes]) -> None:
             for each in where
         ]
         recovered.rotten = []
+
+
+def _forget_absent(fragment: RecoveredFragment) -> list[Range]:
+    """Forgets what is alive and was found nowhere; returns it."""
+    if fragment.bare is not None:
+        ranges = list(fragment.bare.absent)
+        if not ranges:
+            return []
+        for first, last in ranges:
+            fragment.bare.forget(first, last)
+        for table in list(fragment.notes.values()):
+            forget_notes(fragment.notes, within(ranges, table))
+        return ranges
+    absent = [p for p, message in fragment.messages.items() if message == ABSENT]
+    for position in absent:
+        del fragment.messages[position]
+    if absent:
+        forget_notes(fragment.notes, absent)
+    return to_ranges(sorted(absent))
 
 
 def _find_in(recovered: Recovered, segment: Segment, data: bytes) -> None:
@@ -85,6 +105,11 @@ def _find_in(recovered: Recovered, segment: Segment, data: bytes) -> None:
         for single in tracked([record]):
             if isinstance(single, Enqueue | Copy):
                 _take_bodies(recovered, segment, single)
+        spread = spread_of(record)
+        if spread is not None:
+            first, last, copied = spread
+            segment.places.add(record.fragment, first, last, frame.offset, frame.end, copied)
+    segment.places.finish_chunk(0, 0)
 
 
 def _take_bodies(recovered: Recovered, segment: Segment, record: Enqueue | Copy) -> None:
@@ -98,10 +123,26 @@ def _take_bodies(recovered: Recovered, segment: Segment, record: Enqueue | Copy)
     fragment = recovered.fragments.get(record.fragment)
     if fragment is None:
         return
+    if fragment.bare is not None:
+        _find_bare(fragment.bare, segment, record)
+        return
     messages = fragment.messages
     for position, message in _placed(record):
         if messages.get(position) == ABSENT:
             messages[position] = message
+            segment.live_bytes += len(message)
+            segment.live_count += 1
+
+
+def _find_bare(bare: Bare, segment: Segment, record: Enqueue | Copy) -> None:
+    """Notes which of the messages that are looked for a record has; as the one above does."""
+    if isinstance(record, Enqueue):
+        wanted = bare.absent.within(record.first_position, record.last_position)
+        if not wanted:
+            return
+    for position, message in _placed(record):
+        if position in bare.absent:
+            bare.absent.remove(position, position)
             segment.live_bytes += len(message)
             segment.live_count += 1
 

@@ -8,9 +8,11 @@ from array import array
 from collections.abc import Iterable
 from typing import assert_never
 
-from fedq.core.ids import FragmentId, Origin, first_position
+from fedq.core.ids import Origin, first_position
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, from_ranges, within
+from fedq.core.ranges import Range, from_ranges, to_ranges, within
+from fedq.journal.bare import Was
+from fedq.journal.decoding import tracked
 from fedq.journal.events import (
     Checkpoint,
     Copy,
@@ -59,7 +61,7 @@ def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
 class _Before:
     """What a group is about to change of a fragment, as it was before."""
 
-    __slots__ = ("_messages", "_notes", "_origins", "_scalars", "spans")
+    __slots__ = ("_messages", "_notes", "_origins", "_scalars", "_was", "spans")
 
     def __init__(self, fragment: RecoveredFragment | None, spans: "array[int] | None") -> None:
         self.spans = spans[:] if spans is not None else None
@@ -67,6 +69,8 @@ class _Before:
         if fragment is not None:
             self._scalars = (fragment.last, fragment.reign, fragment.whole, fragment.seen)
         self._messages: dict[int, bytes | None] = {}
+        #: Instead, where there are no bodies.
+        self._was: list[Was] = []
         self._notes: dict[int, dict[int, int]] = {}
         self._origins: dict[Origin, int | None] = {}
 
@@ -81,14 +85,17 @@ class _Before:
                 for origin in single.origins:
                     self._origins.setdefault(origin, fragment.origins.get(origin))
             case Settle():
-                touched = within(single.ranges, fragment.messages)
+                touched = self._within(fragment, single.ranges)
             case Keep():
-                touched = within(single.dropped, fragment.messages)
+                touched = self._within(fragment, single.dropped)
             case Note():
                 touched = list(single.values)
             case _:
                 # A fragment of its own takes the place of this one.
                 touched = []
+        if fragment.bare is not None and isinstance(single, Enqueue | Copy):
+            for first, last in to_ranges(sorted(touched)):
+                self._was.append(fragment.bare.was(first, last))
         for position in touched:
             if position not in self._messages:
                 self._messages[position] = fragment.messages.get(position)
@@ -96,8 +103,18 @@ class _Before:
                     if position in table:
                         self._notes.setdefault(what, {})[position] = table[position]
 
+    def _within(self, fragment: RecoveredFragment, ranges: list[Range]) -> list[int]:
+        """What of the ranges is there that can be gone: of bare ones, notes."""
+        if fragment.bare is None:
+            return within(ranges, fragment.messages)
+        self._was += [fragment.bare.was(first, last) for first, last in ranges]
+        return [position for table in fragment.notes.values() for position in within(ranges, table)]
+
     def put_back(self, fragment: RecoveredFragment) -> None:
         """Undoes what was changed since."""
+        if fragment.bare is not None:
+            for was in reversed(self._was):
+                fragment.bare.put_back(was)
         for position, message in self._messages.items():
             fragment.messages.pop(position, None)
             if message is not None:
@@ -122,7 +139,7 @@ def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
         _apply_to_all(recovered, record)
         return
     fragments = recovered.fragments
-    fragment = fragments.get(record.fragment) or RecoveredFragment()
+    fragment = fragments.get(record.fragment) or recovered.new_fragment()
     match record:
         case Enqueue():
             positions = range(record.first_position, record.last_position + 1)
@@ -149,7 +166,7 @@ def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
             fragment.whole = False
             fragment.seen = None
         case Note():
-            take_notes(fragment.notes, record.what, record.values, fragment.messages)
+            take_notes(fragment.notes, record.what, record.values, fragment.live)
             fragment.last = max(fragment.last, record.event)
         case Seen():
             fragment.last = max(fragment.last, record.event)
@@ -169,15 +186,19 @@ def _apply_to_all(
         recovered.fragments.pop(identity, None)
         recovered.failed.pop(identity, None)
     elif isinstance(record, Reset):
-        recovered.fragments[identity] = RecoveredFragment(last=record.base, reign=record.reign)
+        recovered.fragments[identity] = recovered.new_fragment(record.base, record.reign)
         recovered.failed.pop(identity, None)
     elif not isinstance(record, Checkpoint) and record.segment == (recovered.checkpoint or None):
-        _take_up(recovered.fragments, record)
+        _take_up(recovered, record)
 
 
-def _take_up(fragments: dict[FragmentId, RecoveredFragment], record: Standing | Live) -> None:
+def _take_up(recovered: Recovered, record: Standing | Live) -> None:
     """Takes up what the checkpoint says of a fragment; bodies are looked for later."""
-    fragment = fragments.setdefault(record.fragment, RecoveredFragment())
+    fragment = recovered.fragments.setdefault(record.fragment, recovered.new_fragment())
+    if isinstance(record, Live) and fragment.bare is not None:
+        for first, last in record.ranges:
+            fragment.bare.take_up(first, last)
+        return
     if isinstance(record, Live):
         for position in from_ranges(record.ranges):
             fragment.messages.setdefault(position, ABSENT)
@@ -207,15 +228,45 @@ def _add(
         # First, for it is harmless: the rest cannot fail.
         note = segment.copied if isinstance(record, Copy) else segment.arrived
         note(record.fragment, min(kept), max(kept))
-    fragment.messages |= kept
+    if fragment.bare is None:
+        fragment.messages |= kept
+    else:
+        for first, last in to_ranges(sorted(kept)):
+            fragment.bare.hold(first, last)
     known |= raised
 
 
 def _remove(fragment: RecoveredFragment, ranges: list[Range]) -> None:
+    if fragment.bare is not None:
+        for first, last in ranges:
+            fragment.bare.forget(first, last)
+        for table in list(fragment.notes.values()):
+            forget_notes(fragment.notes, within(ranges, table))
+        return
     gone = within(ranges, fragment.messages)
     forget_notes(fragment.notes, gone)
     for position in gone:
         fragment.messages.pop(position, None)
+
+
+def spread_of(record: Record) -> tuple[int, int, bool] | None:
+    """Between which positions a record's persistent messages are, and whether they are old ones."""
+    first = last = 0
+    copied = found = False
+    for single in tracked([record]):
+        if isinstance(single, Enqueue):
+            begin = single.first_position
+            places = [begin + at for at, m in enumerate(single.messages) if m[0] & FLAG_PERSISTENT]
+        elif isinstance(single, Copy):
+            pairs = zip(single.positions, single.messages, strict=True)
+            places = [position for position, message in pairs if message[0] & FLAG_PERSISTENT]
+            copied = True
+        else:
+            continue
+        if places:
+            first = min(first, *places) if found else min(places)
+            last, found = max(last, *places), True
+    return (first, last, copied) if found else None
 
 
 def sort_messages(fragment: RecoveredFragment) -> None:

@@ -6,28 +6,31 @@ take. Outputs: places, which `fedq.journal.bodies` takes the messages out of. In
 * What was noted is found: no position between an entry's first and last that was noted with it lies
   outside its bytes. The reverse does not hold: positions that are gone, or are elsewhere, may be
   between them. So an entry says that a message *may* be here.
-* An entry is 32 bytes, and stands for up to `STRETCH_BYTES` of the segment, or for one append that
-  is longer. So the index of a segment that one fragment fills is a two-thousandth of it.
+* An entry is 32 bytes, and stands for up to `STRETCH_BYTES` of the segment (and a mark), or for one
+  append that is longer. So that of a segment which one fragment fills is a two-thousandth. It says
+  about what its messages take, too.
 * Entries of what arrived ascend, in positions as in bytes. What does not fit behind the last one is
   kept with the copies, which come in any order, and of which the newest is the one that counts.
 """
 
 from array import array
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
 
 #: As far as records are taken together. A disk reads that much in about the time that it takes to
 #: find the place, and more would be read for nothing where a single message is wanted.
 STRETCH_BYTES: Final = 65_536
-#: Numbers of an entry: first position, last position, offset, length.
+#: Numbers of an entry: first position, last position, offset and length in the segment, how many
+#: positions were noted and what their records take; the latter four are halves of numbers.
 _NUMBERS: Final = 4
+_HALF: Final = 32
+_HALF_MAX: Final = 0xFFFF_FFFF
 _ENTRY_BYTES: Final = 32
-#: What the first entry of a fragment takes beside itself: an array, and a row in a table.
-_TABLE_BYTES: Final = 184
-
-#: Positions of a fragment, where the bytes begin and end, and whether they are old messages.
-Noted: TypeAlias = tuple[FragmentId, int, int, int, int, bool]
+#: What a fragment takes for its first entry: an object, a row in a table; for the second one, an
+#: array beside it.
+_FIRST_BYTES: Final = 192
+_ARRAY_BYTES: Final = 80
 
 
 class Place(NamedTuple):
@@ -44,79 +47,229 @@ class Place(NamedTuple):
     last: int
 
 
+class Entries:
+    """What one fragment has in one segment; the last entry may still grow."""
+
+    __slots__ = ("_closed", "count", "first", "is_fresh", "last", "offset", "stop", "taken")
+
+    def __init__(self) -> None:
+        #: The last entry.
+        self.first = self.last = self.offset = self.stop = 0
+        #: How many positions were noted in it, and what their records take.
+        self.count = self.taken = 0
+        #: It has something of the chunk under way.
+        self.is_fresh = False
+        #: Those before it.
+        self._closed: array[int] | None = None
+
+    def begin(self, first: int, last: int, start: int, stop: int) -> None:
+        """Begins another entry."""
+        self.first = first
+        self.last = last
+        self.offset = start
+        self.stop = stop
+        self.count = last - first + 1
+        self.taken = stop - start
+
+    def close(self) -> int:
+        """Closes the last entry, as another one is begun; returns what that takes in memory."""
+        entry = self._packed()
+        if self._closed is None:
+            self._closed = array("Q", entry)
+            return _ENTRY_BYTES + _ARRAY_BYTES
+        self._closed.extend(entry)
+        return _ENTRY_BYTES
+
+    def _packed(self) -> tuple[int, int, int, int]:
+        where = self.offset << _HALF | (self.stop - self.offset)
+        return self.first, self.last, where, min(self.count, _HALF_MAX) << _HALF | self.taken
+
+    def flat(self) -> "array[int]":
+        """All of them, as their numbers."""
+        flat = array("Q", self._closed) if self._closed is not None else array("Q")
+        flat.extend(self._packed())
+        return flat
+
+    def take_back(self, flat: "array[int]") -> int:
+        """The inverse of `flat`, of one entry at least; returns what it takes in memory."""
+        first, last, where, weight = flat[-_NUMBERS:]
+        self.begin(first, last, where >> _HALF, (where >> _HALF) + (where & _HALF_MAX))
+        self.count, self.taken = weight >> _HALF, weight & _HALF_MAX
+        if len(flat) == _NUMBERS:
+            return _FIRST_BYTES
+        self._closed = flat[:-_NUMBERS]
+        return _FIRST_BYTES + _ARRAY_BYTES + (len(flat) // _NUMBERS - 1) * _ENTRY_BYTES
+
+    def shift(self, start: int, by: int) -> None:
+        """Moves what lies behind byte `start` further on."""
+        self.stop += by
+        if self.offset >= start:
+            self.offset += by
+        closed = self._closed
+        if closed is None:
+            return
+        at = len(closed) - 2
+        while at >= 0 and (closed[at] >> _HALF) + (closed[at] & _HALF_MAX) > start:
+            closed[at] += by << _HALF if closed[at] >> _HALF >= start else by
+            at -= _NUMBERS
+
+    def cut(self, first: int, stop: int) -> None:
+        """Takes it into account that bytes `first` up to `stop` of the segment are cut out."""
+        begin, end = _without(self.offset, first, stop), _without(self.stop, first, stop)
+        self.offset, self.stop = begin, end
+        closed = self._closed
+        if closed is not None:
+            for at in range(2, len(closed), _NUMBERS):
+                offset = closed[at] >> _HALF
+                begin = _without(offset, first, stop)
+                end = _without(offset + (closed[at] & _HALF_MAX), first, stop)
+                closed[at] = begin << _HALF | (end - begin)
+
+    def all_in(self, segment: int) -> list[Place]:
+        """All of them, as they were noted."""
+        closed = self._closed
+        places: list[Place] = []
+        if closed is not None:
+            places = [_place(segment, closed, at) for at in range(0, len(closed), _NUMBERS)]
+        places.append(Place(segment, self.offset, self.stop - self.offset, self.first, self.last))
+        return places
+
+    def find(self, position: int, segment: int) -> Place | None:
+        """The one that the position is in, if they ascend."""
+        if position >= self.first:
+            if position > self.last:
+                return None
+            return Place(segment, self.offset, self.stop - self.offset, self.first, self.last)
+        closed = self._closed
+        if closed is None or position < closed[0]:
+            return None
+        low, high = 0, len(closed) // _NUMBERS - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if closed[middle * _NUMBERS] <= position:
+                low = middle
+            else:
+                high = middle - 1
+        at = low * _NUMBERS
+        return _place(segment, closed, at) if position <= closed[at + 1] else None
+
+
 class Places:
     """The index of one segment."""
 
-    __slots__ = ("_arrived", "_copied", "size")
+    __slots__ = ("_arrived", "_copied", "_fresh", "size")
 
     def __init__(self) -> None:
-        self._arrived: dict[FragmentId, array[int]] = {}
-        self._copied: dict[FragmentId, array[int]] = {}
+        self._arrived: dict[FragmentId, Entries] = {}
+        self._copied: dict[FragmentId, Entries] = {}
+        #: Those that have something of the chunk under way.
+        self._fresh: list[Entries] = []
         #: About what it takes in memory.
         self.size: int = 0
-
-    def note(self, noted: list[Noted], shift: int) -> None:
-        """Notes what was appended, in order; it lies `shift` bytes further on than it says."""
-        for fragment, first, last, start, stop, copied in noted:
-            self.add(fragment, first, last, start + shift, stop + shift, copied)
 
     def add(
         self, fragment: FragmentId, first: int, last: int, start: int, stop: int, copied: bool
     ) -> None:
         """Notes whole records from byte `start` up to `stop`, behind all that were noted."""
         table = self._copied if copied else self._arrived
-        flat = table.get(fragment)
-        if flat is None:
-            table[fragment] = array("Q", (first, last, start, stop - start))
-            self.size += _TABLE_BYTES + _ENTRY_BYTES
-            return
-        if first > flat[-3]:
-            offset = flat[-2]
-            if stop - offset <= STRETCH_BYTES:
-                flat[-3] = last
-                flat[-1] = stop - offset
-                return
-        elif not copied:
+        entries = table.get(fragment)
+        if entries is None:
+            entries = table[fragment] = Entries()
+            entries.begin(first, last, start, stop)
+            self.size += _FIRST_BYTES
+        elif first > entries.last:
+            if stop - entries.offset <= STRETCH_BYTES:
+                entries.count += last - first + 1
+                entries.last = last
+                entries.taken += stop - start
+                entries.stop = stop
+            else:
+                self.size += entries.close()
+                entries.begin(first, last, start, stop)
+        elif copied:
+            self.size += entries.close()
+            entries.begin(first, last, start, stop)
+        else:
             self.add(fragment, first, last, start, stop, True)
             return
-        flat.extend((first, last, start, stop - start))
-        self.size += _ENTRY_BYTES
+        if not entries.is_fresh:
+            entries.is_fresh = True
+            self._fresh.append(entries)
+
+    def finish_chunk(self, start: int, by: int) -> None:
+        """Ends a chunk: what was noted behind byte `start` since the last one lies further on."""
+        fresh = self._fresh
+        if not fresh:
+            return
+        for entries in fresh:
+            entries.is_fresh = False
+            if by:
+                entries.shift(start, by)
+        self._fresh = []
+
+    def cut(self, first: int, stop: int) -> None:
+        """Takes it into account that bytes `first` up to `stop` of the segment are cut out."""
+        for table in (self._arrived, self._copied):
+            for entries in table.values():
+                entries.cut(first, stop)
+
+    def tables(self) -> tuple[dict[FragmentId, Entries], dict[FragmentId, Entries]]:
+        """The entries of each fragment: of what arrived, and of copies."""
+        return self._arrived, self._copied
+
+    def take_back(self, fragment: FragmentId, flat: "array[int]", copied: bool) -> None:
+        """Takes the numbers of one fragment's entries, as `Entries.flat` gave them."""
+        entries = Entries()
+        self.size += entries.take_back(flat)
+        (self._copied if copied else self._arrived)[fragment] = entries
 
     def of(self, fragment: FragmentId, segment: int) -> list[Place]:
         """All places of a fragment in the segment, which has this number: copies come last."""
         places: list[Place] = []
         for table in (self._arrived, self._copied):
-            flat = table.get(fragment)
-            if flat is not None:
-                places += [_place(segment, flat, at) for at in range(0, len(flat), _NUMBERS)]
+            entries = table.get(fragment)
+            if entries is not None:
+                places += entries.all_in(segment)
         return places
+
+    def weights(self, fragment: FragmentId) -> list[tuple[int, int, int, int]]:
+        """First and last position of each place of a fragment, positions noted, their bytes."""
+        found: list[tuple[int, int, int, int]] = []
+        for table in (self._arrived, self._copied):
+            entries = table.get(fragment)
+            if entries is not None:
+                flat = entries.flat()
+                for at in range(0, len(flat), _NUMBERS):
+                    weight = flat[at + 3]
+                    found.append((flat[at], flat[at + 1], weight >> _HALF, weight & _HALF_MAX))
+        return found
+
+    def fragments(self) -> list[FragmentId]:
+        """The fragments that have places here."""
+        return list(self._arrived | self._copied)
 
     def copies_at(self, fragment: FragmentId, position: int, segment: int) -> list[Place]:
         """Where a copy of the message may be in the segment, the newest first."""
-        flat = self._copied.get(fragment)
-        if flat is None:
+        entries = self._copied.get(fragment)
+        if entries is None:
             return []
         return [
-            _place(segment, flat, at)
-            for at in range(len(flat) - _NUMBERS, -1, -_NUMBERS)
-            if flat[at] <= position <= flat[at + 1]
+            place
+            for place in reversed(entries.all_in(segment))
+            if place.first <= position <= place.last
         ]
 
     def arrival_at(self, fragment: FragmentId, position: int, segment: int) -> Place | None:
         """Where in the segment the message may have come in."""
-        flat = self._arrived.get(fragment)
-        if flat is None or not flat[0] <= position <= flat[-3]:
-            return None
-        low, high = 0, len(flat) // _NUMBERS - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if flat[middle * _NUMBERS] <= position:
-                low = middle
-            else:
-                high = middle - 1
-        at = low * _NUMBERS
-        return _place(segment, flat, at) if position <= flat[at + 1] else None
+        entries = self._arrived.get(fragment)
+        return entries.find(position, segment) if entries is not None else None
 
 
 def _place(segment: int, flat: "array[int]", at: int) -> Place:
-    return Place(segment, flat[at + 2], flat[at + 3], flat[at], flat[at + 1])
+    where = flat[at + 2]
+    return Place(segment, where >> _HALF, where & _HALF_MAX, flat[at], flat[at + 1])
+
+
+def _without(offset: int, first: int, stop: int) -> int:
+    """Where a byte is once others are cut out."""
+    return offset - max(0, min(offset, stop) - first)

@@ -1,10 +1,12 @@
 """What a journal says of a node's fragments: the outcome of `fedq.journal.recovery`. Data only."""
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId, Origin
 from fedq.core.ranges import Range
+from fedq.journal.bare import Bare
 from fedq.journal.events import Seen
 from fedq.journal.notes import Notes
 from fedq.journal.segments import Segment
@@ -26,14 +28,15 @@ class Damage(NamedTuple):
 class RecoveredFragment:
     """One fragment as the journal knows it."""
 
-    #: Live persistent messages by position, ascending.
+    #: Live persistent messages by position, ascending; but for those that are stowed.
     messages: dict[int, bytes] = field(default_factory=dict)
     #: The highest event number seen.
     last: int = 0
     reign: int = 0
     #: The highest publish number of each origin.
     origins: dict[Origin, int] = field(default_factory=dict)
-    #: What is known of live messages: by kind (`fedq.journal.records.NOTES`), by position.
+    #: What is known of live messages: by kind (`fedq.journal.records.NOTES`), by position. Stowed
+    #: ones have notes, too.
     notes: Notes = field(default_factory=dict)
     #: It is not a copy that was still being made: of such a one older messages may be missing.
     whole: bool = True
@@ -41,19 +44,30 @@ class RecoveredFragment:
     seen: Seen | None = None
     #: The journal has it. (What this node led, and cannot take up again, need not be there.)
     durable: bool = True
-    #: Where others stand that are persistent, alive, and on disk alone: first and last position,
-    #: bytes; ascending, without gaps inside, and none of them in `messages`.
+    #: Live persistent messages whose bodies are on disk alone: first position, last position,
+    #: and about how many bytes their records take. They ascend; there are no gaps inside.
     stowed: list[tuple[int, int, int]] = field(default_factory=list)
+    #: What is alive, while it is folded without bodies.
+    bare: Bare | None = field(default=None, compare=False, repr=False)
     #: The bytes of its messages; 0: nobody has asked yet.
     _size: int = field(default=0, compare=False)
 
     @property
     def size(self) -> int:
-        """The bytes of its messages, which do not change any more; counted once."""
+        """The bytes of its messages, which do not change any more; counted once.
+
+        Of those that are stowed they are about these.
+        """
         if not self._size:
-            self._size = sum(map(len, self.messages.values()))
-            self._size += sum(size for _, _, size in self.stowed)
+            self._size = sum(map(len, self.messages.values())) + sum(
+                taken for _, _, taken in self.stowed
+            )
         return self._size
+
+    @property
+    def live(self) -> Container[int]:
+        """The positions of live messages, while the journal is folded."""
+        return self.bare if self.bare is not None else self.messages
 
     @property
     def count(self) -> int:
@@ -88,6 +102,13 @@ class Recovered:
     rotten: list[Damage] = field(default_factory=list)
     #: Fragments one of whose records could not be taken in.
     failed: dict[FragmentId, None] = field(default_factory=dict)
+    #: It is folded without bodies.
+    without_bodies: bool = False
+
+    def new_fragment(self, last: int = 0, reign: int = 0) -> RecoveredFragment:
+        """A fragment of which nothing is known."""
+        bare = Bare() if self.without_bodies else None
+        return RecoveredFragment(last=last, reign=reign, bare=bare)
 
     @classmethod
     def empty(cls) -> "Recovered":

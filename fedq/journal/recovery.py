@@ -23,6 +23,7 @@ Recovering the same segments twice gives the same result.
 """
 
 import traceback
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -30,15 +31,20 @@ from fedq.core.errors import NodeFailure
 from fedq.core.ids import FragmentId
 from fedq.journal.checkpoints import find_bodies, newest_checkpoint
 from fedq.journal.decoding import CorruptRecord, NewerRecord, end_of
-from fedq.journal.folding import apply_whole, sort_messages
+from fedq.journal.folding import apply_whole, sort_messages, spread_of
 from fedq.journal.marks import Mark, next_mark, was_synced
 from fedq.journal.reader import read
 from fedq.journal.records import BASE, FRAME, HEAD, KIND_ENQUEUE, KIND_NOTE, KIND_SETTLE
 from fedq.journal.recovered import Damage, Recovered
 from fedq.journal.segments import Segment
+from fedq.journal.sources import InMemory, Source
+from fedq.journal.stowing import stow
 
 #: Records of these kinds begin with a position, or the number of an event.
 _PLACED: Final = (KIND_ENQUEUE, KIND_SETTLE, KIND_NOTE)
+#: A fragment's number in 64 bits without a sign.
+_SIGN: Final = 1 << 63
+_UNSIGNED: Final = 2 * _SIGN - 1
 #: What is told of an exception's own words.
 _WORDS_MAX: Final = 200
 #: Its presence says that an operator knows of the damage and wants the node to start.
@@ -72,12 +78,18 @@ def recover(segments: Mapping[int, bytes]) -> Recovered:
     return recovered
 
 
-def salvage(segments: Mapping[int, bytes]) -> Recovered:
+def salvage(segments: Mapping[int, bytes], body_bytes_max: int | None = None) -> Recovered:
     """As `recover`, of whatever can be read; what cannot is in `damages`.
+
+    `body_bytes_max`: so many bytes of bodies are taken into memory, the oldest of each fragment;
+    the others are `stowed`, and are not in memory meanwhile either. None: all are taken. Places in
+    segments (`Segment.places`) are those after damage was cut out (`mended`).
 
     Raises `CorruptJournal` only for records of a newer version.
     """
     recovered = Recovered(checkpoint=newest_checkpoint(segments))
+    source = segments if isinstance(segments, Source) else InMemory(segments)
+    recovered.without_bodies = body_bytes_max is not None
     tear: Damage | None = None
     numbers = [number for number in sorted(segments) if number >= recovered.checkpoint]
     expected = recovered.checkpoint or min(numbers, default=0)
@@ -93,11 +105,22 @@ def salvage(segments: Mapping[int, bytes]) -> Recovered:
         tear = _fold_segment(recovered, segment, segments[number])
         expected = number + 1
     recovered.torn_bytes = tear.stop - tear.first if tear is not None else 0
-    find_bodies(recovered, segments)
+    find_bodies(recovered, source)
+    if body_bytes_max is not None:
+        stow(recovered, source, body_bytes_max)
     for identity, fragment in recovered.fragments.items():
         sort_messages(fragment)
         fragment.whole = fragment.whole and identity not in recovered.failed
+    _cut_places(recovered)
     return recovered
+
+
+def _cut_places(recovered: Recovered) -> None:
+    """Has places say where things will be once the damage is cut out."""
+    places = {segment.number: segment.places for segment in recovered.segments}
+    for damage in sorted(recovered.damages, reverse=True):
+        if damage.first < damage.stop:
+            places[damage.segment].cut(damage.first, damage.stop)
 
 
 def mended(data: bytes, damages: Iterable[Damage], torn_bytes: int = 0) -> bytes:
@@ -115,13 +138,18 @@ def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage
     """Applies the whole records of a segment; returns the record that ends it, if it is none."""
     at = 0
     nonce: int | None = None
+    #: Flat: where each record has messages. Noted at last, when nothing can set it aside any more.
+    noted = array("Q")
     while True:
         try:
             for offset, size, record in read(data, at):
                 if isinstance(record, Mark):
                     nonce = record.nonce if record.segment == segment.number else nonce
                 else:
+                    spread = spread_of(record)
                     apply_whole(recovered, segment, record)
+                    if spread is not None:
+                        noted.extend((record.fragment & _UNSIGNED, *spread, offset, size))
                 segment.size += size
                 at = offset + size
         except NewerRecord as error:
@@ -137,13 +165,25 @@ def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage
                 torn = isinstance(failure, CorruptRecord)
                 reason = failure.reason if isinstance(failure, CorruptRecord) else _words(failure)
                 if torn and not was_synced(data, at, segment.number, nonce):
+                    _note_places(segment, noted)
                     return Damage(segment.number, at, len(data), reason)
                 behind = next_mark(data, at, segment.number, nonce)
                 stop = behind[0] if behind is not None else len(data)
             recovered.damages.append(Damage(segment.number, at, stop, reason))
             at = stop
         else:
+            _note_places(segment, noted)
             return None
+
+
+def _note_places(segment: Segment, noted: "array[int]") -> None:
+    """Notes where the messages of a segment lie."""
+    places = segment.places
+    for at in range(0, len(noted), 6):
+        number, first, last, copied, offset, size = noted[at : at + 6]
+        fragment = FragmentId(number if number < _SIGN else number - 2 * _SIGN)
+        places.add(fragment, first, last, offset, offset + size, bool(copied))
+    places.finish_chunk(0, 0)
 
 
 def _why_set_aside(recovered: Recovered, data: bytes, at: int, failure: Exception) -> str:

@@ -16,8 +16,8 @@ Invariants:
 * A long record is a chunk of its own, the very bytes that were appended: nothing is copied.
 * A chunk begins with a mark (`fedq.journal.marks`) if more is known to be on disk than the last
   one said; so does each segment.
-* Where messages lie is known once their chunk was taken (`fedq.journal.places`); it is noted when
-  the chunk is finished, for a mark in front of it moves all that is in it.
+* Where messages lie is known once their chunk was taken (`fedq.journal.places`); until then
+  a mark may come in front of it, which moves all that is in it.
 """
 
 from array import array
@@ -30,7 +30,7 @@ from fedq.core import limits
 from fedq.core.ids import FragmentId
 from fedq.core.ranges import Range, count_within
 from fedq.journal.marks import MARK_BYTES, mark_bytes
-from fedq.journal.places import Noted, Place, Places
+from fedq.journal.places import Place, Places
 from fedq.journal.records import encode_checkpoint
 
 #: No segment with a KEEP goes before the copy is whole: until then its fragment lives from 0 on.
@@ -104,9 +104,9 @@ class SegmentPlan:
 
     __slots__ = (
         "_active", "_begun", "_bytes_max", "_chunks", "_condemned", "_ending", "_found", "_homes",
-        "_last_begun", "_marked", "_newest_taken", "_nonce", "_noted", "_number", "_old", "_parts",
-        "_pin", "_sync", "_synced", "_synced_chunk", "_unsynced", "bytes_of_checkpoint",
-        "bytes_written", "checkpoint", "has_news_of_dead",
+        "_last_begun", "_marked", "_newest_taken", "_nonce", "_number", "_old", "_parts", "_pin",
+        "_sync", "_synced", "_synced_chunk", "_unsynced", "bytes_of_checkpoint", "bytes_written",
+        "checkpoint", "has_news_of_dead",
     )  # fmt: skip
 
     def __init__(
@@ -118,7 +118,8 @@ class SegmentPlan:
         `nonce`: a number that nobody can guess, for the marks; None: there are none.
         `checkpoint`: see `Recovered`.
         """
-        assert bytes_max > 0
+        # Where things lie in a segment is said in 32 bits.
+        assert 0 < bytes_max < 1 << 31
         self._bytes_max = bytes_max
         #: Full segments, oldest first.
         self._old = deque(recovered)
@@ -129,8 +130,6 @@ class SegmentPlan:
         self._chunks: list[Chunk] = []
         #: What this turn appended to the active segment, and the number its chunk will have.
         self._parts: list[bytes] = []
-        #: Where in it messages lie, as long as no mark is put in front.
-        self._noted: list[Noted] = []
         self._sync = False
         self._number = 1
         self._nonce = nonce
@@ -201,7 +200,7 @@ class SegmentPlan:
             else:
                 active.arrived(fragment, first, last)
             end = active.size
-            self._noted.append((fragment, first, last, end - len(data), end, copied))
+            active.places.add(fragment, first, last, end - len(data), end, copied)
         self._parts.append(data)
         self._sync = self._sync or sync
         number = self._number
@@ -446,15 +445,13 @@ class SegmentPlan:
         if mark:
             self._parts.insert(0, mark)
             self._active.size += len(mark)
-        if self._noted:
-            self._active.places.note(self._noted, len(mark))
-            self._noted = []
         parts = self._parts
         if not parts:
             return
         if self._nonce is not None:
             self._unsynced.append((self._number, self._active.number, self._active.size))
         data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._active.places.finish_chunk(self._active.size - len(data), len(mark))
         self._chunks.append(Chunk(self._number, self._active.number, data, self._sync))
         self._number += 1
         self._parts = []

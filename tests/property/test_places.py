@@ -104,7 +104,8 @@ def take_a_step(use: Use, data: st.DataObject) -> None:
     step = data.draw(st.sampled_from((*steps, "sync_all", "checkpoint")))
     fragment = data.draw(FRAGMENTS)
     if step == "enqueue":
-        sizes = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=6))
+        size = st.integers(0, 60) | st.just(20_000)
+        sizes = data.draw(st.lists(size, min_size=1, max_size=6))
         use.enqueue(fragment, sizes, data.draw(st.booleans()), data.draw(st.booleans()))
     elif step == "long":
         use.enqueue(fragment, [limits.LONG_RECORD_BYTES_MIN], False, False)
@@ -172,6 +173,7 @@ def test_an_index_says_what_a_list_would(batches: list[tuple[int, int, int, bool
         index.add(ONE, first, first + more, end, end + length, copied)
         noted.append((first, first + more, end, end + length))
         end += length + 7
+    index.finish_chunk(0, 0)
     everywhere = index.of(ONE, 3)
     for first, last, start, stop in noted:
         around = [

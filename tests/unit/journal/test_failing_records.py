@@ -81,7 +81,8 @@ def test_who_has_no_other_copy_is_told_which_record_it_is() -> None:
 
 #: What is done once, not for a record.
 AROUND = ("salvage", "_fold_segment", "sort_messages", "Recovered.__init__",
-          "Segment.__init__", "Places.__init__", "find_bodies")  # fmt: skip
+          "Segment.__init__", "InMemory.", "Places.", "Entries.", "_places", "_without",
+          "find_bodies", "_forget_absent")  # fmt: skip
 
 
 @only_uncompiled
