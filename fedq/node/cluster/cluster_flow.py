@@ -38,7 +38,7 @@ class ClusterFlow:
     """Keeps this node a member: heartbeats, lease, joining and, as the leader, failover."""
 
     __slots__ = (
-        "_answering", "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
+        "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
         "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "deciding",
         "detector", "handing", "lease", "proposals", "punctuality", "reviving", "state",
         "tallies",
@@ -64,9 +64,6 @@ class ClusterFlow:
         self.reviving = Reviving(state)
         self.deciding = Deciding(state, proposals, self.detector, self.reviving)
         self.punctuality = Punctuality(state)
-        #: The process that answered last at each peer's own address: only one can listen there, so
-        #: any before it is gone. A call *from* somebody proves nothing: anyone may use a name.
-        self._answering: dict[NodeId, Incarnation] = {}
         #: The process (its number and its start) that each peer's last heartbeat was of, while its
         #: stream has been open.
         self._heard_as: dict[NodeId, tuple[Incarnation, str]] = {}
@@ -115,7 +112,7 @@ class ClusterFlow:
     def on_link_up(self, node: NodeId, process: Incarnation) -> None:
         """A stream to the peer is open; `process` answers at its address (0: it did not say)."""
         self.state.peers[node].link.on_connected()
-        self._answering[node] = process
+        self.state.peers[node].answering = process
 
     def on_link_down(self, node: NodeId, refused: bool) -> None:
         """Takes note that the stream broke; `refused`: the peer's process is gone."""
@@ -170,7 +167,7 @@ class ClusterFlow:
                     self.detector.heard(node, state.now_ms)
                 else:
                     self.detector.named(node, state.now_ms)
-            if self._answering.get(node, 0) > member.incarnation:
+            if state.peers[node].answering > member.incarnation:
                 self.detector.refused(node)
 
     def take_frames(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import (
+    NO_PROCESS,
     ConnectionId,
     FragmentId,
     Incarnation,
@@ -189,13 +190,17 @@ class Peer:
     """Another node of the cluster."""
 
     __slots__ = (
-        "applied", "down_ms", "forgetting", "full", "interest_told", "introduced", "leaving",
-        "link", "met_at", "process", "relayed", "relays", "sent_heard_ms", "stalls", "unsaid",
-        "waiting",
+        "answering", "applied", "down_ms", "forgetting", "full", "interest_told", "introduced",
+        "leaving", "link", "met_at", "process", "relayed", "relays", "sent_heard_ms", "stalls",
+        "unsaid", "waiting",
     )  # fmt: skip
 
     def __init__(self, link: Link) -> None:
         self.link = link
+        #: The process that answered last at its own address, if it said so: only one can listen
+        #: there, so any before it is gone. A call *from* somebody proves nothing: anyone may use a
+        #: name.
+        self.answering = NO_PROCESS
         self.relays: Relays[RelayWaiter] = Relays()
         #: The newest map version it has said it applied.
         self.applied = MapVersion(0)

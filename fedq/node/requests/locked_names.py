@@ -3,7 +3,8 @@
 An exclusive queue ends with its connection. Whoever connects to another node right after, as
 clients do when their node was killed, would find the name held until the map has heard of it. So a
 declaration waits: a moment if the holder is alive (its release may be on its way), longer while
-nobody knows whether it is. Clients know 405 as fatal.
+nobody knows whether it is, or the map cannot say so: it has no leader, or another process of that
+node answers by now. Clients know 405 as fatal.
 
 Changes nothing; asks again by the callable that it was given.
 """
@@ -11,14 +12,15 @@ Changes nothing; asks again by the callable that it was given.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from fedq.core.ids import QueueKey
+from fedq.core.ids import NO_PROCESS, QueueKey
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel
 from fedq.node.records.state import NodeState
+from fedq.wiring.cluster_map.state import Claim
 
 #: How long a name that is held may take to become free.
 PATIENCE_MS: Final = 500
-#: The same, while this node has no stream to the holder.
+#: The same, while it is in doubt whether the holder lives.
 DOUBT_MS: Final = 5_000
 
 
@@ -60,6 +62,13 @@ class LockedNames:
         claim = self.state.map.claims.get(key)
         if claim is None:
             return False
+        return waited_ms < (DOUBT_MS if self._is_in_doubt(claim) else PATIENCE_MS)
+
+    def _is_in_doubt(self, claim: Claim) -> bool:
+        """Whether the process that holds a name may be gone without the map's knowledge."""
         peer = self.state.peers.get(claim.node)
-        in_doubt = peer is not None and not peer.link.connected
-        return waited_ms < (DOUBT_MS if in_doubt else PATIENCE_MS)
+        if peer is None:
+            return False
+        if self.state.leader is None or not peer.link.connected:
+            return True
+        return peer.answering not in (NO_PROCESS, claim.incarnation)
