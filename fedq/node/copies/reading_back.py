@@ -89,6 +89,10 @@ class ReadingBack:
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
             ahead.popleft()
         room = self._window() - sum(reading.under_way) - sum([size for _, size in ahead])
+        if fragment.must_read and not reading.under_way:
+            # What is here is behind what is next: whatever it takes, that has to come.
+            reading.asked_through = min(reading.asked_through, fragment.fresh.first - 1)
+            room = max(room, 1)
         while room > 0 and len(reading.under_way) < _READS_MAX:
             wanted = fragment.fresh.stowed_after(reading.asked_through)
             if wanted is None:
