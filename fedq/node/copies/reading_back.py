@@ -15,8 +15,8 @@ from typing import Final
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import KIB, MIB
-from fedq.core.ranges import count, join_overlapping
-from fedq.fragments.stowing import fill, lose, missing, waits_for_disk
+from fedq.core.ranges import Range, count, join_overlapping
+from fedq.fragments.stowing import fill, lose, waits_for_disk
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.records.state import NodeState, Primary
@@ -31,6 +31,8 @@ _READS_MAX: Final = 4
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
 _NOWHERE: Final = "the journal does not know where it is"
+#: So many messages more than one are lost in one go.
+_LOST_MAX: Final = 255
 #: Bytes that are taken in for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 11
 
@@ -38,7 +40,7 @@ _BYTES_SHIFT: Final = 11
 class Reading:
     """What is under way for one line, and how far it was asked for."""
 
-    __slots__ = ("absent", "ahead", "asked_through", "primary", "tries", "under_way")
+    __slots__ = ("absent", "ahead", "asked_through", "primary", "reason", "tries", "under_way")
 
     def __init__(self, primary: Primary) -> None:
         self.primary = primary
@@ -50,8 +52,9 @@ class Reading:
         self.under_way: deque[int] = deque()
         #: What came back: up to which position, and bytes.
         self.ahead: deque[tuple[int, int]] = deque()
-        #: How often a position was looked for in vain.
+        #: How often the position that all wait for was looked for in vain; and why, as of late.
         self.tries: dict[int, int] = {}
+        self.reason = ""
 
 
 class ReadingBack:
@@ -80,9 +83,12 @@ class ReadingBack:
             return
         if reading is None or reading.primary is not primary:
             reading = self._readings[fragment.fragment_id] = Reading(primary)
-        if fragment.tracked is not None and fragment.tracked.absent:
+        tracked = fragment.tracked
+        if tracked is not None and tracked.absent:
             self._ask_for_absent(reading)
         self._read_ahead(reading)
+        if not reading.under_way:
+            self._seek_next(reading)
 
     def _read_ahead(self, reading: Reading) -> None:
         fragment, ahead = reading.primary.fragment, reading.ahead
@@ -91,20 +97,48 @@ class ReadingBack:
         room = self._window() - sum(reading.under_way) - sum([size for _, size in ahead])
         if fragment.must_read and not reading.under_way:
             # What is here is behind what is next: whatever it takes, that has to come.
-            reading.asked_through = min(reading.asked_through, fragment.fresh.first - 1)
             room = max(room, 1)
         while room > 0 and len(reading.under_way) < _READS_MAX:
             wanted = fragment.fresh.stowed_after(reading.asked_through)
             if wanted is None:
                 return
-            place = self._place_of(reading, wanted[0], wanted[1])
-            if place is None:
-                if not self.give_up(reading.primary, wanted[0], wanted[0], _NOWHERE):
-                    return
+            places = self._places_of(reading, wanted[0])
+            if not places:
+                reading.asked_through = wanted[0]
                 continue
+            place = self._extended(reading, places[0], wanted[1])
             self._ask(reading, place, wanted[0])
             reading.asked_through = place.last
             room -= place.length
+
+    def _seek_next(self, reading: Reading) -> None:
+        """Looks for what all waits for, and was not where it was looked for; or gives it up.
+
+        One at a time, while nothing else is under way: each place that may have it, and then some
+        more tries, since a segment may be moved meanwhile.
+        """
+        while (wanted := _next_missing(reading)) is not None:
+            first, last = wanted
+            tries = reading.tries.get(first, 0)
+            if not tries:
+                reading.tries.clear()
+            reading.tries[first] = tries + 1
+            places = self._places_of(reading, first)
+            if places and tries < len(places) + _TRIES_MAX:
+                place = places[(tries + 1) % len(places)]
+                self._ask(reading, self._extended(reading, place, last), first)
+                return
+            end = first
+            while (
+                end < min(last, first + _LOST_MAX) and self._places_of(reading, end + 1) == places
+            ):
+                end += 1
+            if not self.give_up(reading.primary, first, end, reading.reason or _NOWHERE):
+                return
+
+    def _places_of(self, reading: Reading, position: int) -> list[Place]:
+        """Where the journal may have a message."""
+        return self.state.plan.locate_all(reading.primary.fragment.fragment_id, position)
 
     def _window(self) -> int:
         """What each line may have read ahead."""
@@ -114,17 +148,9 @@ class ReadingBack:
         share = (settings.memory_bytes_max >> _SHARE_SHIFT) // len(self._readings)
         return max(_AHEAD_BYTES_MIN, min(share, _AHEAD_BYTES_MAX))
 
-    def _place_of(self, reading: Reading, first: int, last: int, tries: int = 0) -> Place | None:
-        """Where the journal has a message, with those that follow it there, up to a mebibyte.
-
-        `tries`: so many places were looked at in vain; after all of them, and some time, it is
-        nowhere.
-        """
+    def _extended(self, reading: Reading, place: Place, last: int) -> Place:
+        """The place with those that follow it there, up to a position, and up to a mebibyte."""
         plan, fragment = self.state.plan, reading.primary.fragment.fragment_id
-        places = plan.locate_all(fragment, first)
-        if tries >= len(places) + min(len(places), _TRIES_MAX):
-            return None
-        place = places[tries % len(places)]
         while place.last < last and place.length < _READ_BYTES:
             after = plan.locate(fragment, place.last + 1)
             if after is None or after.segment != place.segment:
@@ -132,8 +158,8 @@ class ReadingBack:
             end = place.offset + place.length
             if after.offset < end or after.offset - end > _READ_BYTES >> 1:
                 break
-            place = place._replace(length=after.offset + after.length - place.offset,
-                                   last=after.last)  # fmt: skip
+            length = after.offset + after.length - place.offset
+            place = place._replace(length=length, last=after.last)
         return place
 
     def _ask_for_absent(self, reading: Reading) -> None:
@@ -145,13 +171,13 @@ class ReadingBack:
                 return
             if position in reading.absent:
                 continue
-            place = self._place_of(reading, position, position)
-            if place is None:
-                self.give_up(reading.primary, position, position, _NOWHERE)
-                return
-            covered = [p for p in tracked.absent if position <= p <= place.last]
-            reading.absent.update(dict.fromkeys(covered))
-            self._ask(reading, place, position)
+            places = self._places_of(reading, position)
+            reading.absent[position] = None
+            if places:
+                place = places[0]
+                covered = [p for p in tracked.absent if place.first <= p <= place.last]
+                reading.absent.update(dict.fromkeys(covered))
+                self._ask(reading, place, min(covered))
 
     def _ask(self, reading: Reading, place: Place, first: int) -> None:
         piece = _Piece(self, reading, first, place)
@@ -161,7 +187,7 @@ class ReadingBack:
     # --- answers -----------------------------------------------------------------------------
 
     def on_read(self, reading: Reading, first: int, place: Place, data: bytes) -> None:
-        """Takes in what was read, and looks for what was not among it."""
+        """Takes in what was read; what was not among it is looked for when its turn has come."""
         state, fragment = self.state, reading.primary.fragment
         reading.under_way.remove(place.length)
         if state.primaries.get(fragment.fragment_id) is not reading.primary:
@@ -171,33 +197,19 @@ class ReadingBack:
         state.risk.begin()
         size = fill(fragment, bodies)
         state.risk.end()
-        reading.ahead.append((place.last, size))
-        self._look_again(reading, first, place, reasons[0] if reasons else "it is not there")
+        if size:
+            reading.ahead.append((place.last, size))
+        if reasons:
+            reading.reason = reasons[0]
+        state.mark_fragment(fragment.fragment_id)
 
-    def on_read_failed(self, reading: Reading, first: int, place: Place, reason: str) -> None:
-        """Looks for it again: the segment may have been moved."""
+    def on_read_failed(self, reading: Reading, place: Place, reason: str) -> None:
+        """Takes note of why something could not be read: its segment may have been moved."""
         reading.under_way.remove(place.length)
         fragment = reading.primary.fragment.fragment_id
         if self.state.primaries.get(fragment) is reading.primary:
-            self._look_again(reading, first, place, reason)
-
-    def _look_again(self, reading: Reading, first: int, place: Place, reason: str) -> None:
-        """Asks again for what of this place is still missing, a few times."""
-        fragment = reading.primary.fragment
-        while (left := missing(fragment, first, place.last)) is not None:
-            tries = reading.tries[left[0]] = reading.tries.get(left[0], 0) + 1
-            again = self._place_of(reading, left[0], left[1], tries)
-            if again is not None:
-                self._ask(reading, again, left[0])
-                if again.last >= place.last:
-                    break
-                first = again.last + 1
-                continue
-            found = self.state.plan.locate(fragment.fragment_id, left[0])
-            last = min(left[1], found.last) if found is not None else left[0]
-            if not self.give_up(reading.primary, left[0], last, reason):
-                break
-        self.state.mark_fragment(fragment.fragment_id)
+            reading.reason = reason
+            self.state.mark_fragment(fragment)
 
     def give_up(self, primary: Primary, first: int, last: int, reason: str) -> bool:
         """Gives up what cannot be read between two positions, and says so.
@@ -217,10 +229,6 @@ class ReadingBack:
         state.risk.begin()
         ranges = lose(fragment, first, last)
         state.risk.end()
-        reading = self._readings.get(fragment.fragment_id)
-        if reading is not None:
-            for position in [p for p in reading.tries if first <= p <= last]:
-                del reading.tries[position]
         lost = count(ranges)
         state.messages_lost += lost
         text = (
@@ -246,6 +254,18 @@ class ReadingBack:
                     self.give_up(primary, first, last, "no other copy is left that has it")
 
 
+def _next_missing(reading: Reading) -> Range | None:
+    """The positions that all wait for, if they were asked for, and are not here."""
+    fragment = reading.primary.fragment
+    tracked = fragment.tracked
+    if tracked is not None and tracked.absent:
+        first = min(tracked.absent)
+        return (first, first) if first in reading.absent else None
+    if fragment.must_read and fragment.fresh.first <= reading.asked_through:
+        return fragment.fresh.first, fragment.fresh.next_last
+    return None
+
+
 class _Piece:
     """A read that is under way for a line."""
 
@@ -263,4 +283,4 @@ class _Piece:
 
     def on_read_failed(self, reason: str) -> None:
         """Hands on why nothing was read."""
-        self._back.on_read_failed(self._reading, self._first, self._place, reason)
+        self._back.on_read_failed(self._reading, self._place, reason)
