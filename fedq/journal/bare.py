@@ -14,12 +14,14 @@ Was = tuple[Range, list[Range], list[Range]]
 class Bare:
     """The live messages of one fragment, without their bodies."""
 
-    __slots__ = ("absent", "live")
+    __slots__ = ("absent", "live", "somewhere")
 
     def __init__(self) -> None:
         self.live = Intervals()
         #: What is alive, as a checkpoint says, and was not met so far.
         self.absent = Intervals()
+        #: What is in a segment of which only the index was read.
+        self.somewhere = Intervals()
 
     def __contains__(self, position: object) -> bool:
         return position in self.live

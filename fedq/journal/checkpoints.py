@@ -19,6 +19,7 @@ from fedq.journal.bare import Bare
 from fedq.journal.decoding import CorruptRecord, decode_at, tracked
 from fedq.journal.events import Copy, Enqueue
 from fedq.journal.folding import spread_of
+from fedq.journal.indexes import OPENING_BYTES, decode_index
 from fedq.journal.notes import forget_notes
 from fedq.journal.reader import frames
 from fedq.journal.records import BASE, FRAME, HEAD, KIND_CHECKPOINT
@@ -50,9 +51,13 @@ def find_bodies(recovered: Recovered, segments: Source) -> None:
     older: list[Segment] = []
     for number in sorted(segments):
         if number < recovered.checkpoint:
-            segment = Segment(number)
+            indexed = _read_index(segments, number) if recovered.without_bodies else None
+            segment = indexed or Segment(number)
             older.append(segment)
-            _find_in(recovered, segment, segments[number])
+            if indexed is not None:
+                _find_indexed(recovered, segment)
+            else:
+                _find_in(recovered, segment, segments[number])
     recovered.segments[:0] = older
     for identity, fragment in recovered.fragments.items():
         absent = _forget_absent(fragment)
@@ -72,6 +77,8 @@ def find_bodies(recovered: Recovered, segments: Source) -> None:
 def _forget_absent(fragment: RecoveredFragment) -> list[Range]:
     """Forgets what is alive and was found nowhere; returns it."""
     if fragment.bare is not None:
+        for first, last in fragment.bare.somewhere:
+            fragment.bare.absent.remove(first, last)
         ranges = list(fragment.bare.absent)
         if not ranges:
             return []
@@ -86,6 +93,35 @@ def _forget_absent(fragment: RecoveredFragment) -> list[Range]:
     if absent:
         forget_notes(fragment.notes, absent)
     return to_ranges(sorted(absent))
+
+
+def _read_index(segments: Source, number: int) -> Segment | None:
+    """A segment before the checkpoint by its index; None: it has none that can be believed."""
+    data = segments.index(number)
+    if data is None:
+        return None
+    opening = segments.piece(number, 0, OPENING_BYTES)
+    segment = decode_index(data, number, segments.size(number), opening)
+    if segment is not None:
+        segment.is_indexed = True
+    return segment
+
+
+def _find_indexed(recovered: Recovered, segment: Segment) -> None:
+    """Notes what of that which is looked for a segment may have, going by its index.
+
+    More than one segment may, so it counts for each: none of them is taken for dead.
+    """
+    for identity in segment.places.fragments():
+        fragment = recovered.fragments.get(identity)
+        if fragment is None or fragment.bare is None:
+            continue
+        for first, last, noted, taken in segment.places.runs(identity):
+            wanted = count(fragment.bare.absent.within(first, last))
+            if wanted:
+                fragment.bare.somewhere.add(first, last)
+                segment.live_count += wanted
+                segment.live_bytes += max(1, wanted * taken // noted)
 
 
 def _find_in(recovered: Recovered, segment: Segment, data: bytes) -> None:

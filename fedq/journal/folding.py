@@ -6,6 +6,7 @@ Invariant: a record is taken in as a whole or, where that raises, not at all.
 
 from array import array
 from collections.abc import Iterable
+from itertools import count
 from typing import assert_never
 
 from fedq.core.ids import Origin, first_position
@@ -255,18 +256,29 @@ def spread_of(record: Record) -> tuple[int, int, bool] | None:
     copied = found = False
     for single in tracked([record]):
         if isinstance(single, Enqueue):
-            begin = single.first_position
-            places = [begin + at for at, m in enumerate(single.messages) if m[0] & FLAG_PERSISTENT]
+            # The first and the last one that count: no look at those between.
+            end = single.last_position
+            lowest = _first_kept(enumerate(single.messages, single.first_position))
+            highest = _first_kept(zip(count(end, -1), reversed(single.messages), strict=False))
         elif isinstance(single, Copy):
             pairs = zip(single.positions, single.messages, strict=True)
-            places = [position for position, message in pairs if message[0] & FLAG_PERSISTENT]
+            kept = [position for position, message in pairs if message[0] & FLAG_PERSISTENT]
+            lowest, highest = min(kept, default=None), max(kept, default=None)
             copied = True
         else:
             continue
-        if places:
-            first = min(first, *places) if found else min(places)
-            last, found = max(last, *places), True
+        if lowest is not None and highest is not None:
+            first = min(first, lowest) if found else lowest
+            last, found = max(last, highest), True
     return (first, last, copied) if found else None
+
+
+def _first_kept(placed: Iterable[tuple[int, bytes]]) -> int | None:
+    """The position of the first persistent message."""
+    for position, message in placed:
+        if message[0] & FLAG_PERSISTENT:
+            return position
+    return None
 
 
 def sort_messages(fragment: RecoveredFragment) -> None:

@@ -23,7 +23,7 @@ from fedq.core.ids import FragmentId
 STRETCH_BYTES: Final = 65_536
 #: Numbers of an entry: first position, last position, offset and length in the segment, how many
 #: positions were noted and what their records take; the latter four are halves of numbers.
-_NUMBERS: Final = 4
+NUMBERS: Final = 4
 _HALF: Final = 32
 _HALF_MAX: Final = 0xFFFF_FFFF
 _ENTRY_BYTES: Final = 32
@@ -92,13 +92,13 @@ class Entries:
 
     def take_back(self, flat: "array[int]") -> int:
         """The inverse of `flat`, of one entry at least; returns what it takes in memory."""
-        first, last, where, weight = flat[-_NUMBERS:]
+        first, last, where, weight = flat[-NUMBERS:]
         self.begin(first, last, where >> _HALF, (where >> _HALF) + (where & _HALF_MAX))
         self.count, self.taken = weight >> _HALF, weight & _HALF_MAX
-        if len(flat) == _NUMBERS:
+        if len(flat) == NUMBERS:
             return _FIRST_BYTES
-        self._closed = flat[:-_NUMBERS]
-        return _FIRST_BYTES + _ARRAY_BYTES + (len(flat) // _NUMBERS - 1) * _ENTRY_BYTES
+        self._closed = flat[:-NUMBERS]
+        return _FIRST_BYTES + _ARRAY_BYTES + (len(flat) // NUMBERS - 1) * _ENTRY_BYTES
 
     def shift(self, start: int, by: int) -> None:
         """Moves what lies behind byte `start` further on."""
@@ -111,7 +111,7 @@ class Entries:
         at = len(closed) - 2
         while at >= 0 and (closed[at] >> _HALF) + (closed[at] & _HALF_MAX) > start:
             closed[at] += by << _HALF if closed[at] >> _HALF >= start else by
-            at -= _NUMBERS
+            at -= NUMBERS
 
     def cut(self, first: int, stop: int) -> None:
         """Takes it into account that bytes `first` up to `stop` of the segment are cut out."""
@@ -119,7 +119,7 @@ class Entries:
         self.offset, self.stop = begin, end
         closed = self._closed
         if closed is not None:
-            for at in range(2, len(closed), _NUMBERS):
+            for at in range(2, len(closed), NUMBERS):
                 offset = closed[at] >> _HALF
                 begin = _without(offset, first, stop)
                 end = _without(offset + (closed[at] & _HALF_MAX), first, stop)
@@ -130,7 +130,7 @@ class Entries:
         closed = self._closed
         places: list[Place] = []
         if closed is not None:
-            places = [_place(segment, closed, at) for at in range(0, len(closed), _NUMBERS)]
+            places = [_place(segment, closed, at) for at in range(0, len(closed), NUMBERS)]
         places.append(Place(segment, self.offset, self.stop - self.offset, self.first, self.last))
         return places
 
@@ -143,14 +143,14 @@ class Entries:
         closed = self._closed
         if closed is None or position < closed[0]:
             return None
-        low, high = 0, len(closed) // _NUMBERS - 1
+        low, high = 0, len(closed) // NUMBERS - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if closed[middle * _NUMBERS] <= position:
+            if closed[middle * NUMBERS] <= position:
                 low = middle
             else:
                 high = middle - 1
-        at = low * _NUMBERS
+        at = low * NUMBERS
         return _place(segment, closed, at) if position <= closed[at + 1] else None
 
 
@@ -239,7 +239,7 @@ class Places:
             entries = table.get(fragment)
             if entries is not None:
                 flat = entries.flat()
-                for at in range(0, len(flat), _NUMBERS):
+                for at in range(0, len(flat), NUMBERS):
                     weight = flat[at + 3]
                     found.append((flat[at], flat[at + 1], weight >> _HALF, weight & _HALF_MAX))
         return found
@@ -247,6 +247,21 @@ class Places:
     def fragments(self) -> list[FragmentId]:
         """The fragments that have places here."""
         return list(self._arrived | self._copied)
+
+    def runs(self, fragment: FragmentId) -> list[tuple[int, int, int, int]]:
+        """As `weights`, with places joined whose positions go on where those before end."""
+        runs: list[tuple[int, int, int, int]] = []
+        first = last = noted = taken = 0
+        for begin, end, count, record_bytes in self.weights(fragment):
+            if noted and begin == last + 1:
+                last, noted, taken = end, noted + count, taken + record_bytes
+                continue
+            if noted:
+                runs.append((first, last, noted, taken))
+            first, last, noted, taken = begin, end, count, record_bytes
+        if noted:
+            runs.append((first, last, noted, taken))
+        return runs
 
     def copies_at(self, fragment: FragmentId, position: int, segment: int) -> list[Place]:
         """Where a copy of the message may be in the segment, the newest first."""

@@ -42,7 +42,7 @@ COPY_BYTES_EACH: Final = 12
 class Chunk:
     """Bytes to append to a segment; `number` counts chunks from 1 without gaps."""
 
-    __slots__ = ("data", "number", "segment", "sync")
+    __slots__ = ("data", "full", "number", "segment", "sync")
 
     def __init__(self, number: int, segment: int, data: bytes, sync: bool) -> None:
         """`sync`: report `number` once this chunk and all before it are fsynced."""
@@ -50,6 +50,8 @@ class Chunk:
         self.segment = segment
         self.data = data
         self.sync = sync
+        #: The segment before, if this is the first chunk of one: nothing comes to it any more.
+        self.full: Segment | None = None
 
 
 @dataclass(slots=True)
@@ -69,6 +71,8 @@ class Segment:
     is_moved: bool = False
     #: Where its messages lie.
     places: Places = field(default_factory=Places, compare=False)
+    #: That was read from its index (`fedq.journal.indexes`).
+    is_indexed: bool = field(default=False, compare=False)
 
     def arrived(self, fragment: FragmentId, first: int, last: int) -> None:
         """Notes messages that came in, at positions beyond all before."""
@@ -103,10 +107,10 @@ class SegmentPlan:
     """Decides where records go. One per node; see the module's docstring for the rules."""
 
     __slots__ = (
-        "_active", "_begun", "_bytes_max", "_chunks", "_condemned", "_ending", "_found", "_homes",
-        "_last_begun", "_marked", "_newest_taken", "_nonce", "_number", "_old", "_parts", "_pin",
-        "_sync", "_synced", "_synced_chunk", "_unsynced", "bytes_of_checkpoint", "bytes_written",
-        "checkpoint", "has_news_of_dead",
+        "_active", "_begun", "_bytes_max", "_chunks", "_condemned", "_ending", "_found", "_full",
+        "_homes", "_last_begun", "_marked", "_newest_taken", "_nonce", "_number", "_old", "_parts",
+        "_pin", "_sync", "_synced", "_synced_chunk", "_unsynced", "bytes_of_checkpoint",
+        "bytes_written", "checkpoint", "has_news_of_dead",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +128,8 @@ class SegmentPlan:
         #: Full segments, oldest first.
         self._old = deque(recovered)
         self._active = Segment(self._old[-1].number + 1 if self._old else 1)
+        #: The segment before, until the disk hears of the one being filled.
+        self._full: Segment | None = None
         #: The newest segment that the disk knows of.
         self._newest_taken = self._old[-1].number if self._old else 0
         #: Chunks of this turn for segments that are full.
@@ -426,6 +432,7 @@ class SegmentPlan:
     def _roll(self) -> Segment:
         self._finish_chunk()
         self._old.append(self._active)
+        self._full = self._active
         self._active = Segment(self._active.number + 1)
         return self._active
 
@@ -452,7 +459,10 @@ class SegmentPlan:
             self._unsynced.append((self._number, self._active.number, self._active.size))
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self._active.places.finish_chunk(self._active.size - len(data), len(mark))
-        self._chunks.append(Chunk(self._number, self._active.number, data, self._sync))
+        chunk = Chunk(self._number, self._active.number, data, self._sync)
+        if self._full is not None:
+            chunk.full, self._full = self._full, None
+        self._chunks.append(chunk)
         self._number += 1
         self._parts = []
         self._sync = False

@@ -24,7 +24,8 @@ def stow(recovered: Recovered, source: Source, body_bytes_max: int) -> None:
     waiting: list[tuple[int, FragmentId]] = []
     for identity, fragment in recovered.fragments.items():
         if fragment.bare is not None and fragment.bare.live:
-            fragment.stowed = _weigh(recovered.segments, identity, list(fragment.bare.live))
+            weights = _weights(recovered.segments, identity)
+            fragment.stowed = _weigh(weights, list(fragment.bare.live))
             waiting.append((sum(taken for _, _, taken in fragment.stowed), identity))
         fragment.bare = None
     left = body_bytes_max
@@ -36,19 +37,22 @@ def stow(recovered: Recovered, source: Source, body_bytes_max: int) -> None:
         if held:
             ranges = [(first, last) for first, last, _ in fragment.stowed]
             rest = minus(ranges, to_ranges(fragment.messages))
-            fragment.stowed = _weigh(recovered.segments, identity, rest)
+            fragment.stowed = _weigh(_weights(recovered.segments, identity), rest)
 
 
 def _hold(
     fragment: RecoveredFragment, identity: FragmentId, plan: SegmentPlan, source: Source, share: int
 ) -> int:
-    """Takes the oldest bodies into memory, up to a share of bytes; returns how many."""
+    """Takes the oldest bodies into memory, up to a share of bytes; returns how many.
+
+    Where one cannot be read it ends: what is behind need not be looked for to the end of the disk.
+    """
     held = 0
-    for position, last, _ in fragment.stowed:
+    for position, last, _ in fragment.stowed if share else ():
         while position <= last:
             found = _read(identity, position, last, plan, source)
             if position not in found:
-                break
+                return held
             while position in found:
                 message = found[position]
                 if held + len(message) > share:
@@ -75,12 +79,13 @@ def _read(
     return {}
 
 
-def _weigh(segments: list[Segment], identity: FragmentId, ranges: list[Range]) -> list[Stowed]:
+def _weights(segments: list[Segment], identity: FragmentId) -> list[tuple[int, int, int, int]]:
+    """What the places of a fragment hold, by positions (`Places.weights`)."""
+    return sorted([each for segment in segments for each in segment.places.weights(identity)])
+
+
+def _weigh(known: list[tuple[int, int, int, int]], ranges: list[Range]) -> list[Stowed]:
     """The ranges, ascending, with about what their records take, by the places they are in."""
-    known: list[tuple[int, int, int, int]] = []
-    for segment in segments:
-        known += segment.places.weights(identity)
-    known.sort()
     at = 0
     stowed: list[Stowed] = []
     for first, last in ranges:

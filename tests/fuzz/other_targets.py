@@ -5,7 +5,9 @@ write still must do no harm. Promises: nothing is raised but the decoder's own e
 accepted is encoded to the same again.
 """
 
+from dataclasses import replace
 from typing import Any, Final, get_args, get_origin, get_type_hints
+from zlib import crc32
 
 from fedq.core import peer_messages as peer
 from fedq.core.errors import NodeFailure, Refused
@@ -15,7 +17,9 @@ from fedq.journal import records
 from fedq.journal.bodies import messages_in
 from fedq.journal.decoding import CorruptRecord, Outline, decode, outlines, scan, tracked
 from fedq.journal.events import Copy, Enqueue, Record
+from fedq.journal.indexes import decode_index, encode_index
 from fedq.journal.recovery import CorruptJournal, recover
+from fedq.journal.segments import SegmentPlan
 from fedq.shell.disk import stopped
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.shell.peers.malformed import MalformedFrameError
@@ -209,6 +213,27 @@ def journal_seeds() -> list[bytes]:
     return [*tracked, b"".join(tracked)]
 
 
+def run_index(data: bytes) -> None:
+    """An index is none, or says the same when it is written again."""
+    for content in (data, data + crc32(data).to_bytes(4, "big")):
+        found = decode_index(content, 7, 1_000, b"opening")
+        if found is not None:
+            again = decode_index(encode_index(found, 1_000, b"opening"), 7, 1_000, b"opening")
+            assert again == found
+            for fragment in found.places.fragments():
+                assert again.places.of(fragment, 7) == found.places.of(fragment, 7)
+
+
+def index_seeds() -> list[bytes]:
+    plan = SegmentPlan(bytes_max=400)
+    for position in range(1, 9):
+        fragment = FragmentId(position % 3 - 1)
+        plan.append(fragment, bytes(100), False, position, position, position > 6)
+    full = [chunk.full for chunk in plan.take() if chunk.full is not None]
+    seeds = [encode_index(replace(each, number=7), 1_000, b"opening") for each in full]
+    return [*seeds, *(seed[:-4] for seed in seeds)]
+
+
 # --- what a node failed at ------------------------------------------------------------------------
 
 
@@ -236,5 +261,6 @@ TARGETS: Final = (
     Target("raft", run_raft, raft_seeds),
     Target("commands", run_command, command_seeds, calls=20_000, calls_per_byte=200),
     Target("snapshots", run_snapshot, lambda: [_SNAPSHOT], calls=20_000, calls_per_byte=200),
+    Target("index", run_index, index_seeds, calls_per_byte=60),
     Target("journal", run_journal, journal_seeds, JOURNAL, calls_per_byte=60),
 )

@@ -191,7 +191,7 @@ def test_an_index_says_what_a_list_would(batches: list[tuple[int, int, int, bool
     for place in everywhere:
         assert place.segment == 3
         assert place.length <= max(places.STRETCH_BYTES, longest)
-    assert index.size <= 200 + 200 + 32 * len(noted)
+    assert index.size <= 2 * (200 + 80) + 32 * len(noted)
 
 
 def test_the_index_of_a_segment_with_one_fragment_is_small() -> None:

@@ -11,10 +11,12 @@ from fedq.core.ids import FragmentId
 from fedq.core.ranges import from_ranges, to_ranges
 from fedq.journal.bodies import messages_in
 from fedq.journal.events import Checkpoint, Copy, Enqueue, Group, Live, Record, Single, Standing
+from fedq.journal.indexes import OPENING_BYTES, encode_index
 from fedq.journal.marks import Mark, encode_mark
 from fedq.journal.recovered import Recovered, RecoveredFragment
 from fedq.journal.recovery import CorruptJournal, mended, salvage
 from fedq.journal.segments import SegmentPlan
+from fedq.journal.sources import InMemory
 from tests.property.journal_model import CLOSE_RECORDS, POSITION_MAX
 from tests.property.test_journal_crashes import Crashes
 from tests.unit.journal.samples import NORTH, encode_record, message
@@ -33,6 +35,27 @@ def after_mending(disk: dict[int, bytes], recovered: Recovered) -> dict[int, byt
         )
         for number, data in disk.items()
     }
+
+
+class Indexed(InMemory):
+    """Segments with indexes; those before the checkpoint are not read."""
+
+    def __init__(self, segments: dict[int, bytes], known: Recovered) -> None:
+        super().__init__(segments)
+        self._checkpoint = known.checkpoint
+        self._indexes = {
+            each.number: encode_index(
+                each, len(segments[each.number]), segments[each.number][:OPENING_BYTES]
+            )
+            for each in known.segments
+        }
+
+    def __getitem__(self, number: int) -> bytes:
+        assert number >= self._checkpoint
+        return super().__getitem__(number)
+
+    def index(self, number: int) -> bytes | None:
+        return self._indexes[number]
 
 
 def known_of(fragment: RecoveredFragment) -> object:
@@ -59,6 +82,23 @@ def compare(disk: dict[int, bytes], bound: int) -> None:
     part = salvage(disk, bound)
     for name in ("damages", "rotten", "lost", "torn_bytes", "checkpoint", "failed", "segments"):
         assert getattr(part, name) == getattr(whole, name), name
+    compare_found(disk, whole, part, bound)
+    if not whole.damages and not whole.rotten:
+        indexed = salvage(Indexed(disk, part), bound)
+        assert [each.is_indexed for each in indexed.segments] == [
+            each.number < indexed.checkpoint for each in indexed.segments
+        ]
+        for one, other in zip(part.segments, indexed.segments, strict=True):
+            assert (one.number, one.size) == (other.number, other.size)
+            assert dict(one.spans) == dict(other.spans)
+            assert one.live_count <= other.live_count
+            assert bool(other.live_bytes) == bool(other.live_count)
+            assert one.places.fragments() == other.places.fragments()
+            assert one.places.size == other.places.size
+        compare_found(disk, whole, indexed, bound)
+
+
+def compare_found(disk: dict[int, bytes], whole: Recovered, part: Recovered, bound: int) -> None:
     assert list(part.fragments) == list(whole.fragments)
     assert sum(len(m) for f in part.fragments.values() for m in f.messages.values()) <= bound
     data = after_mending(disk, part)

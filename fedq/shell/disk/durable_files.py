@@ -62,6 +62,11 @@ def segment_name(number: int) -> str:
     return f"{number:012d}.journal"
 
 
+def index_name(number: int) -> str:
+    """The file name of a segment's index."""
+    return f"{number:012d}.places"
+
+
 def open_private(path: Path, flags: int) -> int:
     """The descriptor of a file that only its owner may read."""
     return os.open(path, flags, 0o600)

@@ -14,41 +14,55 @@ most once, after which nothing is ever reported as synced. Invariants:
 * Segments are deleted by a thread of its own, one directory fsync each: what says that nothing in
   them is alive is on disk by then (`fedq.journal.segments`), and a writer that waits for room must
   not keep them from making some.
+* The same thread writes the index of each full segment beside it (`fedq.journal.indexes`), once the
+  segment is synced. Nothing depends on it: it is not synced, and what is not there, or is not
+  believed, is made anew with the next start.
 * One process per directory, held by a lock that the kernel releases when the process ends.
 """
 
 import asyncio
 import errno
 import fcntl
+import logging
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from fedq.core import limits
 from fedq.core.errors import NodeFailure
 from fedq.core.ids import Incarnation
+from fedq.journal.indexes import OPENING_BYTES, encode_index
 from fedq.journal.recovered import Recovered
 from fedq.journal.recovery import salvage
-from fedq.journal.segments import Chunk
+from fedq.journal.segments import Chunk, Segment
+from fedq.journal.sources import Source
 from fedq.shell.disk.descriptors import SPARES
 from fedq.shell.disk.durable_files import (
     Room,
+    index_name,
     make_directory,
+    open_private,
     replace_durably,
     segment_name,
 )
 from fedq.shell.disk.group_commit import GroupCommit, sync_file
 from fedq.shell.disk.vouching import COUNTER_NAME, Vouch, vouch_for, write_vouch
 
+logger = logging.getLogger("fedq.node")
+
 #: What may wait for the writer thread. A disk that far behind is as good as lost.
 BACKLOG_BYTES_MAX: Final = limits.NODE_MEMORY_BYTES_MAX // 4
 
 _SEGMENT_NAME = re.compile(r"(\d{12})\.journal")
+_INDEX_NAME = re.compile(r"(\d{12})\.places")
+#: What an index may have, in bytes of its segment: many fragments with a little each have the most.
+_INDEX_SHARE_MAX: Final = 4
 _LOCK_NAME = "lock"
 #: Calls of the writer that are taken from the pipe at once; one would do.
 _CALLS_MAX = 4_096
@@ -98,6 +112,8 @@ class JournalFiles:
         self._failed = False
         #: For what the writer thread does between buffers.
         self._room = Room()
+        #: Full segments that the writer has not come to the end of.
+        self._full: dict[int, Segment] = {}
         # The writer thread's own: the segment being filled.
         self._segment = 0
         self._fd: int | None = None
@@ -111,16 +127,19 @@ class JournalFiles:
         return SegmentFiles(self._directory)
 
     def recover(
-        self, start: int = 0, *, has_past: bool = False, is_alone: bool = True
-    ) -> Recovered:
+        self, start: int = 0, *, has_past: bool = False, is_alone: bool = True,
+        body_bytes_max: int | None = None,
+    ) -> Recovered:  # fmt: skip
         """What the journal says, made safe to go on from.
 
+        `body_bytes_max`: so many bytes of bodies are taken into memory (`salvage`), and segments
+        before the checkpoint that have an index are not read. None: all are read.
         Its torn tail is cut, and damage is mended where others have the messages
         (`fedq.shell.disk.vouching`). Raises `CorruptJournal`, `OSError`. What the last process
         wrote may still be only in the kernel's memory: it is fsynced here, since this process will
         answer for it.
         """
-        recovered = salvage(self.read_segments())
+        recovered = salvage(self.read_segments(), body_bytes_max)
         self.vouch = vouch_for(
             self._directory, recovered, start, has_past=has_past, is_alone=is_alone
         )
@@ -134,6 +153,7 @@ class JournalFiles:
             finally:
                 os.close(file)
             os.fsync(self._directory_fd)
+        self._deleter.submit(self._tidy_indexes, list(recovered.segments))
         return recovered
 
     # --- work ---
@@ -165,6 +185,8 @@ class JournalFiles:
             )
             return
         for chunk in chunks:
+            if chunk.full is not None:
+                self._full[chunk.full.number] = chunk.full
             self._commits.push(chunk.number, chunk.segment, chunk.data, chunk.sync)
 
     def _on_called(self) -> None:
@@ -244,6 +266,9 @@ class JournalFiles:
             sync_file(self._fd)
             os.close(self._fd)
             self._fd = None
+        full = self._full.pop(self._segment, None)
+        if full is not None:
+            self._deleter.submit(self._write_index, full)
         self._segment = segment
         is_vouched = False
         while not is_vouched:
@@ -272,19 +297,55 @@ class JournalFiles:
                 return
             try:
                 self._path(segment).unlink(missing_ok=True)
+                (self._directory / index_name(segment)).unlink(missing_ok=True)
                 os.fsync(self._directory_fd)
             except OSError as error:
                 self._fail(_describe(error, self._path(segment)))
+
+    def _tidy_indexes(self, segments: list[Segment]) -> None:
+        """Writes the indexes that a start has missed, and deletes those of no segment."""
+        for segment in segments:
+            if not segment.is_indexed:
+                self._write_index(segment)
+        known = {segment.number for segment in segments}
+        try:
+            names = [path.name for path in self._directory.iterdir()]
+            for match in filter(None, map(_INDEX_NAME.fullmatch, sorted(names))):
+                if int(match[1]) not in known:
+                    (self._directory / match[0]).unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("indexes of segments that are gone stay on the disk: %s", error)
+
+    def _write_index(self, segment: Segment) -> None:
+        """Writes the index of a full segment, or none: it would only spare the next start work."""
+        if self._failed:
+            return
+        path = self._directory / index_name(segment.number)
+        try:
+            with self._path(segment.number).open("rb") as file:
+                file_bytes = os.fstat(file.fileno()).st_size
+                data = encode_index(segment, file_bytes, file.read(OPENING_BYTES))
+            descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with os.fdopen(descriptor, "wb") as index:
+                index.write(data)
+        except Exception as error:
+            # Even a bug is no reason to stop: the segment says the same.
+            text = "the next start reads all of segment %d: its index is not written (%s)"
+            is_bug = not isinstance(error, OSError)
+            logger.warning(text, segment.number, error, exc_info=is_bug)
+            with suppress(OSError):
+                # What is left of it would not be believed either.
+                path.unlink(missing_ok=True)
 
     def _path(self, segment: int) -> Path:
         return self._directory / segment_name(segment)
 
 
-class SegmentFiles(Mapping[int, bytes]):
+class SegmentFiles(Source):
     """The segments of a directory by number, each read when it is asked for, and not kept.
 
-    Other files are not looked at. For tools that do not hold the lock, too: a journal in use may
-    end within a record.
+    Other files are not looked at, but for their indexes. For tools that do not hold the lock, too:
+    a journal in use may end within a record.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -295,15 +356,38 @@ class SegmentFiles(Mapping[int, bytes]):
         self._numbers = dict.fromkeys(sorted(int(match[1]) for match in matches))
 
     def __getitem__(self, number: int) -> bytes:
-        if number not in self._numbers:
-            raise KeyError(number)
-        return (self._directory / segment_name(number)).read_bytes()
+        return self._path(number).read_bytes()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._numbers)
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def piece(self, number: int, offset: int, length: int) -> bytes:
+        """Some bytes of a segment; fewer if it ends before."""
+        with self._path(number).open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), length, offset)
+
+    def index(self, number: int) -> bytes | None:
+        """The bytes of a segment's index; None: there is none that could be one."""
+        path = self._directory / index_name(number)
+        try:
+            if path.stat().st_size > _INDEX_SHARE_MAX * (self.size(number) + OPENING_BYTES):
+                return None
+            return path.read_bytes()
+        except OSError:
+            # It is missing, or the disk fails there: the segment says the same.
+            return None
+
+    def size(self, number: int) -> int:
+        """The bytes of a segment."""
+        return self._path(number).stat().st_size
+
+    def _path(self, number: int) -> Path:
+        if number not in self._numbers:
+            raise KeyError(number)
+        return self._directory / segment_name(number)
 
 
 def count_start(directory: str | Path) -> Incarnation:
