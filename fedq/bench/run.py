@@ -202,11 +202,15 @@ class Run:
         self._fill(before, after)
 
     def _fill_and_drain(self) -> None:
-        """Lets queues be filled, and measures how they are emptied; each has `seconds` at most."""
+        """Lets queues be filled, and measures how they are emptied; each has `seconds` at most.
+
+        Where nobody consumes the filling itself is what is measured.
+        """
         plan, board = self._plan, self._board
         filling = self.result.filling = Filling(plan.fill)
         start_ns = time.monotonic_ns() + _HEAD_START_NS
         limit_ns = int(plan.seconds * 1e9)
+        before = self._snapshot()
         for child in self._children:
             child.pipe.send(("go", start_ns, start_ns, start_ns + 2 * limit_ns))
         rss_bytes = sum(now.rss_bytes for now in self._usages())
@@ -217,8 +221,8 @@ class Run:
             rss_bytes = sum(now.rss_bytes for now in self._usages())
             sample = Sample(time.monotonic_ns(), board.total(kind), rss_bytes)
             filling.samples.append(sample)
-        before = self._snapshot()
         if plan.consumers:
+            before = self._snapshot()
             self._phase("consume", "connecting")
             end_ns = time.monotonic_ns() + limit_ns
             while time.monotonic_ns() < end_ns and (
