@@ -108,7 +108,10 @@ class Run:
                 self._fill_and_drain()
             else:
                 self._measure()
-            self._finish()
+            filling = self.result.filling
+            # Where nobody makes room, what waits would be awaited in vain.
+            if filling is None or filling.is_whole or self._plan.consumers:
+                self._finish()
         finally:
             self._take_counts()
             self._end_children()

@@ -149,6 +149,15 @@ def test_a_broker_that_takes_no_more_ends_the_filling_in_time(tmp_path: Path) ->
     assert result["delivered"] == result["published"] == result["confirmed"]
 
 
+def test_a_filling_that_nobody_empties_ends_in_time_too(tmp_path: Path) -> None:
+    few = {"limits": {"memory_bytes": 4 << 20}}
+    with Cluster(tmp_path, names=("a",), more=few) as cluster:
+        options = ("--fill", "20000", "--size", "1024", "--confirms", "100", "--consumers", "0")
+        result = measured(*options, "--seconds", "3", url=cluster.nodes["a"].amqp.url)
+    assert 0 < result["filling"]["stored"] < 20_000
+    assert (result["error"], result["left_behind"]) == (None, None)
+
+
 def test_nothing_is_left_behind(node: Cluster) -> None:
     before = node.ask("queue", "list")
     measured("--durable", url=node.nodes["a"].amqp.url)

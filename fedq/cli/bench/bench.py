@@ -94,11 +94,8 @@ def load_broker(
         size_min, size_max = parse_sizes(size)
         plan = Plan(
             targets=tuple(map(parse_url, url or [DEFAULT_URL])),
-            producers=producers,
-            consumers=consumers,
-            queues=queues,
-            size_min=size_min,
-            size_max=size_max,
+            producers=producers, consumers=consumers, queues=queues,
+            size_min=size_min, size_max=size_max,
             rate=rate,
             is_persistent=persistent,
             is_durable=durable,
@@ -108,10 +105,8 @@ def load_broker(
             ack_every=ack_every,
             subscribers=subscribers,
             connections=connections,
-            bindings=bindings,
-            bound_queues=bound_queues,
-            idle=idle,
-            fill=fill,
+            bindings=bindings, bound_queues=bound_queues,
+            idle=idle, fill=fill,
             seconds=seconds,
             warm_up_s=warm_up,
             patience_s=patience,
@@ -119,7 +114,7 @@ def load_broker(
             consumer_arguments=_arguments("--consumer-argument", consumer_argument),
             pids=tuple(pid or []),
             processes=processes,
-        )
+        )  # fmt: skip
         plan.check()
         _check_machine(plan)
     _show(_execute(plan, quiet), json)
