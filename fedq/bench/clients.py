@@ -133,6 +133,7 @@ class Producer(Client):
         self._owed = [0, *accumulate(deliveries)]
         self._window = window
         self._pace: Pace | None = None
+        self._limit = 0
         self._confirmed = 0
         self._confirmed_singly: dict[int, None] = {}
         #: (sequence behind the last, time) of what was sent at once and is unconfirmed.
@@ -142,9 +143,13 @@ class Producer(Client):
         #: Since when the broker keeps from sending what is due; None when it does not.
         self._held_since_ns: int | None = None
 
-    def start(self, pace: Pace | None) -> None:
-        """Begins to publish: messages are due from now on, by the pace or at once."""
+    def start(self, pace: Pace | None, limit: int = 0) -> None:
+        """Begins to publish: messages are due from now on, by the pace or at once.
+
+        `limit`: how many in all; 0: without end.
+        """
         self._pace = pace
+        self._limit = limit
 
     @property
     def unconfirmed(self) -> int:
@@ -167,6 +172,8 @@ class Producer(Client):
                 assert self._pace is not None
                 self._held_since_ns = None
                 return self._pace.time_of(self.sent)
+            if self._limit:
+                count = min(count, self._limit - self.sent)
             if self._window is not None:
                 count = min(count, self._window - self.unconfirmed)
             if count > 0:

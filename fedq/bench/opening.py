@@ -65,6 +65,8 @@ class Opening:
     on_ready: Callable[[socket.socket], None]
     #: The address to connect from; "" leaves it to the system.
     source: str = ""
+    #: Gets what came behind the last answer: deliveries, where a queue had messages already.
+    on_more: Callable[[bytes], None] | None = None
 
 
 def refusal_of(method: Method) -> str | None:
@@ -190,10 +192,12 @@ class Opener:
                     break
         half.data = half.data[at:]
         if half.left == 0:
-            assert not half.data, "nothing may come before anything was asked for"
             self._poll.unregister(half.socket)
             del self._halves[half.socket.fileno()]
             half.opening.on_ready(half.socket)
+            if half.data:
+                assert half.opening.on_more, "nothing may come before anything was asked for"
+                half.opening.on_more(half.data)
 
     def _answered(self, half: _Half, payload: bytes) -> None:
         ids = frame_ids(payload)

@@ -108,11 +108,14 @@ class Plan:
     bindings: int = 0
     bound_queues: int = 1
     idle: int = 0
+    #: So many messages in all are stored before anybody consumes, within `seconds`; 0: no filling.
+    fill: int = 0
     seconds: float = 10.0
     warm_up_s: float = 2.0
     #: How long nothing may happen before a wait is given up.
     patience_s: float = 30.0
     queue_arguments: Mapping[str, bool | int | str] = field(default_factory=dict)
+    consumer_arguments: Mapping[str, bool | int | str] = field(default_factory=dict)
     pids: tuple[int, ...] = ()
     processes: int = 1
 
@@ -151,7 +154,12 @@ class Plan:
     def in_flight_max(self) -> int:
         """Deliveries that the broker may owe before producers wait."""
         by_bytes = _IN_FLIGHT_BYTES // (self.size_max + 128)
-        return max(min(_IN_FLIGHT, by_bytes), _IN_FLIGHT_EACH * max(self.subscribers, 1))
+        most = max(min(_IN_FLIGHT, by_bytes), _IN_FLIGHT_EACH * max(self.subscribers, 1))
+        return max(most, self.fill)
+
+    def fill_of(self, producer: int) -> int:
+        """How many of the messages to fill queues with a producer sends."""
+        return len(range(producer, self.fill, self.producers))
 
     @property
     def client_count(self) -> int:
@@ -210,6 +218,11 @@ _RULES: Final[tuple[tuple[str, Callable[[Plan], bool]], ...]] = (
      lambda plan: plan.subscribers >= 0),
     ("--bindings: 0 or more",
      lambda plan: plan.bindings >= 0),
+    ("--fill: 0 or more messages, and as many as there are producers or none",
+     lambda plan: plan.fill == 0 or plan.fill >= plan.producers > 0),
+    ("--fill: for queues that are not exclusive, and not with --rate",
+     lambda plan: plan.fill == 0
+     or (plan.kind is Kind.QUEUES and not plan.is_exclusive and plan.rate is None)),
     ("--processes: 1 to 64",
      lambda plan: 1 <= plan.processes <= 64),
     ("--bound-queues: 1 to --bindings",

@@ -8,6 +8,7 @@ measured time; `published` … `out_of_order` are of the whole run, for every me
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from fedq.bench.filling import Filling
 from fedq.bench.histogram import Histogram
 from fedq.bench.plan import Plan
 
@@ -50,6 +51,8 @@ class Result:
     confirms: Histogram = field(default_factory=Histogram)
     last_subscriber: Histogram = field(default_factory=Histogram)
     brokers: list[Broker] = field(default_factory=list)
+    #: How the queues were filled; None when they were not.
+    filling: Filling | None = None
     generator_cpu_seconds: float = 0.0
     #: Of one core, for the busiest process of the generator.
     generator_share: float = 0.0
@@ -108,6 +111,7 @@ class Result:
             "brokers": [asdict(broker) for broker in self.brokers],
             "publishes_per_cpu_second": self.per_cpu_second(self.measured_published),
             "deliveries_per_cpu_second": self.per_cpu_second(self.measured_delivered),
+            "filling": None if self.filling is None else self.filling.as_json(),
             "generator_cpu_seconds": round(self.generator_cpu_seconds, 3),
             "generator_share": round(self.generator_share, 3),
             "generator_limited": self.is_generator_limited,

@@ -5,6 +5,7 @@ parent declares what is shared, leads its processes through their phases, and ta
 the broker's processor time and the generator's own at the same two moments.
 
     prepare → open → produce → go (warm-up, measured time) → stop → drain, or patience ends
+    with a filling:  … → go (until all is stored) → consume (the measured time) → stop → drain
 
 Every wait ends: each phase has a deadline, which moves only while something is still coming.
 """
@@ -20,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final, NamedTuple
 
 from fedq.bench.board import Board, Cell
+from fedq.bench.filling import Filling, Sample
 from fedq.bench.histogram import Histogram
 from fedq.bench.opening import BrokerFailure, Opener, Opening, Step, goodbye
 from fedq.bench.plan import Plan
@@ -32,6 +34,8 @@ from fedq.bench.worker import Report, work
 #: Between *go* and the first publish, so that all processes begin together.
 _HEAD_START_NS: Final = 50_000_000
 _PROGRESS_S: Final = 0.25
+#: How often the state of a filling is looked at.
+_SAMPLE_NS: Final = 100_000_000
 #: When everything has come: how long repeats may still come.
 _QUIET_S: Final = 0.2
 _END_S: Final = 5.0
@@ -100,8 +104,14 @@ class Run:
             self.result.setup_seconds = time.monotonic() - started
             for broker, now in zip(self.result.brokers, self._usages(), strict=True):
                 broker.rss_bytes_connected = now.rss_bytes
-            self._measure()
-            self._finish()
+            if self._plan.fill:
+                self._fill_and_drain()
+            else:
+                self._measure()
+            filling = self.result.filling
+            # Where nobody makes room, what waits would be awaited in vain.
+            if filling is None or filling.is_whole or self._plan.consumers:
+                self._finish()
         finally:
             self._take_counts()
             self._end_children()
@@ -193,6 +203,36 @@ class Run:
         self._let_pass(to_ns, "measuring")
         after = self._snapshot()
         self._fill(before, after)
+
+    def _fill_and_drain(self) -> None:
+        """Lets queues be filled, and measures how they are emptied; each has `seconds` at most.
+
+        Where nobody consumes the filling itself is what is measured.
+        """
+        plan, board = self._plan, self._board
+        filling = self.result.filling = Filling(plan.fill)
+        start_ns = time.monotonic_ns() + _HEAD_START_NS
+        limit_ns = int(plan.seconds * 1e9)
+        before = self._snapshot()
+        for child in self._children:
+            child.pipe.send(("go", start_ns, start_ns, start_ns + 2 * limit_ns))
+        rss_bytes = sum(now.rss_bytes for now in self._usages())
+        filling.samples.append(Sample(start_ns, 0, rss_bytes))
+        kind = Cell.PUBLISHED if plan.confirm_window is None else Cell.CONFIRMED
+        while not filling.is_whole and time.monotonic_ns() < start_ns + limit_ns:
+            self._let_pass(time.monotonic_ns() + _SAMPLE_NS, "filling")
+            rss_bytes = sum(now.rss_bytes for now in self._usages())
+            sample = Sample(time.monotonic_ns(), board.total(kind), rss_bytes)
+            filling.samples.append(sample)
+        if plan.consumers:
+            before = self._snapshot()
+            self._phase("consume", "connecting")
+            end_ns = time.monotonic_ns() + limit_ns
+            while time.monotonic_ns() < end_ns and (
+                board.total(Cell.DELIVERED) < board.total(Cell.OWED)
+            ):
+                self._let_pass(time.monotonic_ns() + _SAMPLE_NS // 10, "emptying")
+        self._fill(before, self._snapshot())
 
     def _let_pass(self, until_ns: int, phase: str) -> None:
         while (left_s := (until_ns - time.monotonic_ns()) / 1e9) > 0:

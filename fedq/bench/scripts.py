@@ -49,7 +49,10 @@ def consumer_steps(topology: Topology, index: int) -> list[Step]:
     if prefetch:
         qos = methods.BasicQos(prefetch_count=prefetch)
         steps.append(Step(CHANNEL, qos, methods.BasicQosOk))
-    consume = methods.BasicConsume(queue, tag_of(0).decode(), no_ack=prefetch is None)
+    arguments: FieldTable = dict(topology.plan.consumer_arguments)
+    consume = methods.BasicConsume(
+        queue, tag_of(0).decode(), no_ack=prefetch is None, arguments=arguments
+    )
     steps.append(Step(CHANNEL, consume, methods.BasicConsumeOk))
     return steps
 

@@ -1,8 +1,9 @@
 """One process of the generator: its clients in one loop, told by the parent what to do.
 
 In: a topology, the process's number, the board, and a pipe on which the parent says *prepare*,
-*open* (idle and consuming connections), *produce* (publishing ones), *go*, *stop* and *end*; each
-but *go* is answered when it is done, *end* with a `Report`. A `BrokerFailure` is told at any time.
+*open* (idle and consuming connections), *produce* (publishing ones), *go*, *stop* and *end*;
+*consume* comes after *go* if consumers are to find full queues. Each but *go* is answered when it
+is done, *end* with a `Report`. A `BrokerFailure` is told at any time.
 The process ends with its parent: a closed pipe ends it.
 """
 
@@ -89,6 +90,7 @@ class Worker:
         #: All of them. Each round another one is first to use what may be on its way.
         self._order: deque[Producer] = deque()
         self._writers: dict[int, None] = {}
+        self._consumers_opened: dict[int, Consumer] = {}
         self._idle: list[socket.socket] = []
         self._ledgers: list[Ledger] = []
         self._shared: list[SharedLedger] = []
@@ -96,14 +98,22 @@ class Worker:
         self._subscribers: list[Subscriber] = []
         self._go = Go(0, 0, 0)
         self._is_producing = False
+        self._is_stopped = False
         self._has_sent = False
+        #: Those that consume once the queues are full.
+        self._late: list[Opening] = []
 
     def run(self) -> None:
         """Does what the parent says, until *end*."""
         # What lives here lives to the end, and nothing goes round in circles.
         gc.disable()
         self._expect("prepare")
-        before = [*self._idle_openings(), *self._consumers(), *self._subscriber_openings()]
+        consumers = self._consumers()
+        before = [*self._idle_openings(), *self._subscriber_openings()]
+        if self._plan.fill:
+            self._late = consumers
+        else:
+            before += consumers
         after = self._producer_openings()
         self._pipe.send(("ready", 0))
         self._expect("open")
@@ -112,7 +122,7 @@ class Worker:
         self._open(after)
         self._go = Go(*self._expect("go"))
         for producer, client in self._producers.items():
-            client.start(self._pace(producer))
+            client.start(self._pace(producer), self._limit(producer))
         self._poll.register(self._pipe.fileno(), select.EPOLLIN)
         self._is_producing = True
         while self._loop():
@@ -171,10 +181,15 @@ class Worker:
             who = f"consumer {consumer} of {topology.queue(queue)}"
 
             def ready(connected: socket.socket) -> None:
-                self._add(Consumer(connected, who, self._measure, by_queue[queue], ack_every))
+                client = Consumer(connected, who, self._measure, by_queue[queue], ack_every)
+                self._consumers_opened[consumer] = client
+                self._add(client)
+
+            def more(data: bytes) -> None:
+                self._consumers_opened[consumer].take(data, time.monotonic_ns())
 
             steps = consumer_steps(topology, queue)
-            return Opening(topology.target(consumer), who, steps, ready)
+            return Opening(topology.target(consumer), who, steps, ready, on_more=more)
 
         return [opening(consumer) for consumer in mine]
 
@@ -224,6 +239,9 @@ class Worker:
 
         return [opening(producer) for producer in topology.producers_in(self._process)]
 
+    def _limit(self, producer: int) -> int:
+        return self._plan.fill_of(producer) if self._plan.fill else 0
+
     def _pace(self, producer: int) -> Pace | None:
         """Gives each producer an equal share of the rate, and none the moment of another."""
         if self._plan.rate is None:
@@ -255,7 +273,7 @@ class Worker:
         for shared in self._shared:
             shared.settle()
         self._measure.is_on = self._go.measure_from_ns <= clock() < self._go.measure_to_ns
-        if not self._is_producing and not self._has_sent:
+        if self._is_stopped and not self._has_sent:
             self._say_sent()
         return True
 
@@ -297,8 +315,13 @@ class Worker:
 
     def _obey(self) -> bool:
         name, *values = self._pipe.recv()
-        if name == "stop":
+        if name == "consume":
+            # What did not find room in time is not sent any more.
             self._is_producing = False
+            self._open(self._late)
+            return True
+        if name == "stop":
+            self._is_producing, self._is_stopped = False, True
             return True
         assert name == "end", f"{name} while messages flow"
         self._pipe.send(("report", self._report(*values)))

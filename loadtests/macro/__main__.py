@@ -10,8 +10,11 @@ it was interrupted: brokers are ended then, too.
 
 import argparse
 import datetime
+import shutil
 import signal
 import sys
+import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -19,6 +22,7 @@ from typing import Final
 from rich.console import Console
 
 from loadtests.macro import chart, results
+from loadtests.macro.deep import QUICK, WHOLE, Scale, room_problem, scaled
 from loadtests.macro.figures import number
 from loadtests.macro.machine import facts
 from loadtests.macro.running import (
@@ -53,6 +57,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="one short round of the main works")
     made.add_argument("--label", default="", help="write the report under this name")
     made.add_argument("--into", type=Path, default=RESULTS, help="the directory of reports")
+    deep = made.add_argument_group("deep queues", "--quick is a small form of them, in seconds")
+    whole = f"default {WHOLE.messages:,}"
+    deep.add_argument("--messages", type=int, default=None, help=f"stored; {whole}")
+    deep.add_argument("--body-bytes", type=int, default=None, help="of each message")
+    deep.add_argument("--memory-bytes", type=int, default=None, help="limits.memory_bytes of fedq")
+    deep.add_argument("--deadline", type=float, default=None, help="seconds to fill, and to empty")
     made.add_argument("--list", action="store_true", help="show the works and end")
     return made
 
@@ -67,10 +77,20 @@ def line_of(run: Run) -> str:
     shown = []
     for figure in figures:
         value = figure.read(rounds, run.work)
-        if value is not None:
-            shown.append(f"{figure.name} {number(value)} {figure.unit}")
+        told = "n/a" if value is None else f"{number(value)} {figure.unit}"
+        shown.append(f"{figure.name} {told}")
     shown.append(f"others used {run.others_share or 0:.0%}")
     return f"{head} {'; '.join(shown)}; {run.took_s:.0f} s"
+
+
+def scale_of(options: argparse.Namespace) -> Scale:
+    """How large the works of deep queues are."""
+    given = {
+        "messages": options.messages, "body_bytes": options.body_bytes,
+        "memory_bytes": options.memory_bytes, "deadline_s": options.deadline,
+    }  # fmt: skip
+    base = QUICK if options.quick else WHOLE
+    return replace(base, **{name: value for name, value in given.items() if value is not None})
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,10 +102,16 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         screen.print(str(error), markup=False)
         return 2
+    scale = scale_of(options)
+    works = scaled(works, scale)
     if options.list:
         for work in works:
             screen.print(f"{work.name:24} {work.about}: {' '.join(work.options)}", markup=False)
         return 0
+    free_bytes = shutil.disk_usage(tempfile.gettempdir()).free
+    if problem := room_problem(works, scale, free_bytes):
+        screen.print(problem, markup=False)
+        return 2
     kinds = kinds_to_measure(options)
     if not kinds:
         screen.print("RabbitMQ is not installed: nothing to measure")
@@ -108,6 +134,7 @@ def measured(
         "where": running_on(works),
         "rounds": rounds,
         "seconds": seconds,
+        "deep": asdict(scale_of(options)),
     }
     minutes = expected_s(works, kinds, rounds, seconds) / 60
     screen.print(f"{len(works)} works, {rounds} rounds: about {minutes:.0f} minutes")

@@ -76,9 +76,14 @@ def pinned(cores: str) -> list[str]:
 class FedqBroker:
     """Nodes of fedq with the configuration that `fedq up` gives them: real disks, real syncs."""
 
-    def __init__(self, directory: Path, cores: str, count: int = 1) -> None:
+    def __init__(
+        self, directory: Path, cores: str, count: int = 1, memory_bytes: int | None = None
+    ) -> None:
         """`cores`: as taskset lists them, "" for all; all nodes share them."""
-        self._cluster = Cluster(directory, names=NODE_NAMES[:count], prefix=pinned(cores))
+        more = None if memory_bytes is None else {"limits": {"memory_bytes": memory_bytes}}
+        self._cluster = Cluster(
+            directory, names=NODE_NAMES[:count], prefix=pinned(cores), more=more
+        )
 
     @property
     def name(self) -> str:
@@ -121,8 +126,14 @@ class RabbitNode:
 class RabbitBroker:
     """RabbitMQ nodes with default settings, apart from their ports and directories."""
 
-    def __init__(self, directory: Path, cores: str, count: int = 1) -> None:
-        """`cores`: as taskset lists them, "" for all; all nodes share them."""
+    def __init__(
+        self, directory: Path, cores: str, count: int = 1, memory_bytes: int | None = None
+    ) -> None:
+        """`cores`: as taskset lists them, "" for all; all nodes share them.
+
+        `memory_bytes` is fedq's alone: RabbitMQ keeps its own bound, as its settings are default.
+        """
+        del memory_bytes
         self._directory = directory
         self._prefix = pinned(cores)
         self._names_port, *ports = free_ports(1 + 2 * count)

@@ -101,6 +101,41 @@ def _cpu_us(runs: Round, work: str) -> float | None:
     return cpu_us(runs[work])
 
 
+def _filling(key: str, scale: float = 1.0) -> Callable[[Round, str], float | None]:
+    """A figure of the filling; None where the broker did not take all in time."""
+
+    def read(runs: Round, work: str) -> float | None:
+        filling = runs[work].get("filling") or {}
+        value = filling.get(key)
+        return float(value) * scale if value is not None and filling["is_whole"] else None
+
+    return read
+
+
+def _filled(runs: Round, work: str) -> float | None:
+    """The part of the messages that was stored in time, in per cent."""
+    filling = runs[work].get("filling")
+    return 100 * min(filling["stored"] / filling["wanted"], 1.0) if filling else None
+
+
+def _last_to_first(runs: Round, work: str) -> float | None:
+    first, last = (_filling(f"{end}_per_second")(runs, work) for end in ("first", "last"))
+    return last / first if first and last is not None else None
+
+
+def _drained(key: str) -> Callable[[Round, str], float | None]:
+    """A figure of the emptying; None where not all was there to be emptied."""
+
+    def read(runs: Round, work: str) -> float | None:
+        run = runs[work]
+        value, filling = run.get(key), run.get("filling") or {}
+        if value is None or not filling.get("is_whole"):
+            return None
+        return float(value)
+
+    return read
+
+
 def rise_over(base: str) -> Figure:
     """The processor time for a message next to that of another work in the same round."""
 
@@ -135,3 +170,21 @@ LAST_P50: Final = Figure(
 )
 MEMORY_EACH: Final = Figure("memory for each connection", "KiB", False, _kib_each)
 SET_UP: Final = Figure("set-up", "s", False, _plain("setup_seconds"), is_timed=True)
+FILLED: Final = Figure("stored in time", "%", True, _filled)
+FIRST_PER_SECOND: Final = Figure(
+    "first part stored", "a second", True, _filling("first_per_second"), is_timed=True
+)
+LAST_PER_SECOND: Final = FIRST_PER_SECOND._replace(
+    name="last part stored", read=_filling("last_per_second")
+)
+LAST_TO_FIRST: Final = Figure(
+    "rate of the last part", "times the first's", True, _last_to_first, is_timed=True
+)
+FILLED_MEMORY: Final = Figure(
+    "memory when full", "MiB", False, _filling("rss_bytes", 1 / (KIB * KIB))
+)
+BYTES_EACH: Final = Figure(
+    "memory for an additional message", "bytes", False, _filling("rss_bytes_each")
+)
+DRAINED_PER_CPU: Final = PER_CPU._replace(read=_drained("deliveries_per_cpu_second"))
+DRAINED_PER_SECOND: Final = PER_SECOND._replace(read=_drained("deliver_per_second"))

@@ -121,7 +121,7 @@ def cell(spread: dict[str, Any] | None) -> str:
         return ""
     failed = len(spread["failures"])
     if "median" not in spread:
-        return "did not finish" if failed else "?"
+        return "did not finish" if failed else "n/a"
     text = number(spread["median"])
     if len(spread["values"]) > 1:
         text += f" ({number(spread['least'])} to {number(spread['most'])})"

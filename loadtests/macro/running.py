@@ -33,7 +33,7 @@ from tests.integration.harness import environment
 WRONG_DELIVERIES: Final = 1
 WORDS_SHOWN: Final = 400
 
-Make = Callable[[Path, str, int], Broker]
+Make = Callable[[Path, str, int, int | None], Broker]
 MAKES: Final[dict[str, Make]] = {"fedq": FedqBroker, "rabbitmq": RabbitBroker}
 
 
@@ -111,7 +111,7 @@ def measure(
     broker: Broker, work: Work, kind: str, number: int, seconds: float, generator_cores: str
 ) -> Run:
     """One measurement on a broker that runs."""
-    seconds *= work.times_longer
+    seconds = work.deadline_s or seconds * work.times_longer
     command = generator_command(broker, work, seconds, kind, generator_cores)
     stretch, began = Stretch(broker.pids), time.monotonic()
     outcome, failure = generate(command, seconds + work.warm_up_s + work.patience_s)
@@ -152,7 +152,7 @@ class Rounds:
                     broker = None
                 if broker is None:
                     try:
-                        broker = self._started(stack, kind, core, nodes)
+                        broker = self._started(stack, kind, core, work)
                     except (OSError, RuntimeError, AssertionError) as error:
                         failure = f"the broker did not start: … {last_words(str(error))}"
                         yield Run(work.name, kind, kind, number, failure=failure)
@@ -164,12 +164,14 @@ class Rounds:
                     broker = None
 
     @staticmethod
-    def _started(stack: ExitStack, kind: str, core: str, nodes: int) -> Broker:
+    def _started(stack: ExitStack, kind: str, core: str, work: Work) -> Broker:
         prefix = "fedq-bench-"
         directory = stack.enter_context(
             tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
         )
-        return stack.enter_context(MAKES[kind](Path(directory) / "broker", core, nodes))
+        make, nodes = MAKES[kind], work.group.nodes
+        made = make(Path(directory) / "broker", core, nodes, work.memory_bytes)
+        return stack.enter_context(made)
 
 
 def kinds_to_measure(options: argparse.Namespace) -> list[str]:
@@ -181,7 +183,9 @@ def kinds_to_measure(options: argparse.Namespace) -> list[str]:
 def expected_s(works: list[Work], kinds: list[str], rounds: int, seconds: float) -> float:
     """About how long a run takes; connecting to RabbitMQ takes most of the rest."""
     works_s = sum(
-        (seconds * work.times_longer + work.warm_up_s + 4.0) * work.times_oftener for work in works
+        ((work.deadline_s or seconds * work.times_longer) + work.warm_up_s + 4.0)
+        * work.times_oftener
+        for work in works
     )
     starts_s = 12.0 * sum({work.group: work.times_oftener for work in works}.values())
     return rounds * len(kinds) * (works_s + starts_s)

@@ -27,6 +27,7 @@ class Group(Enum):
     TOPICS = "topics"
     FANOUT = "fanout"
     MANY = "many"
+    DEEP = "deep"
     CLUSTER = "cluster"
 
     @property
@@ -67,6 +68,12 @@ class Work:
     warm_up_s: float = 1.0
     #: How long connecting, declaring and ending may take beside the measured time.
     patience_s: float = 40.0
+    #: Only when it is named: it takes long, or needs much disk.
+    is_on_request: bool = False
+    #: fedq's bound of memory; None: its default.
+    memory_bytes: int | None = None
+    #: What is measured has so long, whatever the usual seconds; None: the usual ones.
+    deadline_s: float | None = None
 
 
 TRANSIENT: Final = ("--auto-ack",)
@@ -202,6 +209,41 @@ def _fanouts() -> list[Work]:
     return found
 
 
+#: RabbitMQ's way of keeping bodies on disk.
+LAZY: Final = (
+    "--queue-argument", "x-queue-mode=lazy", "--queue-argument", "x-queue-version=2",
+)  # fmt: skip
+
+
+def _deep() -> list[Work]:
+    """Deep queues; `loadtests.macro.deep` gives them their size."""
+    fill = (
+        Row(figures.FILLED),
+        Row(figures.FIRST_PER_SECOND),
+        Row(figures.LAST_PER_SECOND),
+        Row(figures.LAST_TO_FIRST, Aim(0.7)),
+        Row(figures.FILLED_MEMORY, Aim(900)),
+        Row(figures.BYTES_EACH, Aim(4)),
+    )
+    drain = (
+        Row(figures.DRAINED_PER_CPU, Aim(100_000)),
+        Row(figures.DRAINED_PER_SECOND, Aim(5, is_relative=True)),
+    )
+    store = ("--persistent", "--confirms", WINDOW)
+    kinds = (
+        ("deep-fill", "one queue filled, persistent, confirms 200", ("--consumers", "0"), fill),
+        ("deep-drain", "a full queue emptied, automatic acks", TRANSIENT, drain),
+        ("deep-drain-acks", "a full queue emptied, prefetch 200", ("--prefetch", WINDOW), drain),
+    )
+    return [
+        Work(
+            name, about, Group.DEEP, (*store, *options), rows, rabbitmq=LAZY,
+            needs_fresh_broker=True, is_in_quick=False, is_on_request=True, warm_up_s=0.0,
+        )
+        for name, about, options, rows in kinds
+    ]  # fmt: skip
+
+
 def _copies() -> list[Work]:
     twice = Aim(2.0, is_relative=True)
     rows = (
@@ -246,12 +288,22 @@ def _spread() -> list[Work]:
 
 WORKS: Final = {
     work.name: work
-    for work in [*_queues(), *_latencies(), *_topics(), *_fanouts(), *_copies(), *_spread()]
+    for work in [
+        *_queues(),
+        *_latencies(),
+        *_topics(),
+        *_fanouts(),
+        *_deep(),
+        *_copies(),
+        *_spread(),
+    ]
 }
 
 
 def chosen(names: Iterable[str], is_quick: bool = False) -> list[Work]:
     """The works of these names or groups, in the order of the table; all (or all quick) if none.
+
+    Works on request are never among *all*.
 
     Raises `ValueError` for a name that nothing has.
     """
@@ -265,5 +317,8 @@ def chosen(names: Iterable[str], is_quick: bool = False) -> list[Work]:
             f"the groups {', '.join(group.value for group in Group)}"
         )
     if not wanted:
-        return [work for work in WORKS.values() if work.is_in_quick or not is_quick]
+        return [
+            work for work in WORKS.values()
+            if not work.is_on_request and (work.is_in_quick or not is_quick)
+        ]  # fmt: skip
     return [work for work in WORKS.values() if work.name in wanted or work.group.value in wanted]

@@ -124,6 +124,40 @@ def test_another_broker_is_loaded_alike(rabbit: RabbitBroker, work: str) -> None
     is_sound(result, work)
 
 
+def test_a_queue_is_filled_and_then_emptied(node: Cluster) -> None:
+    options = ("--fill", "3000", "--producers", "2", "--confirms", "50", "--prefetch", "20")
+    result = measured(*options, "--seconds", "20", url=node.nodes["a"].amqp.url)
+    assert result["published"] == result["confirmed"] == result["delivered"] == 3_000
+    assert result["filling"]["is_whole"]
+    assert result["filling"]["stored"] == 3_000
+    assert result["filling"]["first_per_second"] > 0
+    # Nobody published while it was emptied, and nobody consumed before.
+    assert result["publish_per_second"] == 0
+    assert result["deliver_per_second"] > 0
+
+
+def test_a_broker_that_takes_no_more_ends_the_filling_in_time(tmp_path: Path) -> None:
+    few = {"limits": {"memory_bytes": 4 << 20}}
+    with Cluster(tmp_path, names=("a",), more=few) as cluster:
+        options = ("--fill", "20000", "--size", "1024", "--confirms", "100", "--consumers", "1")
+        result = measured(*options, "--seconds", "3", url=cluster.nodes["a"].amqp.url)
+    filling = result["filling"]
+    assert not filling["is_whole"]
+    assert 0 < filling["stored"] < 20_000
+    assert filling["first_per_second"] is None
+    # What it took is there, all the same.
+    assert result["delivered"] == result["published"] == result["confirmed"]
+
+
+def test_a_filling_that_nobody_empties_ends_in_time_too(tmp_path: Path) -> None:
+    few = {"limits": {"memory_bytes": 4 << 20}}
+    with Cluster(tmp_path, names=("a",), more=few) as cluster:
+        options = ("--fill", "20000", "--size", "1024", "--confirms", "100", "--consumers", "0")
+        result = measured(*options, "--seconds", "3", url=cluster.nodes["a"].amqp.url)
+    assert 0 < result["filling"]["stored"] < 20_000
+    assert (result["error"], result["left_behind"]) == (None, None)
+
+
 def test_nothing_is_left_behind(node: Cluster) -> None:
     before = node.ask("queue", "list")
     measured("--durable", url=node.nodes["a"].amqp.url)

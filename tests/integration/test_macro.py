@@ -35,6 +35,28 @@ def test_a_report_has_what_was_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["fedq", "rabbitmq"])
+def test_deep_queues_are_filled_and_emptied(tmp_path: Path, kind: str) -> None:
+    if kind == "rabbitmq" and not RabbitBroker.is_installed():
+        pytest.skip("no RabbitMQ is installed here")
+    options = ["--only", kind, "--works", "deep", "--quick", "--messages", "2000"]
+    options += ["--deadline", "20", "--label", "deep", "--into", str(tmp_path)]
+    assert main(options) == 0
+    report = json.loads(next(tmp_path.glob("*-deep.json")).read_text())
+    assert [run["failure"] for run in report["runs"]] == ["", "", ""]
+    assert all(run["outcome"]["filling"]["is_whole"] for run in report["runs"])
+    drained = report["runs"][1:]
+    assert [run["outcome"]["delivered"] for run in drained] == [2_000, 2_000]
+    # The last row of each work has a value, whatever the disk of the day is like.
+    assert report["rows"][-1]["brokers"][kind]["median"] > 0
+
+
+def test_more_than_the_disk_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "fedq", "--works", "deep", "--messages", str(10**15)]) == 2
+    assert "GB are free" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_clients_are_spread_over_a_cluster(tmp_path: Path) -> None:
     with FedqBroker(tmp_path / "broker", "", 3) as broker:
         run = measure(broker, WORKS["spread-persistent-3"], "fedq", 1, 0.3, "")

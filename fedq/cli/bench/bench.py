@@ -24,9 +24,11 @@ from fedq.cli.bench.options import (
     BoundQueuesOption,
     ConfirmsOption,
     ConnectionsOption,
+    ConsumerArgumentsOption,
     ConsumersOption,
     DurableOption,
     ExclusiveOption,
+    FillOption,
     IdleOption,
     PatienceOption,
     PersistentOption,
@@ -76,10 +78,12 @@ def load_broker(
     bindings: BindingsOption = 0,
     bound_queues: BoundQueuesOption = 1,
     idle: IdleOption = 0,
+    fill: FillOption = 0,
     seconds: SecondsOption = 10.0,
     warm_up: WarmUpOption = 2.0,
     patience: PatienceOption = 30.0,
     queue_argument: QueueArgumentsOption = None,
+    consumer_argument: ConsumerArgumentsOption = None,
     pid: PidsOption = None,
     processes: ProcessesOption = 1,
     json: JsonOption = False,
@@ -90,11 +94,8 @@ def load_broker(
         size_min, size_max = parse_sizes(size)
         plan = Plan(
             targets=tuple(map(parse_url, url or [DEFAULT_URL])),
-            producers=producers,
-            consumers=consumers,
-            queues=queues,
-            size_min=size_min,
-            size_max=size_max,
+            producers=producers, consumers=consumers, queues=queues,
+            size_min=size_min, size_max=size_max,
             rate=rate,
             is_persistent=persistent,
             is_durable=durable,
@@ -104,16 +105,16 @@ def load_broker(
             ack_every=ack_every,
             subscribers=subscribers,
             connections=connections,
-            bindings=bindings,
-            bound_queues=bound_queues,
-            idle=idle,
+            bindings=bindings, bound_queues=bound_queues,
+            idle=idle, fill=fill,
             seconds=seconds,
             warm_up_s=warm_up,
             patience_s=patience,
-            queue_arguments=dict(map(_argument, queue_argument or [])),
+            queue_arguments=_arguments("--queue-argument", queue_argument),
+            consumer_arguments=_arguments("--consumer-argument", consumer_argument),
             pids=tuple(pid or []),
             processes=processes,
-        )
+        )  # fmt: skip
         plan.check()
         _check_machine(plan)
     _show(_execute(plan, quiet), json)
@@ -134,11 +135,15 @@ def _prefetch(wanted: int | None, auto_ack: bool) -> int | None:
     return wanted
 
 
-def _argument(text: str) -> tuple[str, bool | int | str]:
+def _arguments(option: str, texts: list[str] | None) -> dict[str, bool | int | str]:
+    return dict(_argument(option, text) for text in texts or [])
+
+
+def _argument(option: str, text: str) -> tuple[str, bool | int | str]:
     """`name=value`; the value is a number or a truth value if it looks like one."""
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise BadPlan(f"--queue-argument {text}: write name=value")
+        raise BadPlan(f"{option} {text}: write name=value")
     if value in ("true", "false"):
         return name, value == "true"
     return name, int(value) if value.removeprefix("-").isdigit() else value

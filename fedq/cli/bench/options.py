@@ -87,6 +87,22 @@ QueueArgumentsOption = Annotated[
         help="Argument of the queues: x-queue-type=quorum; repeatable.",
     ),
 ]
+ConsumerArgumentsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--consumer-argument",
+        metavar="NAME=VALUE",
+        help="Argument of the consumers: x-stream-offset=first; repeatable.",
+    ),
+]
+FillOption = Annotated[
+    int,
+    typer.Option(
+        "--fill",
+        metavar="MESSAGES",
+        help="Store so many before anybody consumes, then empty; --seconds bounds each.",
+    ),
+]
 PidsOption = Annotated[
     list[int] | None,
     typer.Option("--pid", help="Watch this process of the broker and its children; repeatable."),

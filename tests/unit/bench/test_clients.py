@@ -53,6 +53,15 @@ def test_a_window_bounds_what_is_unconfirmed() -> None:
         assert figures.confirms.percentile(0.5) == 50
 
 
+def test_a_limit_ends_what_is_published() -> None:
+    with connected(producer_with(measure())) as (producer, _):
+        producer.start(None, limit=300)
+        assert producer.send_due(0, MANY) == -1
+        assert producer.sent == 300
+        assert producer.send_due(1_000, MANY) == -1
+        assert producer.sent == 300
+
+
 def test_confirms_one_by_one_and_in_pieces() -> None:
     figures = measure()
     with connected(producer_with(figures, window=300)) as (producer, end):

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedq.amqp.methods import BasicConsume
 from fedq.bench.plan import BadPlan, Kind, Plan, Target, parse_sizes, parse_url
-from fedq.bench.scripts import CONNECTIONS_PER_SOURCE, source_of
+from fedq.bench.scripts import CONNECTIONS_PER_SOURCE, consumer_steps, source_of
 from fedq.bench.topology import ROUND, Topology
 from fedq.bench.words import matches, words_for
 
@@ -160,3 +161,29 @@ def test_many_connections_to_one_loopback_address_come_from_several() -> None:
     assert source_of(spread, 2 * CONNECTIONS_PER_SOURCE - 1) == ""
     assert source_of(spread, 2 * CONNECTIONS_PER_SOURCE) == "127.0.0.2"
     assert source_of(topology(targets=(Target("10.0.0.1", 1),)), 10**6) == ""
+
+
+@given(st.integers(1, 20), st.integers(0, 1_000))
+def test_producers_share_what_fills_a_queue(producers: int, more: int) -> None:
+    plan = dataclasses.replace(Plan(), producers=producers, fill=producers + more)
+    plan.check()
+    shares = [plan.fill_of(producer) for producer in range(producers)]
+    assert sum(shares) == plan.fill
+    # A share of none would be one without end.
+    assert 1 <= min(shares) <= max(shares) <= min(shares) + 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"rate": 5.0}, {"is_exclusive": True}, {"subscribers": 3}, {"producers": 20}]
+)
+def test_what_cannot_be_filled_is_told(options: dict[str, object]) -> None:
+    plan = dataclasses.replace(Plan(), fill=10, **options)  # type: ignore[arg-type]
+    with pytest.raises(BadPlan, match="--fill"):
+        plan.check()
+
+
+def test_arguments_of_consumers_are_theirs() -> None:
+    run = topology(consumer_arguments={"x-stream-offset": "first"}, prefetch=10)
+    consume = consumer_steps(run, 0)[-1].request
+    assert isinstance(consume, BasicConsume)
+    assert consume.arguments == {"x-stream-offset": "first"}
