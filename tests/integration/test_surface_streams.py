@@ -9,6 +9,7 @@ import pytest
 from tests.integration.harness import eventually
 from tests.integration.stock import pika
 from tests.integration.surface import (
+    ONE,
     Inbox,
     Message,
     Stage,
@@ -18,11 +19,11 @@ from tests.integration.surface import (
     pump,
     refused,
     table,
-    unless_private,
 )  # fmt: skip
 from tests.integration.waiting import until
 
-pytestmark = pytest.mark.slow
+#: A stream is read on the node that serves it.
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("stage", [ONE], indirect=True)]
 
 UNSUPPORTED = 540
 #: A message of this size and what is written beside it make a segment of the stream below full.
@@ -89,7 +90,6 @@ def wait_trimmed(stage: Stage, queue: str, last: bytes) -> list[Message]:
 # --- publishing -----------------------------------------------------------------------------------
 
 
-@unless_private
 def test_what_is_published_stays(stage: Stage) -> None:
     queue = stream(stage)
     texts = [b"%d" % number for number in range(50)]
@@ -332,7 +332,6 @@ def test_a_slow_reader_goes_on_with_what_is_left(stage: Stage) -> None:
 # --- its end --------------------------------------------------------------------------------------
 
 
-@unless_private
 def test_streams_are_not_purged(stage: Stage) -> None:
     queue = stream(stage)
     stage.put(queue, b"stays")
@@ -341,7 +340,6 @@ def test_streams_are_not_purged(stage: Stage) -> None:
     stage.wait_depth(queue, 1)
 
 
-@unless_private
 @pytest.mark.parametrize("condition", [{}, {"if_empty": True}, {"if_unused": True}])
 def test_a_stream_is_deleted_whatever_is_in_it(stage: Stage, condition: dict[str, bool]) -> None:
     queue = stream(stage)

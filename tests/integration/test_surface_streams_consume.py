@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.stock import BlockingChannel, pika
 from tests.integration.surface import (
+    ONE,
     Inbox,
     Message,
     Stage,
@@ -18,11 +19,11 @@ from tests.integration.surface import (
     only_fedq,
     pump,
     refused,
-    unless_private,
 )  # fmt: skip
 from tests.integration.waiting import until
 
-pytestmark = pytest.mark.slow
+#: A stream is read on the node that serves it.
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("stage", [ONE], indirect=True)]
 
 UNSUPPORTED = 540
 
@@ -201,7 +202,6 @@ def test_only_streams_have_offsets(stage: Stage, kind: str) -> None:
 # --- readers --------------------------------------------------------------------------------------
 
 
-@unless_private
 def test_each_reader_gets_everything(stage: Stage) -> None:
     queue = stream(stage)
     stage.put(queue, *numbers(20))
@@ -214,7 +214,6 @@ def test_each_reader_gets_everything(stage: Stage) -> None:
         assert reader.wait(21, *readers)[-1].body == b"20"
 
 
-@unless_private
 def test_what_was_read_can_be_read_again(stage: Stage) -> None:
     queue = stream(stage)
     stage.put(queue, *numbers(10))
@@ -417,7 +416,6 @@ def test_readers_have_no_priorities(stage: Stage, argument: str, value: object) 
         Inbox(stage.channel(), queue, prefetch=5, **arguments)
 
 
-@unless_private
 @pytest.mark.parametrize("auto_ack", [False, True])
 def test_a_stream_is_not_got_from(stage: Stage, auto_ack: bool) -> None:
     queue = stream(stage)

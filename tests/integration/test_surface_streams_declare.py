@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.integration.stock import pika
-from tests.integration.surface import Stage, only_fedq, refused, unless_private
+from tests.integration.surface import Stage, only_fedq, refused
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,6 @@ def again(stage: Stage, queue: str, durable: bool = True, **arguments: Any) -> N
     stage.channel().queue_declare(queue, durable=durable, arguments=spelled)
 
 
-@unless_private
 def test_a_new_stream_is_empty(stage: Stage) -> None:
     queue = stream(stage)
     found = stage.consumer.queue_declare(queue, durable=True, passive=True).method
@@ -252,8 +251,14 @@ def test_other_flags_are_another_stream(stage: Stage) -> None:
         stage.channel().queue_declare(queue, durable=True, exclusive=True, arguments=STREAM)
 
 
-@unless_private
 def test_a_passive_declare_compares_nothing(stage: Stage) -> None:
     queue = stream(stage)
     found = stage.channel().queue_declare(queue, passive=True, arguments={"x-queue-type": "quorum"})
     assert isinstance(found.method, pika.spec.Queue.DeclareOk)
+
+
+@only_fedq
+def test_a_stream_is_in_one_fragment(stage: Stage) -> None:
+    with refused(406, "invalid arg 'x-fedq-fragments' for queue .*: \"a stream is in one"):
+        stream(stage, fedq_fragments=2)
+    stream(stage, fedq_fragments=1)

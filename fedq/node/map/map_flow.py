@@ -18,7 +18,7 @@ from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.cluster.map_digests import MapDigests
 from fedq.node.consuming.room import Consuming
 from fedq.node.containment.map_faults import MapFaults
-from fedq.node.copies.emptying import cancel_all
+from fedq.node.copies.emptying import cancel_all, cancel_readers
 from fedq.node.copies.room import Copies
 from fedq.node.map.map_routes import MapRoutes
 from fedq.node.peers.peer_sessions import PeerSessions
@@ -207,6 +207,9 @@ class MapFlow:
         self.routes.on_change(QueueRemoved(key, ()))
         if hub is not None:
             cancel_all(self.state, hub)
+        readers = self.state.streams.pop(key, None)
+        if readers is not None:
+            cancel_readers(self.state, readers)
 
     def _tell_of_failures(self) -> None:
         """Tells of operations that were refused because they fail on every node."""

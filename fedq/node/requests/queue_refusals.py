@@ -9,11 +9,13 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
+from fedq.core.versions import STREAMS
 from fedq.node.records.state import PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import (
+    STREAM,
     arguments_differ,
     name_of,
     refuse_contradiction,
@@ -70,6 +72,14 @@ def refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
         or refuse_without_effect(name, arguments)
         or refuse_contradiction(name, arguments)
     )  # fmt: skip
+
+
+def refuse_too_new(request: QueueDeclare, version: int) -> Refused | None:
+    """Why there can be no such queue before all nodes are of a release that knows it."""
+    if request.arguments.get("x-queue-type") != STREAM or version >= STREAMS:
+        return None
+    text = "there are no streams before every node of the cluster runs a release that has them"
+    return Refused(PRECONDITION_FAILED, text)
 
 
 def in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:
