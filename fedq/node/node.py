@@ -75,14 +75,14 @@ class Node:
             state, answers, permissions, cluster, publishing, consuming, copies, endings, requests
         )
         self.map = MapFlow(
-            state, cluster, publishing, consuming, private, copies, clients.evictions
+            state, cluster, publishing, consuming, private, copies, streams, clients.evictions
         )
         #: A clean stop waits for nothing but clients (`_ends`); and for nothing at all.
         self._ends = self.stopped = False
         self._started_ms: int | None = None
         self._segments_ms = 0
         heard = handlers_of(
-            cluster, publishing, consuming, private, copies, self.map.on_map_applied
+            cluster, publishing, consuming, private, copies, streams, self.map.on_map_applied
         )
         self.inbox = PeerInbox(state, heard)
 

@@ -11,7 +11,6 @@ import pytest
 
 from tests.integration.stock import BlockingChannel, pika
 from tests.integration.surface import (
-    ONE,
     Inbox,
     Message,
     Stage,
@@ -22,8 +21,7 @@ from tests.integration.surface import (
 )  # fmt: skip
 from tests.integration.waiting import until
 
-#: A stream is read on the node that serves it.
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("stage", [ONE], indirect=True)]
+pytestmark = pytest.mark.slow
 
 UNSUPPORTED = 540
 

@@ -108,7 +108,7 @@ class ConsumeFlow:
         readers = self.state.streams.get(consumer.queue)
         if readers is not None:
             readers.consumers.pop(consumer, None)
-            if not readers.consumers:
+            if readers.is_idle:
                 del self.state.streams[consumer.queue]
         consumer.cursor = None
 

@@ -107,7 +107,11 @@ def cancel_all(state: NodeState, hub: Hub[Consumer], owner: object = None) -> No
 
 
 def cancel_readers(state: NodeState, readers: StreamReaders) -> None:
-    """As `cancel_all`, for the readers of a stream."""
+    """As `cancel_all`, for the readers of a stream; those about to begin hear that it is gone."""
+    seeks, readers.seeks = readers.seeks, {}
+    for waiting in seeks.values():
+        for then in waiting:
+            then(None)
     consumers, readers.consumers = list(readers.consumers), {}
     if consumers:
         state.chores.begin(None, Cancelling(state, consumers))

@@ -27,6 +27,7 @@ from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import applied_everywhere
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
+from fedq.node.streams.room import Streams
 from fedq.wiring.cluster_map.map import ReadMap
 from fedq.wiring.cluster_map.state import (
     Change,
@@ -62,7 +63,8 @@ class MapFlow:
 
     def __init__(
         self, state: NodeState, cluster: ClusterFlow, publishing: Publishing,
-        consuming: Consuming, private: Private, copies: Copies, evictions: Evictions,
+        consuming: Consuming, private: Private, copies: Copies, streams: Streams,
+        evictions: Evictions,
     ) -> None:  # fmt: skip
         self.state = state
         self.proposals = cluster.proposals
@@ -80,7 +82,7 @@ class MapFlow:
         self.faults = MapFaults(state)
         self.routes = MapRoutes(state, self.private)
         self.sessions = PeerSessions(
-            state, self.faults, cluster, publishing, consuming, private, copies
+            state, self.faults, cluster, publishing, consuming, private, copies, streams
         )
         #: The map version that the peers were told last.
         self._told = 0

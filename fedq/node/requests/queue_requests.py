@@ -159,7 +159,7 @@ class QueueRequests:
     def _declare_new(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         refused = (
             refuse_new(key, request)
-            or refuse_too_new(request, self.state.map.cluster_version)
+            or refuse_too_new(request, self.state.map)
             or self.private.refuse(key, channel.client, request.exclusive)
         )
         if refused is not None:

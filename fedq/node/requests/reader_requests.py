@@ -1,5 +1,6 @@
 """basic.consume of a stream, and what a client cannot do with one (RabbitMQ's words)."""
 
+from functools import partial
 from typing import Final
 
 from fedq.amqp.method_types import (
@@ -23,6 +24,7 @@ from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel, Consumer
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import Cursor
+from fedq.node.requests.queue_refusals import missing
 from fedq.node.streams.reading import Reading
 from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import CLASSIC, name_of, refuse_without_effect
@@ -71,19 +73,24 @@ class ReaderRequests:
             text = f"invalid arg '{_OFFSET}' for {what}: {beginning}"
             self.ends.refuse(channel, Refused(PRECONDITION_FAILED, text), request)
             return
-        info = self.state.map.fragments[self.state.map.queues[queue].fragments[0]]
-        primary = self.state.primaries.get(info.id)
-        if primary is None:
-            raise ConnectionViolation(
-                NOT_IMPLEMENTED,
-                f"{what} is a stream, which is read on the node that serves it: {info.primary}",
-                *ids_of(request),
-            )
         consumer = Consumer(channel, tag, queue, False, channel.prefetch)
-        consumer.cursor = Cursor(self.reading.seek(primary, info, beginning))
+        # What is published once the client has the answer must not be missed: the answer waits.
+        self.answers.wait(channel)
+        self.reading.find(queue, beginning, partial(self._begin, consumer, request))
+
+    def _begin(self, consumer: Consumer, request: BasicConsume, position: int | None) -> None:
+        """A reader begins at this position; None: its stream is gone."""
+        channel = consumer.channel
+        if channel.closed:
+            return
+        if position is None or consumer.queue not in self.state.map.queues:
+            self.ends.refuse(channel, missing(consumer.queue), request)
+            return
+        consumer.cursor = Cursor(position)
         if not request.no_wait:
-            self.answers.reply(channel, BasicConsumeOk(tag))
+            self.answers.reply(channel, BasicConsumeOk(consumer.tag))
         self.reading.add(consumer)
+        self.answers.finish(channel, None)
 
     def refuse_offset(self, request: BasicConsume, queue: QueueKey) -> Refused | None:
         """Why a consumer of a queue that is no stream may not say where it begins."""

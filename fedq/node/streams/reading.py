@@ -1,68 +1,69 @@
 """The way from streams to their readers: each has a place of its own, and takes nothing away.
 
-    local fragment --read--> a chunk for all readers that are there --> channel's tags --> frames
+    fragment here --read--> a chunk for all readers at a place --> channel's tags --> frames
+    fragment elsewhere --ReadStream, StreamPart--> the same
 
 A reader gets what is committed, from its place on, as long as it has credit: its prefetch, less
-what it has not acknowledged. Who is served goes behind the others. What is written for one reader
-(the header `x-stream-offset`) is written once for all that read the same chunk.
+what it has not acknowledged. As much is read as it takes. Who is served goes behind the others.
+What is written for one reader (the header `x-stream-offset`) is written once for all at its place.
 
-Changes cursors and chunks; channels' unacked windows, by way of `ConsumeFlow`.
+Changes cursors and chunks; channels' unacked windows, by way of `ConsumeFlow`; sends to peers.
 """
 
 from typing import Final
 
 from fedq.amqp.rewriting import with_offset
-from fedq.core.ids import QueueKey, first_position
-from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX, KIB
-from fedq.fragments.streams import read_from
+from fedq.core.ids import FragmentId, NodeId, QueueKey
+from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
+from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.node.consuming.consume_flow import ConsumeFlow
 from fedq.node.records.client_state import Consumer
 from fedq.node.records.state import NodeState, Primary
-from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders
+from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
+from fedq.node.streams.serving import Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
-from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, Beginning
+from fedq.wiring.cluster_map.stream_arguments import Beginning
 
-#: What is read at once for all readers that are there.
-_CHUNK_BYTES: Final = 256 * KIB
-#: What a message of a chunk costs, in units of work, as a shift: it is decoded and written anew.
-_WRITE_SHIFT: Final = 3
 #: So many readers are looked at in a unit of work, as a shift.
 _LOOK_SHIFT: Final = 3
+#: The highest offset that a header can say.
+_OFFSET_MAX: Final = (1 << 63) - 1
 
 
 class Reading:
-    """Serves the readers of streams."""
+    """Serves the readers of streams that are on this node."""
 
-    __slots__ = ("consuming", "state")
+    __slots__ = ("consuming", "serving", "state")
 
-    def __init__(self, state: NodeState, consuming: ConsumeFlow) -> None:
+    def __init__(self, state: NodeState, consuming: ConsumeFlow, serving: Serving) -> None:
         self.state = state
         self.consuming = consuming
+        self.serving = serving
 
     # --- readers begin -----------------------------------------------------------------------
 
-    def seek(self, primary: Primary, info: FragmentInfo, beginning: Beginning) -> int:
-        """The position from which on such a reader gets messages."""
-        fragment, (kind, value) = primary.fragment, beginning
-        log = fragment.log
-        assert log is not None, "the fragment is one of a stream"
-        if kind == FIRST:
-            return 0
-        if kind == LAST:
-            return log.batch
-        if kind == OFFSET:
-            return base_of(info) + value
-        since = log.since(value) if kind == TIME else None
-        return fragment.last + 1 if since is None else since
+    def find(self, queue: QueueKey, beginning: Beginning, then: Then) -> None:
+        """Finds out where a reader begins, at once if the stream is here; `then` hears it once."""
+        info = self._placed(queue)
+        assert info is not None, "the queue was looked up in this very turn"
+        position = position_of(info, beginning)
+        primary = self.state.primaries.get(info.id)
+        if position is None and primary is not None:
+            position = self.serving.seek(primary, beginning)
+        if position is not None:
+            then(position)
+            return
+        seeks = self.serving.readers_of(queue).seeks
+        waiting = seeks.setdefault((beginning.kind, beginning.value), [])
+        waiting.append(then)
+        if len(waiting) == 1:
+            self._ask(info, beginning.kind, beginning.value, 0)
 
     def add(self, consumer: Consumer) -> None:
         """A reader begins, at its cursor."""
         consumer.channel.consumers[consumer.tag] = consumer
         self.state.accounts.count_consumers(consumer.channel.client, 1)
-        readers = self.state.streams.get(consumer.queue)
-        if readers is None:
-            readers = self.state.streams[consumer.queue] = StreamReaders()
-        readers.consumers[consumer] = None
+        self.serving.readers_of(consumer.queue).consumers[consumer] = None
         self.state.marks.queues[consumer.queue] = None
 
     # --- deliveries --------------------------------------------------------------------------
@@ -70,70 +71,137 @@ class Reading:
     def dispatch(self, queue: QueueKey) -> None:
         """Gives the readers of a stream what they take now, as far as the turn has room for it."""
         state = self.state
-        readers, info = state.streams.get(queue), state.map.queues.get(queue)
+        readers, info = state.streams.get(queue), self._placed(queue)
         if readers is None or info is None or not state.serving:
             return
-        placed = state.map.fragments[info.fragments[0]]
-        primary = state.primaries.get(placed.id)
-        if primary is not None:
-            self._serve(readers, primary, placed)
+        primary = state.primaries.get(info.id)
+        if primary is not None and not self.serving.serve(readers, primary):
+            state.marks.unfinished[info.id] = None
+            return
+        self._serve(readers, info, primary)
+        places = {each.cursor.next: None for each in readers.consumers if each.cursor is not None}
+        for place in [place for place in readers.chunks if place not in places]:
+            del readers.chunks[place]
+        if readers.is_idle:
+            del state.streams[queue]
 
-    def _serve(self, readers: StreamReaders, primary: Primary, info: FragmentInfo) -> None:
+    def _serve(self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None) -> None:
         """Serves readers in turns, a chunk each, until they have enough or all there is."""
-        state, commit = self.state, primary.replication.commit
+        state = self.state
         waiting = list(readers.consumers)
-        state.work.spend(len(waiting) >> _LOOK_SHIFT)
+        state.work.deal(len(waiting) >> _LOOK_SHIFT)
         while waiting:
             hungry: list[Consumer] = []
             for consumer in waiting:
-                cursor, room = consumer.cursor, room_of(consumer)
-                if cursor is None or room <= 0 or cursor.next > commit:
+                room = room_of(consumer)
+                if room <= 0:
+                    continue
+                chunk = self._chunk_for(readers, info, primary, consumer, room)
+                if chunk is None:
                     continue
                 if not state.work.deal(1):
                     state.marks.unfinished[info.id] = None
                     return
-                if self._give(readers, consumer, primary, info, min(room, DELIVERY_BATCH_MAX)):
-                    hungry.append(consumer)
+                self._give(readers, consumer, chunk, room)
+                hungry.append(consumer)
             waiting = hungry
 
-    def _give(
-        self, readers: StreamReaders, consumer: Consumer, primary: Primary, info: FragmentInfo,
-        amount: int,
-    ) -> bool:  # fmt: skip
-        """Gives a reader its part of a chunk; false if there is nothing to read there now."""
+    def _chunk_for(
+        self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None,
+        consumer: Consumer, room: int,
+    ) -> Chunk | None:  # fmt: skip
+        """What the reader gets next; None if it is not here, and then it is asked for."""
         cursor = consumer.cursor
         assert cursor is not None
-        chunk = readers.chunk
-        if chunk is None or not chunk.has(cursor.next):
-            chunk = readers.chunk = self._read(primary, info, cursor.next)
-            if not chunk.positions:
-                readers.chunk = None
-                return False
-        positions, messages = chunk.part(max(cursor.next, chunk.first), amount)
-        cursor.next = positions[-1] + 1
+        chunk = readers.chunks.get(cursor.next)
+        if chunk is not None:
+            return chunk
+        if primary is None:
+            if cursor.next not in readers.asked:
+                readers.asked[cursor.next] = None
+                self._ask(info, READ_FROM, cursor.next, min(room, DELIVERY_BATCH_MAX))
+            return None
+        if cursor.next > primary.replication.commit:
+            return None
+        positions, messages = self.serving.read(primary, cursor.next, room)
+        return _write(readers, info, cursor.next, positions, messages)
+
+    def _give(self, readers: StreamReaders, consumer: Consumer, chunk: Chunk, room: int) -> None:
+        """Gives a reader what it takes of a chunk."""
+        positions, messages = chunk.part(room)
+        assert consumer.cursor is not None
+        consumer.cursor.next = positions[-1] + 1
         consumer.channel.got += len(positions)
         self.state.at, self.state.at_what = consumer, None
         self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
         readers.turn(consumer)
-        return True
 
-    def _read(self, primary: Primary, info: FragmentInfo, position: int) -> Chunk:
-        """Reads a chunk of what is committed, and writes it as readers get it."""
-        base, commit = base_of(info), primary.replication.commit
-        positions: list[int] = []
-        messages: list[bytes] = []
-        pieces = read_from(primary.fragment.fresh, position, DELIVERY_BATCH_MAX, _CHUNK_BYTES)
-        for first, part in pieces:
-            for place, message in enumerate(part[: max(0, commit - first + 1)], first):
-                positions.append(place)
-                messages.append(with_offset(message, place - base))
-        self.state.work.deal(len(positions) >> _WRITE_SHIFT)
-        return Chunk(position, positions, messages)
+    # --- streams that other nodes serve ------------------------------------------------------
+
+    def _ask(self, info: FragmentInfo, kind: int, value: int, amount: int) -> None:
+        """Asks the node that serves the stream; if nobody does, whoever is next."""
+        primary = self.state.primary_of(info.id)
+        if primary is not None and primary != self.state.me:
+            self.state.send(primary, ReadStream(info.id, info.reign, kind, value, amount))
+
+    def on_part(self, sender: NodeId, message: StreamPart) -> None:
+        """Takes messages, or where a reader begins, from the node that serves the stream."""
+        info = self.state.map.fragments.get(message.fragment)
+        readers = self.state.streams.get(info.queue) if info is not None else None
+        if info is None or readers is None:
+            return
+        if info.reign != message.reign or info.primary != sender:
+            return
+        if message.kind != READ_FROM:
+            for then in readers.seeks.pop((message.kind, message.value), []):
+                then(message.next)
+        elif message.value in readers.asked:
+            del readers.asked[message.value]
+            _write(readers, info, message.value, message.positions, message.messages)
+        self.state.marks.queues[info.queue] = None
+
+    def ask_again(self, fragment: FragmentId) -> None:
+        """What was asked is void: another node serves the stream, or the link to it is new."""
+        info = self.state.map.fragments.get(fragment)
+        readers = self.state.streams.get(info.queue) if info is not None else None
+        if info is None or readers is None:
+            return
+        readers.asked = {}
+        primary = self.state.primaries.get(fragment)
+        seeks = readers.seeks
+        if primary is not None:
+            readers.seeks = {}
+        else:
+            readers.reads = {}
+        for (kind, value), waiting in seeks.items():
+            if primary is None:
+                self._ask(info, kind, value, 0)
+                continue
+            position = self.serving.seek(primary, Beginning(kind, value))
+            for then in waiting:
+                then(position)
+        self.state.marks.queues[info.queue] = None
+
+    def _placed(self, queue: QueueKey) -> FragmentInfo | None:
+        """Where the stream is."""
+        info = self.state.map.queues.get(queue)
+        return self.state.map.fragments[info.fragments[0]] if info is not None else None
 
 
-def base_of(info: FragmentInfo) -> int:
-    """The position of the first message that a stream ever got: the one with offset 0."""
-    return first_position(info.created) + 1
+def _write(
+    readers: StreamReaders, info: FragmentInfo, place: int, positions: list[int],
+    messages: list[bytes],
+) -> Chunk | None:  # fmt: skip
+    """A chunk of what was read, as its readers get it; None if there is nothing."""
+    if not positions:
+        return None
+    base = base_of(info)
+    written = [
+        with_offset(message, min(max(position - base, 0), _OFFSET_MAX))
+        for position, message in zip(positions, messages, strict=True)
+    ]
+    chunk = readers.chunks[place] = Chunk(positions, written)
+    return chunk
 
 
 def room_of(consumer: Consumer) -> int:

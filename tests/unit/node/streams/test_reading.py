@@ -21,8 +21,10 @@ from fedq.amqp.methods import (
     QueueDeleteOk,
 )
 from fedq.amqp.values import FieldTable, TableValue
+from fedq.node.streams import serving
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.uncompiled import only_uncompiled
 
 STREAM: FieldTable = {"x-queue-type": "stream"}
 
@@ -176,6 +178,93 @@ def test_a_large_prefetch_leaves_room_for_others(cluster: Cluster) -> None:
     reads(client, prefetch=5_000)
     cluster.pass_ms(200)
     assert len(client.deliveries()) == 5_000
+
+
+@pytest.mark.parametrize("offset", ["first", 4, "last", "next", "1h"])
+def test_other_nodes_read_as_the_one_that_serves(offset: TableValue) -> None:
+    cluster = Cluster(3)
+    client = declared(cluster)
+    for number in numbers(6):
+        client.publish("s", number)
+    assert cluster.primary_of("s") == "n1"
+    readers = [client, cluster.client("n2"), cluster.client("n3")]
+    for reader in readers:
+        reads(reader, offset)
+    cluster.client("n2").publish("s", "6", "7")
+    cluster.pass_ms(100)
+    begins = {"first": 0, "last": 5, "next": 6, "1h": 0}
+    expected = numbers(begins.get(str(offset), 4), 8)
+    assert [reader.deliveries() for reader in readers] == [expected] * 3
+    for reader in readers:
+        reader.ask(BasicCancel("r"), BasicCancelOk)
+    client.publish("s", "8")
+    cluster.pass_ms(100)
+    assert [reader.deliveries() for reader in readers] == [[]] * 3
+    assert not any(cluster.node(name).state.streams for name in cluster.hosts)
+
+
+def test_readers_elsewhere_take_no_more_than_their_credit() -> None:
+    cluster = Cluster(3)
+    client = declared(cluster)
+    client.publish("s", *numbers(10))
+    reader = cluster.client("n3")
+    reads(reader, prefetch=3)
+    assert reader.deliveries() == numbers(3)
+    reader.send(BasicAck(2))
+    assert reader.deliveries() == ["3"]
+    reader.send(BasicAck(0, True))
+    assert reader.deliveries() == numbers(4, 7)
+
+
+def test_readers_go_on_when_the_stream_has_another_primary() -> None:
+    cluster = Cluster(3)
+    client = declared(cluster)
+    client.publish("s", *numbers(5), persistent=False)
+    readers = [cluster.client("n2"), cluster.client("n3")]
+    for reader in readers:
+        reads(reader)
+        assert reader.deliveries() == numbers(5)
+    cluster.kill("n1")
+    cluster.wait_for(lambda: cluster.primary_of("s") != "n1")
+    readers[0].publish("s", "5")
+    cluster.pass_ms(500)
+    for reader in readers:
+        assert reader.deliveries() == ["5"]
+        reads(reader, 3, tag="again")
+        cluster.pass_ms(100)
+        assert reader.deliveries() == ["3", "4", "5"]
+
+
+def test_who_waits_to_begin_hears_that_the_stream_is_gone() -> None:
+    cluster = Cluster(3)
+    client = declared(cluster)
+    reader = cluster.client("n3")
+    cluster.mute[("n3", "n1")] = None
+    reader.send(BasicQos(prefetch_count=5))
+    reader.send(BasicConsume("s", "r"))
+    assert not reader.has(BasicConsumeOk)
+    client.send(QueueDelete("s"))
+    cluster.wait_for(lambda: reader.has(ChannelClose))
+    assert reader.take(ChannelClose).reply_code == 404
+
+
+@only_uncompiled
+def test_few_reads_wait_for_what_nobody_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "READS_MAX", 8)
+    cluster = Cluster(3)
+    declared(cluster)
+    reader = cluster.client("n2")
+    for number in range(30):
+        reads(reader, 1 << 61 | number)
+        reader.ask(BasicCancel("r"), BasicCancelOk)
+    [primary] = cluster.node("n1").state.primaries.values()
+    reads(reader, 5)
+    waiting = cluster.node("n1").state.streams[primary.queue].reads
+    assert len(waiting) == 8
+    client = cluster.client()
+    client.publish("s", *numbers(6))
+    cluster.pass_ms(100)
+    assert reader.deliveries() == ["5"]
 
 
 def test_old_segments_go(cluster: Cluster) -> None:
