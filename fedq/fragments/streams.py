@@ -32,11 +32,13 @@ _OTHERS: Final = 0xFF & ~SINGLE
 def as_kept(messages: Sequence[bytes]) -> list[bytes]:
     """The messages as a stream keeps them: lasting, without a time or a past; for all readers."""
     return [
-        message
-        if (flags := message[0]) & (SINGLE | _KEPT) == _KEPT
-        else b"%c%b" % (flags & _OTHERS | _KEPT, message[1:])
+        message if message[0] & (SINGLE | _KEPT) == _KEPT else _as_kept(message)
         for message in messages
     ]
+
+
+def _as_kept(message: bytes) -> bytes:
+    return b"%c%b" % (message[0] & _OTHERS | _KEPT, message[1:])
 
 
 class Segment:

@@ -15,7 +15,6 @@ from fedq.channels.unacked import Part, UnackedWindow
 from fedq.core.ids import ConnectionId, FragmentId, MapVersion, QueueKey
 from fedq.core.limits import DELIVERY_BYTES_PER_TURN_MAX
 from fedq.fragments.fragment import Fragment
-from fedq.node.records.stream_readers import Cursor
 from fedq.proxy.hub import NO_LIMIT, Hub
 from fedq.wiring.routing.route import Route
 
@@ -29,6 +28,16 @@ class Committer(Protocol):
 
 #: The owner of a confirm group.
 Owner: TypeAlias = "Channel | Committer"
+
+
+class Cursor:
+    """Where a reader is in its stream."""
+
+    __slots__ = ("next",)
+
+    def __init__(self, position: int) -> None:
+        #: The position of what it gets next, or before that.
+        self.next = position
 
 
 class Consumer:

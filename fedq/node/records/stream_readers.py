@@ -1,28 +1,16 @@
 """What a node knows of the readers of a stream: plain records for `fedq.node.streams`."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from fedq.core.ids import FragmentId, NodeId
-
-if TYPE_CHECKING:
-    from fedq.node.records.client_state import Consumer
+from fedq.node.records.client_state import Consumer
 
 #: The fragment of deliveries that settle nothing: those of streams. No fragment has this number.
 NO_FRAGMENT: Final = FragmentId(0)
 
 #: Hears at which position a reader begins; None: there is no such stream any more.
 Then: TypeAlias = Callable[[int | None], None]
-
-
-class Cursor:
-    """Where a reader is in its stream."""
-
-    __slots__ = ("next",)
-
-    def __init__(self, position: int) -> None:
-        #: The position of what it gets next, or before that.
-        self.next = position
 
 
 class Chunk:
@@ -65,7 +53,7 @@ class StreamReaders:
         """Whether nobody reads it."""
         return not (self.consumers or self.seeks or self.reads)
 
-    def turn(self, consumer: "Consumer") -> None:
+    def turn(self, consumer: Consumer) -> None:
         """Notes that it is the others' turn now."""
         del self.consumers[consumer]
         self.consumers[consumer] = None

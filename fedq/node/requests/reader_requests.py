@@ -21,9 +21,8 @@ from fedq.core.ids import QueueKey
 from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
 from fedq.node.endings.channel_ends import ChannelEnds
 from fedq.node.records.answers import Answers
-from fedq.node.records.client_state import Channel, Consumer
+from fedq.node.records.client_state import Channel, Consumer, Cursor
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import Cursor
 from fedq.node.requests.queue_refusals import missing
 from fedq.node.streams.reading import Reading
 from fedq.wiring.cluster_map.operations import arguments_of

@@ -121,6 +121,33 @@ def test_a_stream_survives_its_node_with_its_offsets(cluster: Cluster) -> None:
     assert client.deliveries() == ["new"]
 
 
+SMALL: Any = {"stow_bytes_min": 1, "read_ahead_bytes": 1_500, "segment_bytes_max": 20_000}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_is_on_disk_alone_when_a_reign_begins_comes_back(size: int) -> None:
+    cluster = Cluster(size, **SMALL)
+    client = declared(cluster)
+    texts = [f"{number:06} {'x' * 100}" for number in range(200)]
+    for start in range(0, 200, 20):
+        client.publish("s", *texts[start : start + 20])
+        cluster.pass_ms(600)
+    cluster.kill("n1")
+    if size == 1:
+        cluster.start("n1")
+    else:
+        cluster.wait_for(lambda: cluster.primary_of("s") != "n1")
+    cluster.pass_ms(2_000)
+    reader = cluster.client(cluster.primary_of("s"))
+    reads(reader, prefetch=500)
+    cluster.pass_ms(2_000)
+    assert reader.deliveries() == texts
+    late = cluster.client(cluster.primary_of("s"))
+    reads(late, 150, prefetch=500)
+    cluster.pass_ms(500)
+    assert late.deliveries() == texts[150:]
+
+
 def test_a_cancelled_reader_gets_nothing_more(cluster: Cluster) -> None:
     client = declared(cluster)
     reads(client)
