@@ -5,8 +5,11 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedq.amqp.content import decode_properties
+from fedq.amqp.rewriting import with_offset
 from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin
-from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, encode
+from fedq.core.limits import FRAME_BYTES_MAX, HEADER_OVERHEAD_BYTES
+from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, encode, split
 from fedq.core.policy import QueuePolicy, StreamPolicy
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams import STAMPS_MAX, StreamLog, as_kept, read_from
@@ -136,3 +139,23 @@ def test_what_an_earlier_reign_left_came_when_this_one_began() -> None:
     assert not log.through
     log.retain(1_200)
     assert log.through == 14 - 1
+
+
+def test_an_offset_is_written_among_headers_of_any_name() -> None:
+    names = ("ÿ".encode(), b"a", b"x-stream-offset", b"zz")
+    table = b"".join(bytes([len(name)]) + name + b"V" for name in names)
+    properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
+    message = with_offset(encode(FLAG_PERSISTENT, ROUTE, properties, b"body"), 7)
+    _, written, body = split(message)
+    headers = decode_properties(written)["headers"]
+    assert isinstance(headers, dict)
+    assert list(headers) == ["a", "x-stream-offset", "zz", "ÿ"]
+    assert (headers["x-stream-offset"], len(headers), body) == (7, 4, b"body")
+
+
+def test_without_room_for_an_offset_a_message_goes_out_as_it_is() -> None:
+    value = b"\x01aS" + (FRAME_BYTES_MAX - HEADER_OVERHEAD_BYTES - 13).to_bytes(4, "big")
+    table = value + b"x" * (FRAME_BYTES_MAX - HEADER_OVERHEAD_BYTES - 13)
+    properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
+    message = encode(FLAG_PERSISTENT, ROUTE, properties, b"body")
+    assert with_offset(message, 7) == message
