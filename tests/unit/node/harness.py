@@ -120,7 +120,8 @@ class Cluster:
         host.life += 1
         host.applied = host.written = 0
         host.inbox = []
-        recovered = salvage({n: bytes(data) for n, data in host.segments.items()})
+        bound = self._settings.get("read_ahead_bytes")
+        recovered = salvage({n: bytes(data) for n, data in host.segments.items()}, bound)
         if recovered.damages:
             host.vouched_since = host.life
         host.node = Node(
