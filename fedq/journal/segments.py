@@ -280,6 +280,10 @@ class SegmentPlan:
                 arrivals.append(arrival)
         return copies + arrivals
 
+    def homes(self, fragment: FragmentId) -> list[Segment]:
+        """The segments that have messages of the fragment, oldest first."""
+        return self._homes.get(fragment, [])
+
     def locate_in(self, fragment: FragmentId, segment_number: int) -> list[Place]:
         """Where messages of a fragment lie in a segment; nowhere if the segment is dropped."""
         for segment in self._homes.get(fragment, []):
