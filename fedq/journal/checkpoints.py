@@ -142,7 +142,8 @@ def _find_in(recovered: Recovered, segment: Segment, data: bytes) -> None:
         spread = spread_of(record)
         if spread is not None:
             first, last, copied = spread
-            segment.places.add(record.fragment, first, last, frame.offset, frame.end, copied)
+            size = frame.end - frame.offset
+            segment.places.add(record.fragment, first, last, frame.end, size, copied)
     segment.places.finish_chunk(0, 0)
 
 
