@@ -280,10 +280,7 @@ class Cluster:
             host.written = chunk.number
         for segment in out.drop_segments:
             del host.segments[segment]
-        for wanted in out.reads:
-            held = host.segments.get(wanted.segment, bytearray())
-            data = bytes(held[wanted.offset : wanted.offset + wanted.length])
-            host.inbox.append(partial(has_read, wanted=wanted, data=data))
+        host.inbox += [partial(has_read, wanted=each, disk=host.segments) for each in out.reads]
         if not host.disk_waits and node.state.synced < host.written:
             host.inbox.append(partial(synced, number=host.written))
         for peer, frames in out.peers.items():
