@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from tests.integration.conftest import Connect
-from tests.integration.harness import Cluster
+from tests.integration.harness import Address, Cluster
 from tests.integration.stock import PERSISTENT, BlockingChannel, pika
 from tests.integration.waiting import until
 
@@ -22,7 +22,7 @@ def body(number: int) -> bytes:
     return b"%08d" % number + bytes(SIZE - 8)
 
 
-def fill(connect: Connect, address: str, numbers: range, arguments: dict[str, int]) -> None:
+def fill(connect: Connect, address: Address, numbers: range, arguments: dict[str, int]) -> None:
     """Publishes, with a confirm for the last one, which comes after all others'."""
     connection = connect(address)
     blocked: list[object] = []
@@ -39,7 +39,7 @@ def fill(connect: Connect, address: str, numbers: range, arguments: dict[str, in
     connection.close()
 
 
-def drained(connect: Connect, address: str, count: int) -> list[int]:
+def drained(connect: Connect, address: Address, count: int) -> list[int]:
     """The numbers of what a consumer gets, which acknowledges as it goes, in order."""
     connection = connect(address)
     channel = connection.channel()
