@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.integration.conftest import Connect
-from tests.integration.harness import Address, Cluster
-from tests.integration.stock import PERSISTENT, BlockingChannel, pika
+from tests.integration.harness import Cluster
+from tests.integration.stock import PERSISTENT, Address, BlockingChannel, pika
 from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
