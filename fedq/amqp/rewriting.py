@@ -46,6 +46,21 @@ def with_headers(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
     return _encode(message, route, {**kept, "headers": {**_headers(kept), **changes}}, body)
 
 
+def with_offset(message: bytes, offset: int) -> bytes:
+    """The message as a reader of a stream gets it: with its offset, headers sorted by name.
+
+    A message whose properties have no room for that goes out as it is.
+    """
+    route, properties, body = split(message)
+    kept = decode_kept_properties(properties)
+    headers = {**_headers(kept), "x-stream-offset": Long(offset)}
+    kept["headers"] = {name: headers[name] for name in sorted(headers, key=_bytes_of)}
+    data = encode_properties(kept)
+    if len(data) > _PROPERTIES_BYTES_MAX:
+        return message
+    return encode(message[0], route, data, body)
+
+
 def without_header(message: bytes, name: str) -> bytes:
     """The message without a header."""
     route, properties, body = split(message)
@@ -184,6 +199,10 @@ def _texts(value: TableValue) -> list[str]:
 def _value(encoded: TableValue) -> TableValue:
     """What a header says that is kept as it came."""
     return decode_encoded(encoded) if isinstance(encoded, Encoded) else encoded
+
+
+def _bytes_of(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _headers(kept: Mapping[str, TableValue]) -> FieldTable:

@@ -19,10 +19,25 @@ from fedq.core.message import (
     FLAG_PRIORITY,
     FLAG_USER,
     HEAD_SIZE,
+    split,
 )
 
 #: Flags that repeat what the properties say.
 _TOLD: Final = FLAG_PERSISTENT | FLAG_EXPIRES | FLAG_PRIORITY | FLAG_COPIES | FLAG_USER
+
+
+def as_published(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages with the flags that their properties say; who keeps them may have set others."""
+    known: dict[bytes, int] = {}
+    found: list[bytes] = []
+    for message in messages:
+        properties = split(message)[1]
+        flags = known.get(properties)
+        if flags is None:
+            flags = known[properties] = message_flags(properties) & _TOLD
+        flags |= message[0] & ~_TOLD
+        found.append(message if flags == message[0] else b"%c%b" % (flags, message[1:]))
+    return found
 
 
 def fault_of(messages: Sequence[bytes]) -> str | None:

@@ -116,6 +116,40 @@ class Deliver(NamedTuple):
     messages: list[bytes]
 
 
+class ReadStream(NamedTuple):
+    """The sender wants to read a stream from a position on (READ_FROM), or to know where to begin.
+
+    Answered by `StreamPart`; what is not there yet, when it is.
+    """
+
+    fragment: FragmentId
+    reign: int
+    #: READ_FROM, or one of the kinds of `fedq.wiring.cluster_map.stream_arguments`.
+    kind: int
+    #: The position, or the number that belongs to the kind.
+    value: int
+    #: So many messages at most.
+    amount: int
+
+
+class StreamPart(NamedTuple):
+    """Messages of a stream for the receiver's readers, or where (`next`) one of them begins."""
+
+    fragment: FragmentId
+    reign: int
+    #: As they stand in the question.
+    kind: int
+    value: int
+    #: The position at which to go on.
+    next: int
+    positions: list[int]
+    messages: list[bytes]
+
+
+#: What is read from a position on.
+READ_FROM: Final = 0
+
+
 class Get(NamedTuple):
     """The sender wants one message for a basic.get; answered by `Got`."""
 
@@ -386,14 +420,17 @@ PeerMessage: TypeAlias = (
     | Reply
     | Get
     | Got
+    | ReadStream
+    | StreamPart
 )
 
 #: Those that carry messages of clients, and those that carry records of a fragment.
-CARRY_MESSAGES: Final = (PublishBatch, PublishAtomic, Deliver, Relay)
+CARRY_MESSAGES: Final = (PublishBatch, PublishAtomic, Deliver, Relay, StreamPart)
 CARRY_RECORDS: Final = (CopyChunk, Replicate)
 #: What a node says to whoever leads a fragment.
 TO_PRIMARY: Final = (
     PublishBatch, PublishAtomic, ReplicaOffer, ReplicaAck, Attach, Watch, Credit, Get, Settle, Call,
+    ReadStream,
 )  # fmt: skip
 
 # --- the envelope ----------------------------------------------------------------------------

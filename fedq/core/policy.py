@@ -12,6 +12,21 @@ REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
 OVERFLOWS: Final = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 
 
+#: How large a segment of a stream is before the next one begins, if nothing is said.
+SEGMENT_BYTES: Final = 500_000_000
+
+
+class StreamPolicy(NamedTuple):
+    """What is kept of a stream (`x-queue-type: stream`); what goes goes by whole segments."""
+
+    #: `x-max-length-bytes`, of all segments together; None: without bound.
+    max_bytes: int | None = None
+    #: `x-max-age`, of a segment's youngest message; None: for ever.
+    max_age_ms: int | None = None
+    #: `x-stream-max-segment-size-bytes`.
+    segment_bytes: int = SEGMENT_BYTES
+
+
 class QueuePolicy(NamedTuple):
     """The semantics of one queue beyond first in, first out."""
 
@@ -36,6 +51,8 @@ class QueuePolicy(NamedTuple):
     max_priority: int = 0
     #: `x-single-active-consumer`.
     single_active: bool = False
+    #: It is a stream: messages stay when they are read. None: it is not.
+    stream: StreamPolicy | None = None
 
     @property
     def one_place(self) -> bool:
@@ -45,6 +62,7 @@ class QueuePolicy(NamedTuple):
             or self.max_priority > 0
             or self.max_length is not None
             or self.max_bytes is not None
+            or self.stream is not None
         )
 
 

@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 8
+NEWEST: Final = 9
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.seen`).
@@ -18,6 +18,8 @@ SEEN: Final = 6
 PIECES: Final = 7
 #: From which one on nodes write checkpoints to their journals (`fedq.journal.checkpoints`).
 CHECKPOINTS: Final = 8
+#: From which one on there are streams (`fedq.node.streams`).
+STREAMS: Final = 9
 
 #: Oldest and newest.
 Range = tuple[int, int]

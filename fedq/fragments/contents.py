@@ -18,6 +18,7 @@ from fedq.fragments.moves import Going
 from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
 from fedq.fragments.runs import InFlight
+from fedq.fragments.streams import StreamLog
 from fedq.fragments.tracked import Notes, TrackedMessages
 
 
@@ -26,7 +27,7 @@ class Contents:
 
     __slots__ = (
         "_in_flight", "bytes_held", "dropped", "fragment_id", "fresh", "handed_out", "last",
-        "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut",
+        "log", "origins", "out", "policy", "recorder", "refuses", "reign", "seen_through", "shut",
         "singly", "tracked",
     )  # fmt: skip
 
@@ -59,6 +60,8 @@ class Contents:
             or policy.max_bytes is not None
             or policy.max_priority > 0
         )
+        #: Of a stream: what goes when. Nothing is ever taken from one, only read.
+        self.log = StreamLog(policy.stream) if policy.stream is not None else None
         self.fresh = Fresh()
         self._in_flight: InFlight | None = None
         self.tracked: TrackedMessages | None = None
@@ -96,6 +99,8 @@ class Contents:
         self.seen_through = max([*messages, *[last for _, last, _ in stowed]])
         assert self.seen_through <= self.last
         self.bytes_held = sum(map(len, messages.values())) + self.fresh.stowed_bytes
+        if self.log is not None:
+            self.log.begin_with(self.fresh, unix_ms)
 
     def make_tracked(self) -> TrackedMessages:
         """Where messages with a history are; made when there is one."""

@@ -36,6 +36,7 @@ from fedq.fragments.holders import DEAD
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import Owed
 from fedq.fragments.runs import ON_DISK, RUN_MAX, InFlight
+from fedq.fragments.streams import as_kept, sizes_of
 from fedq.fragments.tracked import Notes, TrackedMessages
 from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
 
@@ -86,7 +87,13 @@ class Fragment(Contents):
     def _enqueue(
         self, origin: Origin, number: int, messages: Sequence[bytes], resent: bool, unix_ms: int
     ) -> None:
+        log = self.log
+        if log is not None:
+            # Whoever reads it has a place of its own: who has seen what is not the stream's matter.
+            messages, resent = as_kept(messages), False
         size, flags = weigh(messages)
+        if log is not None:
+            log.add(self.last + 1, sizes_of(messages), size, unix_ms)
         notes = self._add(messages, size, flags, resent, unix_ms)
         lasting = flags & FLAG_PERSISTENT != 0
         self.recorder.enqueue(self.last, origin, number, messages, resent, lasting, notes)

@@ -16,7 +16,9 @@ from fedq.fragments.moves import Going
 
 
 def may_stow(fragment: Fragment) -> bool:
-    """Whether bodies of its messages may be on disk alone."""
+    """Whether bodies of its messages may be on disk alone; of a stream they are read any time."""
+    if fragment.log is not None:
+        return False
     return fragment.recorder.durable and not fragment.singly and fragment.policy.max_length is None
 
 

@@ -38,6 +38,7 @@ from fedq.node.records.answers import Answers
 from fedq.node.records.state import NodeState, Primary
 from fedq.node.requests.room import Requests
 from fedq.node.settings import NodeSettings
+from fedq.node.streams.room import Streams
 from fedq.wiring.cluster_map.map import ReadMap
 from fedq.wiring.cluster_map.operations import Operation
 from fedq.wiring.cluster_map.snapshot import Frozen
@@ -62,25 +63,26 @@ class Node:
         )
         consuming = self.consuming = Consuming(state, publishing)
         private = self.private = Private(state, cluster)
+        streams = self.streams = Streams(state, consuming)
         copies = self.copies = Copies(state, cluster, publishing, consuming)
         # The one call that goes up (docs/adr/0052): who publishes may be the reason to hand out.
         publishing.admission.dispatcher = copies.dispatching
         endings = self.endings = Endings(state, answers, consuming, private, copies)
         requests = self.requests = Requests(
-            state, answers, cluster, publishing, consuming, private, copies, endings
+            state, answers, cluster, publishing, consuming, private, copies, endings, streams
         )
         clients = self.clients = Clients(
             state, answers, permissions, cluster, publishing, consuming, copies, endings, requests
         )
         self.map = MapFlow(
-            state, cluster, publishing, consuming, private, copies, clients.evictions
+            state, cluster, publishing, consuming, private, copies, streams, clients.evictions
         )
         #: A clean stop waits for nothing but clients (`_ends`); and for nothing at all.
         self._ends = self.stopped = False
         self._started_ms: int | None = None
         self._segments_ms = 0
         heard = handlers_of(
-            cluster, publishing, consuming, private, copies, self.map.on_map_applied
+            cluster, publishing, consuming, private, copies, streams, self.map.on_map_applied
         )
         self.inbox = PeerInbox(state, heard)
 
@@ -219,7 +221,10 @@ class Node:
                 queues[primary.queue] = None
         for queue in queues:
             state.at, state.at_what = queue, None
-            self.consuming.flow.dispatch(queue)
+            if queue in state.streams:
+                self.streams.reading.dispatch(queue)
+            else:
+                self.consuming.flow.dispatch(queue)
 
     def _finish_copies(self) -> None:
         """Finishes the turn for fragments of which this node keeps copies."""
@@ -246,6 +251,8 @@ class Node:
                 if not primary.is_plain or primary.fragment.tracked is not None:
                     self.consuming.timers.after(primary)
                 flow.finish(primary)
+                if primary.fragment.log is not None and primary.queue in state.streams:
+                    state.marks.queues[primary.queue] = None
                 if primary.fragment.fresh.stowed_count or primary.fragment.shut:
                     self.copies.reading.look(primary)
                     self.copies.copying.look(primary)
@@ -253,6 +260,8 @@ class Node:
             primary = state.primaries.get(fragment)
             if primary is not None:
                 flow.say_committed(primary)
+                if primary.queue in state.streams:
+                    state.marks.queues[primary.queue] = None
 
     # --- clients -----------------------------------------------------------------------------
 

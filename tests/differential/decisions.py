@@ -224,6 +224,31 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
         "come with it; after a stop in order without it",
         "what is handed out is not written down; a mark too many is right, one too few is not",
     ),
+    Unplayed(
+        "basic.recover with deliveries of a stream; an `x-stream-offset` or `x-max-age` that is "
+        "none of the words RabbitMQ reads",
+        "541, which closes the connection",
+        "540, and 406 for the channel, in the words of the neighbouring cases",
+        "an exception of its broker, not a rule",
+    ),
+    Unplayed(
+        "dead letters that lead to a stream; headers of its messages that are tables or arrays",
+        "are lost; vanish",
+        "arrive; stay",
+        "RabbitMQ 3.10 has no code for the first and keeps messages in a form without the second",
+    ),
+    Unplayed(
+        "when messages of a stream came, after a restart or failover of the node that serves it",
+        "is known",
+        "counts as the moment of that; `x-max-age` removes later, never earlier",
+        "times are kept in memory (docs/adr/0058)",
+    ),
+    Unplayed(
+        "a stream with one small message in a chunk, and how many may be out with a reader",
+        "whole chunks go out: more than the prefetch if they are larger",
+        "never more than the prefetch",
+        "messages are read one by one here",
+    ),
 )
 
 _INVALID: Final = r"PRECONDITION_FAILED - invalid (?:arg '[^']+' for|type '\w+' for arg '[^']+' in)"

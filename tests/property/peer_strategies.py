@@ -69,6 +69,7 @@ ITEMS = st.lists(st.builds(peer.InterestItem, KEYS, ROUTING_KEYS, ARGUMENTS), ma
 FLAGS = st.booleans()
 
 BY_FIELD: dict[str, st.SearchStrategy[object]] = {
+    "kind": COUNTS, "value": EVENTS, "next": EVENTS,
     "fragment": FRAGMENTS, "reign": COUNTED, "version": COUNTED, "epoch": COUNTED, "live": COUNTED,
     "base": EVENTS, "previous": EVENTS, "last": EVENTS, "through": EVENTS,
     "first": _numbers(1, NUMBER_MAX), "number": COUNTED, "copied": COUNTED, "copy": COUNTED,
@@ -101,6 +102,12 @@ def fitting(message: peer.PeerMessage) -> peer.PeerMessage:
         return message._replace(
             positions=message.positions[:size], messages=message.messages[:size]
         )
+    if isinstance(message, peer.StreamPart):
+        if message.kind != peer.READ_FROM:
+            return message._replace(positions=[], messages=[])
+        first, size = min(message.value, 1 << 60), len(message.messages)
+        positions = [first + 2 * place for place in range(size)]
+        return message._replace(value=first, positions=positions, next=first + 2 * size)
     if isinstance(message, peer.PublishBatch | peer.Relay) and not message.messages:
         return message._replace(messages=[_SOME])
     if isinstance(message, peer.Replicate):

@@ -92,6 +92,8 @@ class ConsumeFlow:
             self.state.accounts.count_consumers(channel.client, -1)
             if queue == channel.reply_queue:
                 channel.reply_queue = None
+            if consumer.cursor is not None:
+                self._remove_reader(consumer)
             if hub is None:
                 continue
             hub.remove(consumer)
@@ -100,6 +102,15 @@ class ConsumeFlow:
         for queue in queues:
             self._note_removal(queue)
         return queues
+
+    def _remove_reader(self, consumer: Consumer) -> None:
+        """Removes a reader of a stream, which nobody else is concerned with."""
+        readers = self.state.streams.get(consumer.queue)
+        if readers is not None:
+            readers.consumers.pop(consumer, None)
+            if readers.is_idle:
+                del self.state.streams[consumer.queue]
+        consumer.cursor = None
 
     def _note_removal(self, queue: QueueKey) -> None:
         self.give_back_surplus(self.hub_of(queue))
@@ -364,12 +375,12 @@ class ConsumeFlow:
                     positions = [prefetched.position for prefetched in run]
                     again = [prefetched.position for prefetched in run if prefetched.redelivered]
                     messages = [prefetched.message for prefetched in run]
-                    self._deliver_run(consumer, fragment, positions, messages, again)
+                    self.deliver_run(consumer, fragment, positions, messages, again)
                     if consumer.no_ack:
                         self.settling.acknowledge(fragment, positions)
 
-    def _deliver_run(
-        self, consumer: Consumer, fragment: FragmentId, positions: list[int],
+    def deliver_run(
+        self, consumer: Consumer, fragment: FragmentId, positions: Sequence[int],
         messages: list[bytes], again: list[int],
     ) -> None:  # fmt: skip
         """Delivers what was prefetched; long messages each alone, so that they are not copied."""

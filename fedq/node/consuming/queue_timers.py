@@ -13,6 +13,7 @@ from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
+from fedq.fragments.streams import StreamLog
 from fedq.node.publishing.dead_letters import DeadLetters
 from fedq.node.records.chores import Each
 from fedq.node.records.state import NodeState, Primary, PrivateQueue
@@ -71,6 +72,8 @@ class QueueTimers:
         if not self.state.serving or primary.holds_back:
             return
         self._enforce(fragment)
+        if fragment.log is not None and (fragment.log.due or fragment.log.through):
+            self._retain(fragment, fragment.log)
         tracked = fragment.tracked
         # A letter is written of the whole message, which may be on disk alone yet.
         if tracked is not None and fragment.out.dead and not tracked.absent:
@@ -85,6 +88,18 @@ class QueueTimers:
             self.letters.send_private(private)
             if private.fragment.out.dead:
                 self.state.marks.unfinished[private.fragment.fragment_id] = None
+
+    def _retain(self, fragment: Fragment, log: StreamLog) -> None:
+        """Lets segments of a stream go that are too old, or too much; many in several turns."""
+        log.retain(self.state.unix_ms)
+        if log.through:
+            most = self._most()
+            gone = fragment.purge(log.through, most)
+            self.state.work.spend(gone)
+            if gone == most:
+                self.state.marks.unfinished[fragment.fragment_id] = None
+            else:
+                log.through = 0
 
     def _enforce(self, fragment: Fragment) -> None:
         policy = fragment.policy

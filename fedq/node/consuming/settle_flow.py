@@ -13,8 +13,13 @@ from typing import Final
 from fedq.amqp.settlements import Settle as Settled
 from fedq.amqp.spec import BASIC, BASIC_ACK
 from fedq.channels.unacked import Part
-from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
-from fedq.core.ids import FragmentId
+from fedq.core.errors import (
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    ChannelViolation,
+    ConnectionViolation,
+)
+from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.peer_messages import Settle
 from fedq.fragments.fragment import Fragment
 from fedq.node.consuming.keeping_up import note_back
@@ -29,7 +34,9 @@ from fedq.node.records.settling import (
     settle_in,
 )
 from fedq.node.records.state import NodeState
+from fedq.node.records.stream_readers import NO_FRAGMENT
 from fedq.node.records.transaction_limits import check_room
+from fedq.wiring.cluster_map.queue_arguments import name_of
 
 #: What a settled message costs, in units of work: one that comes back or dies, one that goes.
 _RETURN_WORK: Final = 2
@@ -58,6 +65,7 @@ class SettleFlow:
         work = self.state.work
         left: list[Settled] = []
         unknown: int | None = None
+        stream: QueueKey | None = None
         method, is_cut = BASIC_ACK, False
         for index, (method, first, last, multiple, requeue) in enumerate(batch):
             if index and work.is_spent:
@@ -70,7 +78,7 @@ class SettleFlow:
                 through = last if last else channel.unacked.last_tag
                 named = channel.unacked.settle_through(last, most)
                 unknown = last if named is None else None
-                self._take(channel, lanes, named or [], outcome)
+                stream = self._take(channel, lanes, named or [], outcome)
                 if unknown is None and channel.unacked.has_through(through):
                     left = [(method, through, through, multiple, requeue), *batch[index + 1 :]]
                     is_cut = True
@@ -78,17 +86,19 @@ class SettleFlow:
             else:
                 end = min(last, first + most - 1)
                 found, unknown = channel.unacked.settle(first, end)
-                self._take(channel, lanes, found, outcome)
+                stream = self._take(channel, lanes, found, outcome)
                 if unknown is None and end < last:
                     left = [(method, end + 1, last, multiple, requeue), *batch[index + 1 :]]
                     is_cut = True
                     break
-            if unknown is not None:
+            if unknown is not None or stream is not None:
                 break
         if channel.prefetch_global and channel.transaction is None:
             wake_consumers(self.state, channel)
         self._carry_out(lanes)
         self.state.risk.end()
+        if stream is not None:
+            raise refuse_return(stream, method)
         if unknown is not None:
             text = f"unknown delivery tag {unknown}"
             raise ChannelViolation(PRECONDITION_FAILED, text, BASIC, method)
@@ -107,10 +117,14 @@ class SettleFlow:
 
     def _take(
         self, channel: Channel, lanes: Lanes, parts: list[Part[Consumer | None]], outcome: int
-    ) -> None:
-        """Takes deliveries out of the channel's window: for their fragments, or its transaction."""
+    ) -> QueueKey | None:
+        """Takes deliveries out of the channel's window: for their fragments, or its transaction.
+
+        Returns the name of a stream that some of them are of, and cannot return to.
+        """
         transaction = channel.transaction
         work = self.state.work
+        stream: QueueKey | None = None
         for part in parts:
             count = len(part.positions)
             if transaction is not None:
@@ -121,6 +135,16 @@ class SettleFlow:
             is_going = outcome == ACKNOWLEDGED
             work.spend(1 + (count >> _GOING_SHIFT if is_going else _RETURN_WORK * count))
             self.note(channel, lanes, part, outcome)
+            if not is_going and part.fragment == NO_FRAGMENT:
+                stream = self.stream_of(part) or stream
+        return stream
+
+    def stream_of(self, part: Part[Consumer | None]) -> QueueKey | None:
+        """The stream that deliveries are of; None for those of another queue, or if it is gone."""
+        holder = part.holder
+        if part.fragment != NO_FRAGMENT or holder is None:
+            return None
+        return holder.queue if self.state.is_stream(holder.queue) else None
 
     def note(
         self, channel: Channel, lanes: Lanes, part: Part[Consumer | None], outcome: int
@@ -133,6 +157,9 @@ class SettleFlow:
         settlements.add(outcome, positions)
         if holder is not None:
             holder.unacked -= len(positions)
+            if fragment == NO_FRAGMENT:
+                # Of a stream: a prefetch of the channel does not count it.
+                channel.got -= len(positions)
             if not holder.unacked and holder.hub is not None:
                 holder.hub.note_idle(holder)
             if not channel.prefetch_global:
@@ -260,6 +287,12 @@ class SettleFlow:
             return private.fragment
         primary = self.state.primaries.get(number)
         return primary.fragment if primary is not None else None
+
+
+def refuse_return(stream: QueueKey, method: int) -> ConnectionViolation:
+    """The refusal of deliveries that would have to return to a stream."""
+    text = f"basic.nack and basic.reject not supported by stream queues {name_of(stream)}"
+    return ConnectionViolation(NOT_IMPLEMENTED, text, BASIC, method)
 
 
 class Returning:

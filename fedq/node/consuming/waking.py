@@ -86,6 +86,8 @@ class Waking:
                 self._state.wake(consumer)
                 if wanted.grant_anew is not None:
                     self._queues[consumer.queue] = None
+            elif consumer.cursor is not None:
+                self._state.wake(consumer)
             work.spend(_WAKE_WORK)
         elif self._queues:
             queue, _ = self._queues.popitem()

@@ -53,6 +53,9 @@ class Dispatching:
         state = self.state
         if state.marks.settlements:
             self.consuming.settling.flush_settlements()
+        if queue in state.streams:
+            # Nobody takes anything: readers wait for the end of the turn.
+            return
         info = state.map.queues.get(queue)
         if info is None:
             if queue in state.marks.queues:

@@ -12,6 +12,7 @@ from fedq.amqp.method_types import BasicCancel
 from fedq.fragments.fragment import Fragment
 from fedq.node.records.client_state import Consumer, capability
 from fedq.node.records.state import NodeState
+from fedq.node.records.stream_readers import StreamReaders
 from fedq.proxy.hub import Hub
 
 #: Messages that leave for a unit of work: those in runs, those that are kept singly.
@@ -68,6 +69,7 @@ class Cancelling:
         self._left = consumers
         for consumer in consumers:
             consumer.hub = None
+            consumer.cursor = None
         self._left.reverse()
 
     def go_on(self) -> bool:
@@ -102,3 +104,14 @@ def cancel_all(state: NodeState, hub: Hub[Consumer], owner: object = None) -> No
     """Ends the consumers here of a queue that is gone, and tells those that can hear it."""
     if hub.size:
         state.chores.begin(owner, Cancelling(state, hub.clear()))
+
+
+def cancel_readers(state: NodeState, readers: StreamReaders) -> None:
+    """As `cancel_all`, for the readers of a stream; those about to begin hear that it is gone."""
+    seeks, readers.seeks = readers.seeks, {}
+    for waiting in seeks.values():
+        for then in waiting:
+            then(None)
+    consumers, readers.consumers = list(readers.consumers), {}
+    if consumers:
+        state.chores.begin(None, Cancelling(state, consumers))

@@ -95,6 +95,9 @@ class ReadingBack:
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
             ahead.popleft()
         room = self._window() - sum(reading.under_way) - sum([size for _, size in ahead])
+        if fragment.log is not None:
+            # Of a stream all is read back: its readers are anywhere in it.
+            room = max(room, 1)
         if fragment.must_read and not reading.under_way:
             # What is here is behind what is next: whatever it takes, that has to come.
             room = max(room, 1)

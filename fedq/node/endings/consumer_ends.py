@@ -47,6 +47,10 @@ class ConsumerEnds:
             if answer is not None:
                 self.answers.reply(channel, answer)
             return
+        if consumer.cursor is not None:
+            self.remove([consumer])
+            self._cancelled(channel, answer)
+            return
         hub = self.state.hubs.get(consumer.queue)
         sources = list(hub.sources) if hub is not None else []
         until_ms = self._leave_until_ms()

@@ -18,7 +18,7 @@ from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.cluster.map_digests import MapDigests
 from fedq.node.consuming.room import Consuming
 from fedq.node.containment.map_faults import MapFaults
-from fedq.node.copies.emptying import cancel_all
+from fedq.node.copies.emptying import cancel_all, cancel_readers
 from fedq.node.copies.room import Copies
 from fedq.node.map.map_routes import MapRoutes
 from fedq.node.peers.peer_sessions import PeerSessions
@@ -27,6 +27,7 @@ from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import applied_everywhere
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
+from fedq.node.streams.room import Streams
 from fedq.wiring.cluster_map.map import ReadMap
 from fedq.wiring.cluster_map.state import (
     Change,
@@ -62,7 +63,8 @@ class MapFlow:
 
     def __init__(
         self, state: NodeState, cluster: ClusterFlow, publishing: Publishing,
-        consuming: Consuming, private: Private, copies: Copies, evictions: Evictions,
+        consuming: Consuming, private: Private, copies: Copies, streams: Streams,
+        evictions: Evictions,
     ) -> None:  # fmt: skip
         self.state = state
         self.proposals = cluster.proposals
@@ -80,7 +82,7 @@ class MapFlow:
         self.faults = MapFaults(state)
         self.routes = MapRoutes(state, self.private)
         self.sessions = PeerSessions(
-            state, self.faults, cluster, publishing, consuming, private, copies
+            state, self.faults, cluster, publishing, consuming, private, copies, streams
         )
         #: The map version that the peers were told last.
         self._told = 0
@@ -207,6 +209,9 @@ class MapFlow:
         self.routes.on_change(QueueRemoved(key, ()))
         if hub is not None:
             cancel_all(self.state, hub)
+        readers = self.state.streams.pop(key, None)
+        if readers is not None:
+            cancel_readers(self.state, readers)
 
     def _tell_of_failures(self) -> None:
         """Tells of operations that were refused because they fail on every node."""

@@ -10,6 +10,7 @@ from fedq.node.consuming.room import Consuming
 from fedq.node.copies.room import Copies
 from fedq.node.private.room import Private
 from fedq.node.publishing.room import Publishing
+from fedq.node.streams.room import Streams
 
 #: Takes a message of one type, and who sent it.
 Handler: TypeAlias = Callable[[NodeId, Any], None]
@@ -17,7 +18,7 @@ Handler: TypeAlias = Callable[[NodeId, Any], None]
 
 def handlers_of(
     cluster: ClusterFlow, publishing: Publishing, consuming: Consuming, private: Private,
-    copies: Copies, on_map_applied: Handler,
+    copies: Copies, streams: Streams, on_map_applied: Handler,
 ) -> dict[type, Handler]:  # fmt: skip
     """The handlers by the type of message; that of the map, which is above, comes last."""
     return {
@@ -48,5 +49,7 @@ def handlers_of(
         p.RelayDone: publishing.relays.on_relay_done,
         p.Call: copies.fragments.on_call,
         p.Reply: copies.asking.on_reply,
+        p.ReadStream: streams.serving.on_read,
+        p.StreamPart: streams.reading.on_part,
         p.Tally: cluster.tallies.on_tally,
     }

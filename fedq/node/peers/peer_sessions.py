@@ -29,6 +29,7 @@ from fedq.node.private.room import Private
 from fedq.node.publishing.room import Publishing
 from fedq.node.records.chores import Each
 from fedq.node.records.state import NodeState, Peer, Primary
+from fedq.node.streams.room import Streams
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.cluster_map.state import FragmentInfo, Member
 
@@ -46,13 +47,13 @@ class PeerSessions:
     """Begins and ends sessions with peers."""
 
     __slots__ = (
-        "asking", "consuming", "faults", "fragments", "outlets", "private", "relays", "roles",
-        "state", "tallies",
+        "asking", "consuming", "faults", "fragments", "outlets", "private", "reading", "relays",
+        "roles", "state", "tallies",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, faults: MapFaults, cluster: ClusterFlow, publishing: Publishing,
-        consuming: Consuming, private: Private, copies: Copies,
+        consuming: Consuming, private: Private, copies: Copies, streams: Streams,
     ) -> None:  # fmt: skip
         self.state = state
         self.faults = faults
@@ -61,6 +62,7 @@ class PeerSessions:
         self.relays = publishing.relays
         self.consuming = consuming.flow
         self.private = private.flow
+        self.reading = streams.reading
         self.fragments = copies.fragments
         self.roles = copies.roles
         self.asking = copies.asking
@@ -233,6 +235,8 @@ class PeerSessions:
         self.consuming.introduce(info.id)
         self.outlets.resend(info.id)
         self.asking.on_fragment_moved(info.id)
+        if info.queue in self.state.streams:
+            self.reading.ask_again(info.id)
 
     def is_unsaid(self, info: FragmentInfo) -> bool:
         """Whether its primary is yet to be told of the fragment, by a chore."""

@@ -15,6 +15,7 @@ from fedq.channels.unacked import Part, UnackedWindow
 from fedq.core.ids import ConnectionId, FragmentId, MapVersion, QueueKey
 from fedq.core.limits import DELIVERY_BYTES_PER_TURN_MAX
 from fedq.fragments.fragment import Fragment
+from fedq.node.records.stream_readers import Cursor
 from fedq.proxy.hub import NO_LIMIT, Hub
 from fedq.wiring.routing.route import Route
 
@@ -34,8 +35,8 @@ class Consumer:
     """One basic.consume."""
 
     __slots__ = (
-        "awake", "channel", "frame_bytes_max", "head", "hub", "limit", "no_ack", "priority",
-        "queue", "route_size", "tag", "ticket", "unacked",
+        "awake", "channel", "cursor", "frame_bytes_max", "head", "hub", "limit", "no_ack",
+        "priority", "queue", "route_size", "tag", "ticket", "unacked",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +62,8 @@ class Consumer:
         #: The consumers of its queue, as long as it is one of them; its mark of the round robin.
         self.hub: Hub[Consumer] | None = None
         self.awake = False
+        #: Its place in a stream; such a consumer is not one of a hub's.
+        self.cursor: Cursor | None = None
 
     @property
     def group(self) -> "Channel | None":

@@ -36,6 +36,7 @@ from fedq.node.records.chores import Chores
 from fedq.node.records.client_state import Channel, Client, Consumer, Owner
 from fedq.node.records.marks import Marks
 from fedq.node.records.reads import Reads
+from fedq.node.records.stream_readers import StreamReaders
 from fedq.node.records.suspects import Suspects
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
@@ -358,6 +359,8 @@ class NodeState:
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         self.dirty_clients: dict[Client, None] = {}
+        #: Streams that have readers here.
+        self.streams: dict[QueueKey, StreamReaders] = {}
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.
@@ -397,6 +400,13 @@ class NodeState:
         policy = policy_of(arguments_of(info.arguments))
         assert isinstance(policy, QueuePolicy), "the map holds no arguments that mean nothing"
         return policy
+
+    def is_stream(self, queue: QueueKey) -> bool:
+        """Whether the queue is a stream; next to nothing for one of another type."""
+        info = self.map.queues.get(queue)
+        if info is None or '"stream"' not in info.arguments:
+            return False
+        return self.policy_of(queue).stream is not None
 
     def go_on_with_unfinished(self) -> None:
         """Begins a turn with what the last one had no room for."""

@@ -39,6 +39,7 @@ from fedq.node.records.client_state import Channel, Consumer
 from fedq.node.records.state import NodeState
 from fedq.node.requests.direct_reply import DirectReply, refuse_reused
 from fedq.node.requests.queue_requests import QueueRequests
+from fedq.node.requests.reader_requests import ReaderRequests, refuse_method
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.queue_arguments import name_of, refuse_without_effect
 from fedq.wiring.routing.arguments import type_name
@@ -48,12 +49,13 @@ class BasicRequests:
     """Answers the basic requests of channels."""
 
     __slots__ = (
-        "answers", "asking", "consuming", "ends", "getting", "queues", "replies", "state",
+        "answers", "asking", "consuming", "ends", "getting", "queues", "readers", "replies",
+        "state",
     )  # fmt: skip
 
     def __init__(
         self, state: NodeState, answers: Answers, ends: ChannelEnds, queues: QueueRequests,
-        consuming: Consuming, asking: Asking, replies: DirectReply,
+        consuming: Consuming, asking: Asking, replies: DirectReply, readers: ReaderRequests,
     ) -> None:  # fmt: skip
         self.state = state
         self.answers = answers
@@ -63,6 +65,7 @@ class BasicRequests:
         self.getting = consuming.getting
         self.asking = asking
         self.replies = replies
+        self.readers = readers
 
     def qos(self, channel: Channel, request: BasicQos) -> None:
         """Sets basic.qos in RabbitMQ's meaning: per new consumer, or (`global`) per channel."""
@@ -86,8 +89,12 @@ class BasicRequests:
             return
         refuse_reused(channel, tag)
         found = self.queues.find(channel, request.queue)
+        if not isinstance(found, Refused) and self.state.is_stream(found):
+            self.readers.consume(channel, request, tag, found)
+            return
         if not isinstance(found, Refused):
-            refused = _refuse_consumer(request, found)
+            refused = self.readers.refuse_offset(request, found)
+            refused = refused or _refuse_consumer(request, found)
             found = refused or self.state.accounts.refuse_more(channel.client) or found
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
@@ -157,6 +164,8 @@ class BasicRequests:
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
             return
+        if self.state.is_stream(found):
+            raise refuse_method("basic.get", found, request)
         private = self.state.private.get(found)
         if private is not None:
             if not self.getting.get_private(channel, private, request.no_ack):
@@ -170,6 +179,7 @@ class BasicRequests:
             raise ConnectionViolation(
                 NOT_IMPLEMENTED, "basic.recover without requeue: nack instead", BASIC, BASIC_RECOVER
             )
+        self.readers.refuse_recovery(channel, request)
         answer = BasicRecoverOk() if isinstance(request, BasicRecover) else None
         done = partial(self._recovered, channel, answer)
         if not self.consuming.settling.return_all(channel, done):

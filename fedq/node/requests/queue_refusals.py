@@ -9,11 +9,14 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
+from fedq.core.versions import STREAMS
 from fedq.node.records.state import PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
+from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import (
+    STREAM,
     arguments_differ,
     name_of,
     refuse_contradiction,
@@ -70,6 +73,22 @@ def refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
         or refuse_without_effect(name, arguments)
         or refuse_contradiction(name, arguments)
     )  # fmt: skip
+
+
+def refuse_too_new(request: QueueDeclare, known: ClusterMap) -> Refused | None:
+    """Why there can be no such queue before all nodes are of a release that knows it.
+
+    As long as a new cluster has not settled on a version, nobody must have said that it does not.
+    """
+    if request.arguments.get("x-queue-type") != STREAM:
+        return None
+    version = known.cluster_version
+    if not version:
+        version = min([newest for _, newest in known.speaks.values()], default=STREAMS)
+    if version >= STREAMS:
+        return None
+    text = "there are no streams before every node of the cluster runs a release that has them"
+    return Refused(PRECONDITION_FAILED, text)
 
 
 def in_use(key: QueueKey, request: QueueDelete, totals: Totals) -> Refused | None:

@@ -20,11 +20,7 @@ from fedq.amqp.method_types import (
     QueueUnbind,
     QueueUnbindOk,
 )
-from fedq.core.errors import (
-    ACCESS_REFUSED,
-    NOT_FOUND,
-    Refused,
-)
+from fedq.core.errors import ACCESS_REFUSED, NOT_FOUND, Refused
 from fedq.core.ids import QueueKey
 from fedq.core.peer_messages import CALL_COUNT, CALL_DECLARE, CALL_PURGE
 from fedq.core.policy import QueuePolicy
@@ -40,7 +36,15 @@ from fedq.node.records.state import NodeState, PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.node.requests.direct_reply import DirectReply, is_reply_name
 from fedq.node.requests.locked_names import LockedNames
-from fedq.node.requests.queue_refusals import in_use, locked, missing, refuse_new, refuse_other
+from fedq.node.requests.queue_refusals import (
+    in_use,
+    locked,
+    missing,
+    refuse_new,
+    refuse_other,
+    refuse_too_new,
+)
+from fedq.node.requests.reader_requests import refuse_method
 from fedq.proxy.calls import COUNT_MAX, Finish, Totals
 from fedq.wiring.cluster_map import declarations
 from fedq.wiring.cluster_map.operations import (
@@ -50,10 +54,7 @@ from fedq.wiring.cluster_map.operations import (
     Unbind,
     arguments_of,
 )
-from fedq.wiring.cluster_map.queue_arguments import (
-    policy_of,
-    shape_of,
-)
+from fedq.wiring.cluster_map.queue_arguments import policy_of, shape_of
 from fedq.wiring.cluster_map.state import Binding
 from fedq.wiring.routing.exchange_arguments import refuse_binding
 from fedq.wiring.routing.names import node_of, server_name
@@ -156,8 +157,10 @@ class QueueRequests:
         self._declared(channel, request, found)
 
     def _declare_new(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
-        refused = refuse_new(key, request) or self.private.refuse(
-            key, channel.client, request.exclusive
+        refused = (
+            refuse_new(key, request)
+            or refuse_too_new(request, self.state.map)
+            or self.private.refuse(key, channel.client, request.exclusive)
         )
         if refused is not None:
             self.ends.refuse(channel, refused, request)
@@ -392,6 +395,8 @@ class QueueRequests:
         if isinstance(found, Refused):
             self.ends.refuse(channel, found, request)
             return
+        if self.state.is_stream(found):
+            raise refuse_method("queue.purge", found, request)
         private = self.state.private.get(found)
         if private is not None:
             private.used_ms = self.state.now_ms
@@ -427,6 +432,12 @@ class QueueRequests:
         private = self.state.private.get(key)
         if private is not None:
             self._delete_private(channel, request, private)
+            return
+
+        if self.state.is_stream(key):
+            # As if nobody read it and nothing were in it.
+            gone = None if request.no_wait else QueueDeleteOk(0)
+            self.propose(channel, request, DeleteQueue(*key), gone)
             return
 
         def on_totals(totals: Totals) -> None:

@@ -17,7 +17,9 @@ from fedq.node.requests.basic_requests import BasicRequests
 from fedq.node.requests.direct_reply import DirectReply
 from fedq.node.requests.exchange_requests import ExchangeRequests
 from fedq.node.requests.queue_requests import QueueRequests
+from fedq.node.requests.reader_requests import ReaderRequests
 from fedq.node.requests.transactions import Transactions
+from fedq.node.streams.room import Streams
 
 #: Carries out a request of one type on a channel.
 Handler: TypeAlias = Callable[[Channel, Any], None]
@@ -30,7 +32,7 @@ class Requests:
 
     def __init__(
         self, state: NodeState, answers: Answers, cluster: ClusterFlow, publishing: Publishing,
-        consuming: Consuming, private: Private, copies: Copies, endings: Endings,
+        consuming: Consuming, private: Private, copies: Copies, endings: Endings, streams: Streams,
     ) -> None:  # fmt: skip
         ends = endings.channels
         replies = DirectReply(state, answers, ends, private.flow, consuming.flow)
@@ -38,7 +40,10 @@ class Requests:
         queues = self.queues = QueueRequests(
             state, answers, ends, cluster.proposals, private, endings.private, copies, replies
         )
-        basic = BasicRequests(state, answers, ends, queues, consuming, copies.asking, replies)
+        readers = ReaderRequests(state, answers, ends, consuming.settling, streams.reading)
+        basic = BasicRequests(
+            state, answers, ends, queues, consuming, copies.asking, replies, readers
+        )
         transactions = Transactions(state, answers, consuming.settling, publishing.outlets)
         #: What carries out each of them.
         self.handlers: dict[type, Handler] = {

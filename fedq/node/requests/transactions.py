@@ -23,16 +23,17 @@ from fedq.amqp.method_types import (
 )
 from fedq.amqp.methods import ids_of
 from fedq.amqp.rewriting import as_stored
+from fedq.amqp.spec import BASIC_NACK
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
 from fedq.core.ids import FragmentId
-from fedq.node.consuming.settle_flow import SettleFlow
+from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
 from fedq.node.consuming.waking import wake_consumers
 from fedq.node.publishing.outlets import Outlets, Reach
 from fedq.node.publishing.returns import give_back
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel, Owner, Transaction
-from fedq.node.records.settling import Settlements, positions_of
+from fedq.node.records.settling import ACKNOWLEDGED, Settlements, positions_of
 from fedq.node.records.state import NodeState
 from fedq.node.records.transaction_limits import forget
 from fedq.proxy.publisher import Settled
@@ -89,6 +90,10 @@ class Transactions:
     def commit(self, channel: Channel, request: TxCommit) -> None:
         """Carries out tx.commit; answered when it is safe."""
         transaction = self._transaction(channel, request)
+        for part, outcome in transaction.settles:
+            stream = self.settling.stream_of(part) if outcome != ACKNOWLEDGED else None
+            if stream is not None:
+                raise refuse_return(stream, BASIC_NACK)
         # What is shared cannot be cut: it is one event. Nothing else begins in a turn it fills.
         self.state.work.spend(_STEP_WORK * (len(transaction.publishes) + transaction.settled))
         reaches = self._reaches(channel, transaction)

@@ -24,6 +24,7 @@ from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
 from fedq.shell.pb import peer_pb2 as pb
+from fedq.shell.peers.fitting import check
 from fedq.shell.peers.heartbeats import get_heartbeat, put_heartbeat
 from fedq.shell.peers.last_words import get_last_words, put_last_words
 from fedq.shell.peers.longs import Filled, Long, Places, by_message
@@ -244,6 +245,7 @@ class _Kind(NamedTuple):
 #: How each field is put and got, by its name; flags and bytes that others judge are not here.
 _FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
     "fragment": _fragment, "reign": _counted, "version": _counted, "epoch": _counted,
+    "kind": _count, "value": _event, "next": _event,
     "base": _event, "previous": _event, "last": _event,
     "first": _ordinal, "through": _event, "number": _counted, "copied": _counted,
     "copy": _counted, "request": _counted, "ticket": _event, "verb": _count,
@@ -308,6 +310,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.CopyQuery, "copy_query"),
     _kind(peer.CopyWorth, "copy_worth"),
     _kind(peer.Tally, "tally"),
+    _kind(peer.ReadStream, "read_stream"),
+    _kind(peer.StreamPart, "stream_part"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}
@@ -409,15 +413,7 @@ def _decode_message(wire: pb.PeerMessage, longs: Places | None = None) -> peer.P
     if longs is not None:
         part = Filled(part, longs)
     message: peer.PeerMessage = kind.make(*[field.get(part) for field in kind.fields])
-    match message:
-        case peer.Deliver() | peer.Got() if len(message.positions) != len(message.messages):
-            raise MalformedFrameError("a delivery whose positions and messages differ in number")
-        case peer.Got() if len(message.messages) > 1:
-            raise MalformedFrameError("more than one message for one basic.get")
-        case peer.PublishBatch() | peer.Relay() if not message.messages:
-            raise MalformedFrameError("publishes without a message")
-        case peer.Replicate() if message.last < message.previous:
-            raise MalformedFrameError("records that end before they begin")
+    check(message)
     return message
 
 

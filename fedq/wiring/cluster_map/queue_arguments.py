@@ -18,12 +18,21 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fedq.core import limits
 from fedq.core.errors import PRECONDITION_FAILED, Refused
 from fedq.core.ids import QueueKey
-from fedq.core.policy import DROP_HEAD, OVERFLOWS, PLAIN, QueuePolicy
+from fedq.core.policy import (
+    DROP_HEAD,
+    OVERFLOWS,
+    PLAIN,
+    SEGMENT_BYTES,
+    QueuePolicy,
+    StreamPolicy,
+)
 from fedq.wiring.cluster_map.operations import REPLICATE_ALL, REPLICATE_NONE, REPLICATION_MODES
+from fedq.wiring.cluster_map.stream_arguments import SEGMENT_BYTES_MAX, age_ms, refuse_age
 from fedq.wiring.routing.arguments import VALUE_CHARACTERS_MAX, difference, type_name
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
+STREAM: Final = "stream"
 #: Ten years.
 DURATION_MS_MAX: Final = 315_360_000_000
 PRIORITY_MAX: Final = 255
@@ -87,6 +96,11 @@ def _count_to(most: int) -> _Check:
     return check
 
 
+def _one_fragment(value: Any) -> str | None:
+    problem = _from_one(value)
+    return problem or (_text("a stream is in one fragment") if value > 1 else None)
+
+
 def _version(value: Any) -> str | None:
     problem = _from_zero(value)
     return problem or (None if value in (1, 2) else _text(f"unsupported queue version '{value}'"))
@@ -124,9 +138,7 @@ def _mode(value: Any) -> str | None:
 
 
 def _type(value: Any) -> str | None:
-    if value == "stream":
-        return _text("streams are not supported, declare a classic or quorum queue")
-    if isinstance(value, str) and value not in (CLASSIC, QUORUM):
+    if isinstance(value, str) and value not in (CLASSIC, QUORUM, STREAM):
         return _text(f"unsupported queue type '{value[:VALUE_CHARACTERS_MAX]}'")
     return _string(value)
 
@@ -156,6 +168,9 @@ _CHECKS: Final[dict[str, _Check]] = {
     "x-queue-master-locator": _one_of(
         ("min-masters", "client-local", "random"), "invalid_queue_locator_arg"
     ),
+    "x-max-age": refuse_age,
+    "x-stream-max-segment-size-bytes": _from_zero,
+    "x-initial-cluster-size": _from_one,
     "x-fedq-fragments": _count_to(limits.FRAGMENTS_PER_QUEUE_MAX),
     "x-fedq-replicas": _count_to(limits.REPLICAS_MAX),
     "x-fedq-replicate": _one_of(
@@ -178,6 +193,20 @@ _VOID: Final[dict[str, tuple[str, ...]]] = {
         "x-queue-leader-locator",
     ),
     QUORUM: (*_OF_STREAMS, "x-queue-mode", "x-queue-version"),
+}
+#: What a stream may be declared with, in the order in which it is checked and compared.
+_STREAM_CHECKS: Final[dict[str, _Check]] = {
+    "x-queue-type": _type,
+    "x-max-length-bytes": _from_zero,
+    "x-max-age": refuse_age,
+    "x-stream-max-segment-size-bytes": _from_zero,
+    "x-initial-cluster-size": _from_one,
+    "x-queue-leader-locator": _one_of(
+        ("client-local", "balanced", "least-leaders", "random"), "invalid_queue_locator_arg"
+    ),
+    "x-fedq-fragments": _one_fragment,
+    "x-fedq-replicas": _CHECKS["x-fedq-replicas"],
+    "x-fedq-replicate": _CHECKS["x-fedq-replicate"],
 }
 
 
@@ -202,6 +231,8 @@ def policy_of(arguments: Mapping[str, Any], what: str = "queue") -> QueuePolicy 
     problem = _problem(arguments, what)
     if problem is not None:
         return problem
+    if arguments.get("x-queue-type") == STREAM:
+        return QueuePolicy(stream=_stream_policy(arguments))
     limit = arguments.get("x-delivery-limit", -1)
     return QueuePolicy(
         message_ttl_ms=arguments.get("x-message-ttl"),
@@ -216,6 +247,15 @@ def policy_of(arguments: Mapping[str, Any], what: str = "queue") -> QueuePolicy 
         counts_returns=arguments.get("x-queue-type") == QUORUM or limit >= 0,
         max_priority=arguments.get("x-max-priority", 0),
         single_active=arguments.get("x-single-active-consumer", False),
+    )
+
+
+def _stream_policy(arguments: Mapping[str, Any]) -> StreamPolicy:
+    age = arguments.get("x-max-age")
+    return StreamPolicy(
+        max_bytes=arguments.get("x-max-length-bytes"),
+        max_age_ms=age_ms(age) if isinstance(age, str) else None,
+        segment_bytes=arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES),
     )
 
 
@@ -265,10 +305,11 @@ def refuse_declaration(
     policy = policy_of(arguments, name_of(key))
     if isinstance(policy, str):
         return Refused(PRECONDITION_FAILED, policy)
-    if arguments.get("x-queue-type") != QUORUM:
+    kind = arguments.get("x-queue-type")
+    if kind not in (QUORUM, STREAM):
         return None
     if server_named:
-        text = "Cannot declare a server-named queue for type rabbit_quorum_queue"
+        text = f"Cannot declare a server-named queue for type rabbit_{kind}_queue"
         return Refused(PRECONDITION_FAILED, text)
     for wrong, word in (
         (auto_delete, "auto-delete"),
@@ -277,6 +318,9 @@ def refuse_declaration(
     ):
         if wrong:
             return Refused(PRECONDITION_FAILED, f"invalid property '{word}' for {name_of(key)}")
+    segment = "x-stream-max-segment-size-bytes"
+    if arguments.get(segment, 0) > SEGMENT_BYTES_MAX:
+        return Refused(PRECONDITION_FAILED, f"Exceeded max value for {segment}")
     return None
 
 
@@ -290,6 +334,8 @@ def arguments_differ(
     names: Iterable[str] = _CHECKS
     if {_type_of(wanted), _type_of(known)} == {CLASSIC}:
         names = [name for name in _CHECKS if name != "x-queue-type"]
+    elif _type_of(known) == STREAM:
+        names = _STREAM_CHECKS
     text = difference(name_of(key), wanted, known, names)
     return Refused(PRECONDITION_FAILED, text) if text is not None else None
 
@@ -299,9 +345,26 @@ def _type_of(arguments: Mapping[str, Any]) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+def _stream_problem(arguments: Mapping[str, Any], what: str) -> str | None:
+    """What is wrong with the arguments of a stream: values first, then what it does not have."""
+    exchange = arguments.get("x-dead-letter-exchange", "")
+    if not isinstance(exchange, str):
+        return f"invalid type '{type_name(exchange)}' for arg 'x-dead-letter-exchange' in {what}"
+    for name, check in _STREAM_CHECKS.items():
+        problem = check(arguments[name]) if name in arguments else None
+        if problem is not None:
+            return f"invalid arg '{name}' for {what}: {problem}"
+    for name in arguments:
+        if name in _CHECKS and name not in _STREAM_CHECKS:
+            return f"invalid arg '{name}' for {what} of queue type rabbit_stream_queue"
+    return None
+
+
 def _problem(arguments: Mapping[str, Any], what: str) -> str | None:
+    if arguments.get("x-queue-type") == STREAM:
+        return _stream_problem(arguments, what)
     kind = QUORUM if arguments.get("x-queue-type") == QUORUM else CLASSIC
-    for name in (*_CHECKS, *_OF_STREAMS):
+    for name in _CHECKS:
         if name not in arguments:
             continue
         if name in _VOID[kind]:

@@ -82,6 +82,13 @@ MESSAGES: Final[list[peer.PeerMessage]] = [
     peer.Got(10, F, 6, [P + 1], [P + 1], [A], 17),
     peer.Got(11, F, 6, [], [], [], 0),
 ]  # fmt: skip
+#: Those that came with version 9.
+STREAMS: Final[list[peer.PeerMessage]] = [
+    peer.ReadStream(F, 6, peer.READ_FROM, P + 1, 128),
+    peer.ReadStream(F, 6, 5, 2**40, 0),
+    peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [P + 1, P + 4], [A, B]),
+    peer.StreamPart(F, 6, 5, 2**62, MOST, [], []),
+]
 BEAT: Final = peer.Heartbeat(2**40, 2**40 - 5, True, True, "0a1b", True, True)
 WORDS: Final = LastWords(
     "a step", [Suspect(F, P + 1, 9, bytes(range(16)), True), Suspect(F, 0, 0, b"", False)]
@@ -107,7 +114,15 @@ def test_the_golden_frames_still_read_and_are_still_written_alike() -> None:
     assert read == FRAMES
     kinds = [type(message) for frame in read for message in frame.messages]
     assert kinds == [type(message) for frame in FRAMES for message in frame.messages]
-    assert {*kinds} == {*get_args(peer.PeerMessage)}
+    later = [type(message) for message in STREAMS]
+    assert {*kinds, *later} == {*get_args(peer.PeerMessage)}
+
+
+def test_the_golden_frames_of_streams_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v9-streams.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in STREAMS]
+    assert [encode_frame(frame, 9) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
 
 
 #: What a frame without its long contents says of them.

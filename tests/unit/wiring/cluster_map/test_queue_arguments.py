@@ -156,7 +156,6 @@ def test_refusals_in_other_words() -> None:
         assert refused({"x-dead-letter-exchange": value}) == (
             f"invalid type '{kind}' for arg 'x-dead-letter-exchange' in queue 'q' in vhost '/'"
         )
-    assert "streams are not supported" in refused({"x-queue-type": "stream"})
     for name in ("x-max-age", "x-queue-leader-locator", "x-quorum-initial-group-size"):
         assert refused({name: 1}) == (
             f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"

@@ -1,0 +1,203 @@
+"""What a fragment of a stream knows beside its messages: segments, and when what came.
+
+Messages of a stream stay when they are read, and go by whole segments, the oldest first, once all
+segments together are too large, or the youngest message of one is too old. A segment is no file
+here: it is the grain in which messages go, of which two positions and their bytes are kept.
+
+Inputs: what is appended, and when. Outputs: up to which position messages go; from which one on
+messages came at a time or later. Of the times only a bounded number is kept (*stamps*): the more
+time they span, the coarser they are; no message of that time or later is ever left out. What an
+earlier reign has left counts as having come when this one began.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fedq.core.message import FLAG_PERSISTENT
+from fedq.core.policy import StreamPolicy
+from fedq.fragments.beginnings import SINGLE
+from fedq.fragments.runs import Runs
+
+#: Stamps at most.
+STAMPS_MAX: Final = 4_096
+#: Segments at most: beyond that they become larger.
+SEGMENTS_MAX: Final = 65_536
+
+_KEPT: Final = FLAG_PERSISTENT
+_OTHERS: Final = 0xFF & ~SINGLE
+
+
+def as_kept(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages as a stream keeps them: lasting, without a time or a past; for all readers."""
+    return [
+        message
+        if (flags := message[0]) & (SINGLE | _KEPT) == _KEPT
+        else b"%c%b" % (flags & _OTHERS | _KEPT, message[1:])
+        for message in messages
+    ]
+
+
+class Segment:
+    """Messages that go together."""
+
+    __slots__ = ("last", "last_ms", "size")
+
+    def __init__(self) -> None:
+        #: The last position in it, and when that came.
+        self.last = 0
+        self.last_ms = 0
+        self.size = 0
+
+
+class Stamp:
+    """Messages from one position to the next stamp's, and when the last of them came."""
+
+    __slots__ = ("first", "first_ms", "last_ms")
+
+    def __init__(self, first: int, unix_ms: int) -> None:
+        self.first = first
+        self.first_ms = self.last_ms = unix_ms
+
+
+class StreamLog:
+    """The segments and stamps of a stream; see the module's docstring."""
+
+    __slots__ = ("_gap_ms", "_segments", "_stamps", "batch", "due", "policy", "size", "through")
+
+    def __init__(self, policy: StreamPolicy) -> None:
+        self.policy = policy
+        self._segments: deque[Segment] = deque([Segment()])
+        self._stamps: list[Stamp] = []
+        #: How much time a stamp spans.
+        self._gap_ms = 0
+        #: The bytes of all segments.
+        self.size = 0
+        #: The position of the first message of the batch that came last; 0: none did.
+        self.batch = 0
+        #: A segment has begun since anybody asked what is to go.
+        self.due = False
+        #: Up to which position messages are to go that may be here yet; 0: none are.
+        self.through = 0
+
+    def begin_with(self, runs: Runs, unix_ms: int) -> None:
+        """Takes up what an earlier reign has left; all of it came now, for all that is known."""
+        for first, sizes in runs.sizes():
+            self.add(first, sizes, sum(sizes), unix_ms)
+        if self.batch:
+            self.batch = self._segments[-1].last
+        self.due = True
+
+    def add(self, first: int, sizes: Sequence[int], size: int, unix_ms: int) -> None:
+        """Takes note of messages that were appended: of these sizes, together of `size`."""
+        self._stamp(first, unix_ms)
+        self.batch = first
+        self.size += size
+        segment, full = self._segments[-1], self.policy.segment_bytes
+        if segment.size < full and segment.size + size <= full:
+            segment.size += size
+            segment.last, segment.last_ms = first + len(sizes) - 1, unix_ms
+            return
+        for position, each in enumerate(sizes, first):
+            if segment.size >= full and segment.last and len(self._segments) < SEGMENTS_MAX:
+                segment = Segment()
+                self._segments.append(segment)
+                self.due = True
+            segment.size += each
+            segment.last, segment.last_ms = position, unix_ms
+
+    def _stamp(self, first: int, unix_ms: int) -> None:
+        stamps = self._stamps
+        if stamps:
+            last = stamps[-1]
+            # The clock of a wall may go back; stamps do not.
+            unix_ms = max(unix_ms, last.last_ms)
+            if unix_ms - last.first_ms <= self._gap_ms:
+                last.last_ms = unix_ms
+                return
+        stamps.append(Stamp(first, unix_ms))
+        if len(stamps) > STAMPS_MAX:
+            self._thin_out()
+
+    def _thin_out(self) -> None:
+        """Joins neighbours, so that at most half of the stamps are left, equally coarse."""
+        stamps = self._stamps
+        span = stamps[-1].last_ms - stamps[0].first_ms
+        self._gap_ms = max(1, 2 * self._gap_ms, 4 * span // STAMPS_MAX)
+        thinned = stamps[:1]
+        for stamp in stamps[1:]:
+            if stamp.last_ms - thinned[-1].first_ms <= self._gap_ms:
+                thinned[-1].last_ms = stamp.last_ms
+            else:
+                thinned.append(stamp)
+        self._stamps = thinned
+
+    def since(self, unix_ms: int) -> int | None:
+        """The position from which on messages came then or later; None: all came earlier."""
+        index = bisect_left(self._stamps, unix_ms, key=_last_ms)
+        return self._stamps[index].first if index < len(self._stamps) else None
+
+    def retain(self, unix_ms: int) -> None:
+        """Finds out up to which position messages are to go. The youngest segment stays."""
+        self.due = False
+        policy, segments = self.policy, self._segments
+        through = self.through
+        while len(segments) > 1 and (
+            (policy.max_bytes is not None and self.size > policy.max_bytes)
+            or (policy.max_age_ms is not None and segments[0].last_ms < unix_ms - policy.max_age_ms)
+        ):
+            segment = segments.popleft()
+            self.size -= segment.size
+            through = segment.last
+        if through != self.through:
+            self.through = through
+            self._forget_stamps(through)
+
+    def _forget_stamps(self, through: int) -> None:
+        """Forgets stamps of messages that are gone; one may be of some that are not."""
+        index = bisect_left(self._stamps, through + 1, key=_first)
+        if index > 1:
+            del self._stamps[: index - 1]
+
+
+def sizes_of(messages: Iterable[bytes]) -> list[int]:
+    """The bytes of each message."""
+    return [len(message) for message in messages]
+
+
+def read_from(runs: Runs, position: int, amount: int, size: int) -> list[tuple[int, list[bytes]]]:
+    """Messages from a position on, in pieces with their first positions; they stay.
+
+    At most `amount`, and no more than `size` bytes, but for one at least. Ends before what is on
+    disk alone.
+    """
+    pieces: list[tuple[int, list[bytes]]] = []
+    while amount > 0 and size > 0:
+        run = runs.after(position - 1)
+        if run is None or run.stowed:
+            break
+        start = max(position - run.first, 0)
+        # A run of a stream has no gaps.
+        part: list[bytes] = run.messages[start : start + amount]  # type: ignore[assignment]
+        count = 0
+        for message in part:
+            size -= len(message)
+            if size < 0 and (count or pieces):
+                break
+            count += 1
+        del part[count:]
+        if not part:
+            break
+        pieces.append((run.first + start, part))
+        amount -= count
+        position = run.first + start + count
+    return pieces
+
+
+def _last_ms(stamp: Stamp) -> int:
+    return stamp.last_ms
+
+
+def _first(stamp: Stamp) -> int:
+    return stamp.first

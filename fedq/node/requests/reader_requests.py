@@ -1,0 +1,127 @@
+"""basic.consume of a stream, and what a client cannot do with one (RabbitMQ's words)."""
+
+from functools import partial
+from typing import Final
+
+from fedq.amqp.method_types import (
+    BasicConsume,
+    BasicConsumeOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    Method,
+)
+from fedq.amqp.methods import ids_of
+from fedq.core.errors import (
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    ConnectionViolation,
+    Refused,
+)
+from fedq.core.ids import QueueKey
+from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
+from fedq.node.endings.channel_ends import ChannelEnds
+from fedq.node.records.answers import Answers
+from fedq.node.records.client_state import Channel, Consumer
+from fedq.node.records.state import NodeState
+from fedq.node.records.stream_readers import Cursor
+from fedq.node.requests.queue_refusals import missing
+from fedq.node.streams.reading import Reading
+from fedq.wiring.cluster_map.operations import arguments_of
+from fedq.wiring.cluster_map.queue_arguments import CLASSIC, name_of, refuse_without_effect
+from fedq.wiring.cluster_map.stream_arguments import NEXT, Beginning, beginning_of
+
+_OFFSET: Final = "x-stream-offset"
+#: What a consumer of another queue may say, and a reader of a stream may not.
+_NOT_OF_READERS: Final = ("x-priority", "x-cancel-on-ha-failover")
+#: What is not there yet.
+_NAME: Final = "x-fedq-consumer-name"
+
+
+class ReaderRequests:
+    """Answers what clients ask of streams."""
+
+    __slots__ = ("answers", "ends", "reading", "settling", "state")
+
+    def __init__(
+        self, state: NodeState, answers: Answers, ends: ChannelEnds, settling: SettleFlow,
+        reading: Reading,
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.answers = answers
+        self.ends = ends
+        self.settling = settling
+        self.reading = reading
+
+    def consume(self, channel: Channel, request: BasicConsume, tag: str, queue: QueueKey) -> None:
+        """Carries out basic.consume of a stream."""
+        what = name_of(queue)
+        refused = _refuse_arguments(request, what) or self.state.accounts.refuse_more(
+            channel.client
+        )
+        if refused is None and not channel.prefetch:
+            text = f"consumer prefetch count is not set for '{what}'"
+            refused = Refused(PRECONDITION_FAILED, text)
+        if refused is not None:
+            self.ends.refuse(channel, refused, request)
+            return
+        if request.no_ack:
+            raise refuse_method("automatic acknowledgement", queue, request)
+        beginning: Beginning | str = Beginning(NEXT)
+        if _OFFSET in request.arguments:
+            beginning = beginning_of(request.arguments[_OFFSET], self.state.unix_ms)
+        if isinstance(beginning, str):
+            text = f"invalid arg '{_OFFSET}' for {what}: {beginning}"
+            self.ends.refuse(channel, Refused(PRECONDITION_FAILED, text), request)
+            return
+        consumer = Consumer(channel, tag, queue, False, channel.prefetch)
+        # What is published once the client has the answer must not be missed: the answer waits.
+        self.answers.wait(channel)
+        self.reading.find(queue, beginning, partial(self._begin, consumer, request))
+
+    def _begin(self, consumer: Consumer, request: BasicConsume, position: int | None) -> None:
+        """A reader begins at this position; None: its stream is gone."""
+        channel = consumer.channel
+        if channel.closed:
+            return
+        if position is None or consumer.queue not in self.state.map.queues:
+            self.ends.refuse(channel, missing(consumer.queue), request)
+            return
+        consumer.cursor = Cursor(position)
+        if not request.no_wait:
+            self.answers.reply(channel, BasicConsumeOk(consumer.tag))
+        self.reading.add(consumer)
+        self.answers.finish(channel, None)
+
+    def refuse_offset(self, request: BasicConsume, queue: QueueKey) -> Refused | None:
+        """Why a consumer of a queue that is no stream may not say where it begins."""
+        if _OFFSET not in request.arguments:
+            return None
+        info = self.state.map.queues.get(queue)
+        kind = arguments_of(info.arguments).get("x-queue-type", CLASSIC) if info else CLASSIC
+        text = f"invalid arg '{_OFFSET}' for {name_of(queue)} of queue type rabbit_{kind}_queue"
+        return Refused(PRECONDITION_FAILED, text)
+
+    def refuse_recovery(self, channel: Channel, request: BasicRecover | BasicRecoverAsync) -> None:
+        """Refuses to return deliveries of streams to them."""
+        for part in channel.unacked.parts():
+            stream = self.settling.stream_of(part)
+            if stream is not None:
+                raise refuse_return(stream, ids_of(request)[1])
+
+
+def refuse_method(what: str, queue: QueueKey, request: Method) -> ConnectionViolation:
+    """The refusal of something that no stream does."""
+    text = f"{what} not supported by stream queues {name_of(queue)}"
+    return ConnectionViolation(NOT_IMPLEMENTED, text, *ids_of(request))
+
+
+def _refuse_arguments(request: BasicConsume, what: str) -> Refused | None:
+    """Why a reader may not say such things."""
+    for name in request.arguments:
+        if name in _NOT_OF_READERS:
+            text = f"invalid arg '{name}' for {what} of queue type rabbit_stream_queue"
+            return Refused(PRECONDITION_FAILED, text)
+    if _NAME in request.arguments:
+        text = f"invalid arg '{_NAME}' for {what}: readers have no names here yet"
+        return Refused(PRECONDITION_FAILED, text)
+    return refuse_without_effect(what, request.arguments)

@@ -1,0 +1,16 @@
+"""Streams: readers with places of their own, and what they get."""
+
+from fedq.node.consuming.room import Consuming
+from fedq.node.records.state import NodeState
+from fedq.node.streams.reading import Reading
+from fedq.node.streams.serving import Serving
+
+
+class Streams:
+    """The parts of this room, each made of those before it."""
+
+    __slots__ = ("reading", "serving")
+
+    def __init__(self, state: NodeState, consuming: Consuming) -> None:
+        self.serving = Serving(state)
+        self.reading = Reading(state, consuming.flow, self.serving)

@@ -1,0 +1,133 @@
+"""Streams that this node serves: where a reader begins, and what is read from a position on.
+
+Inputs: questions of this node and of others. Outputs: positions, messages that are committed. A
+question for messages that are not there yet waits for them (`StreamReaders.reads`).
+
+Changes the readers' records; sends to peers; marks queues.
+"""
+
+from typing import Final
+
+from fedq.amqp.stored import as_published
+from fedq.core.ids import NodeId, QueueKey, first_position
+from fedq.core.limits import DELIVERY_BATCH_MAX, KIB
+from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
+from fedq.fragments.streams import read_from
+from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.stream_readers import StreamReaders
+from fedq.wiring.cluster_map.state import FragmentInfo
+from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, Beginning
+
+#: What is read at once.
+_READ_BYTES: Final = 128 * KIB
+#: What a message that is read costs, in units of work, as a shift.
+_READ_SHIFT: Final = 3
+#: So many reads of other nodes may wait for messages that are not there yet; those that are
+#: furthest ahead are forgotten first.
+READS_MAX: Final = 4_096
+
+
+class Serving:
+    """Serves those who read the streams of this node."""
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+
+    def readers_of(self, queue: QueueKey) -> StreamReaders:
+        """The readers of a stream."""
+        readers = self.state.streams.get(queue)
+        if readers is None:
+            readers = self.state.streams[queue] = StreamReaders()
+        return readers
+
+    def seek(self, primary: Primary, beginning: Beginning) -> int:
+        """The position from which on such a reader gets messages."""
+        fragment, (kind, value) = primary.fragment, beginning
+        log = fragment.log
+        assert log is not None, "the fragment is one of a stream"
+        if kind == LAST:
+            return log.batch
+        since = log.since(value) if kind == TIME else None
+        return fragment.last + 1 if since is None else since
+
+    def read(self, primary: Primary, position: int, amount: int) -> tuple[list[int], list[bytes]]:
+        """What is committed from a position on: positions and messages, a few at a time."""
+        commit = primary.replication.commit
+        positions: list[int] = []
+        messages: list[bytes] = []
+        amount = min(amount, DELIVERY_BATCH_MAX)
+        for first, part in read_from(primary.fragment.fresh, position, amount, _READ_BYTES):
+            found = part[: max(0, commit - first + 1)]
+            positions += range(first, first + len(found))
+            messages += found
+        self.state.work.deal(1 + (len(positions) >> _READ_SHIFT))
+        return positions, messages
+
+    # --- other nodes -------------------------------------------------------------------------
+
+    def on_read(self, sender: NodeId, message: ReadStream) -> None:
+        """Another node wants to know where its reader begins, or to read from there on."""
+        primary = self.state.primaries.get(message.fragment)
+        if primary is None or primary.fragment.reign != message.reign:
+            return
+        if primary.fragment.log is None:
+            return
+        if message.kind != READ_FROM:
+            position = self.seek(primary, Beginning(message.kind, message.value))
+            self.state.send(
+                sender,
+                StreamPart(
+                    message.fragment, message.reign, message.kind, message.value, position, [], []
+                ),
+            )
+            return
+        reads = self.readers_of(primary.queue).reads
+        reads[sender, message.value] = message.amount
+        if len(reads) > READS_MAX:
+            self._forget_furthest(primary, reads)
+        self.state.marks.queues[primary.queue] = None
+
+    def _forget_furthest(self, primary: Primary, reads: dict[tuple[NodeId, int], int]) -> None:
+        """Forgets the read that is furthest ahead of what is there, if any is."""
+        self.state.work.spend(len(reads) >> _READ_SHIFT)
+        furthest = max(reads, key=_position_of)
+        if furthest[1] > primary.fragment.last:
+            del reads[furthest]
+
+    def serve(self, readers: StreamReaders, primary: Primary) -> bool:
+        """Answers other nodes, as far as the turn has room for it; false if it had none."""
+        commit, fragment = primary.replication.commit, primary.fragment
+        for (node, position), amount in list(readers.reads.items()):
+            if position > commit:
+                continue
+            if not self.state.work.deal(1):
+                return False
+            positions, messages = self.read(primary, position, amount)
+            if positions:
+                del readers.reads[node, position]
+                self.state.send(
+                    node,
+                    StreamPart(
+                        fragment.fragment_id, fragment.reign, READ_FROM, position,
+                        positions[-1] + 1, positions, as_published(messages),
+                    ),
+                )  # fmt: skip
+        return True
+
+
+def position_of(info: FragmentInfo, beginning: Beginning) -> int | None:
+    """Where a reader begins that need not ask for it; None for one that must."""
+    if beginning.kind == FIRST:
+        return 0
+    return base_of(info) + beginning.value if beginning.kind == OFFSET else None
+
+
+def base_of(info: FragmentInfo) -> int:
+    """The position of the first message that a stream ever got: the one with offset 0."""
+    return first_position(info.created) + 1
+
+
+def _position_of(read: tuple[NodeId, int]) -> int:
+    return read[1]

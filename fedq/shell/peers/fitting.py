@@ -1,0 +1,33 @@
+"""What a message between nodes says in several fields: whether they fit together.
+
+In: messages whose fields are each within what they may say. Out: `MalformedFrameError`, or nothing.
+"""
+
+from itertools import pairwise
+
+from fedq.core import peer_messages as peer
+from fedq.shell.peers.malformed import MalformedFrameError
+
+
+def check(message: peer.PeerMessage) -> None:
+    """Raises `MalformedFrameError` for fields that do not fit together."""
+    match message:
+        case peer.Deliver() | peer.Got() | peer.StreamPart() if len(message.positions) != len(
+            message.messages
+        ):
+            raise MalformedFrameError("a delivery whose positions and messages differ in number")
+        case peer.StreamPart() if not _ascends(message):
+            raise MalformedFrameError("a part of a stream that does not ascend")
+        case peer.Got() if len(message.messages) > 1:
+            raise MalformedFrameError("more than one message for one basic.get")
+        case peer.PublishBatch() | peer.Relay() if not message.messages:
+            raise MalformedFrameError("publishes without a message")
+        case peer.Replicate() if message.last < message.previous:
+            raise MalformedFrameError("records that end before they begin")
+
+
+def _ascends(part: peer.StreamPart) -> bool:
+    """Whether the positions ascend, between where it was asked for and where it goes on."""
+    if part.kind != peer.READ_FROM:
+        return not part.positions
+    return all(a < b for a, b in pairwise([part.value - 1, *part.positions, part.next]))
