@@ -2,7 +2,8 @@
 
 Inputs: members of the cluster map, a call. Outputs: the replies of those that answered in time.
 Channels are kept per member and address, so that asking again costs one round trip; a member that
-moved to another address gets a new channel, one that left the map loses its own.
+moved to another address gets a new channel, one that left the map loses its own. One that is merely
+not asked keeps it: others may be waiting for its answer.
 """
 
 import asyncio
@@ -45,10 +46,12 @@ class MemberStub(admin_pb2_grpc.AdminStub):
 class OtherMembers:
     """The admin services of the other members. Belongs to one event loop."""
 
-    __slots__ = ("_channels", "_closing", "_connect")
+    __slots__ = ("_channels", "_closing", "_connect", "_members")
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, members: Callable[[], Sequence[MemberOverview]]) -> None:
+        """`members`: all that are in the cluster map by now."""
         self._connect = connect
+        self._members = members
         self._channels: dict[NodeId, tuple[str, grpc.aio.Channel, MemberStub]] = {}
         self._closing: dict[asyncio.Task[None], None] = {}
 
@@ -56,7 +59,7 @@ class OtherMembers:
         self, members: Sequence[MemberOverview], call: Call[Reply], timeout_s: float
     ) -> Mapping[NodeId, Reply]:
         """Replies of those of `members` that are up and answer within `timeout_s`."""
-        await self._forget_moved(members)
+        await self._forget_moved()
         asked = [member for member in members if member.state is MemberState.UP]
         replies = await asyncio.gather(*(self._ask_one(m, call, timeout_s) for m in asked))
         return {
@@ -95,8 +98,8 @@ class OtherMembers:
             self._closing[closing] = None
             closing.add_done_callback(self._closing.pop)
 
-    async def _forget_moved(self, members: Sequence[MemberOverview]) -> None:
-        addresses = {member.node: member.peer_address for member in members}
+    async def _forget_moved(self) -> None:
+        addresses = {member.node: member.peer_address for member in self._members()}
         gone = [n for n, known in self._channels.items() if addresses.get(n) != known[0]]
         channels = [self._channels.pop(node)[1] for node in gone]
         for channel in channels:

@@ -47,7 +47,7 @@ class AdminService(AccessService):
         """`ask`: has the node do something with what is in quarantine; `ask_close`: end clients."""
         super().__init__(access)
         self._overview = overview
-        self._others = OtherMembers(connect)
+        self._others = OtherMembers(connect, overview.members)
         self._quarantine = QuarantineAnswers(overview, self._others, ask)
         self._cluster = ClusterAnswers(overview, self._others)
         self._clients = ClientAnswers(overview, self._others, ask_close)

@@ -14,7 +14,7 @@ later one has replaced. Input: segments. Outputs: where the last complete checkp
 from collections.abc import Iterator, Mapping
 
 from fedq.core.message import FLAG_PERSISTENT
-from fedq.core.ranges import Range, count, to_ranges, within
+from fedq.core.ranges import Range, count, minus, to_ranges, within
 from fedq.journal.bare import Bare
 from fedq.journal.decoding import CorruptRecord, decode_at, tracked
 from fedq.journal.events import Copy, Enqueue
@@ -77,9 +77,7 @@ def find_bodies(recovered: Recovered, segments: Source) -> None:
 def _forget_absent(fragment: RecoveredFragment) -> list[Range]:
     """Forgets what is alive and was found nowhere; returns it."""
     if fragment.bare is not None:
-        for first, last in fragment.bare.somewhere:
-            fragment.bare.absent.remove(first, last)
-        ranges = list(fragment.bare.absent)
+        ranges = minus(fragment.bare.absent, fragment.bare.somewhere)
         if not ranges:
             return []
         for first, last in ranges:
@@ -144,7 +142,8 @@ def _find_in(recovered: Recovered, segment: Segment, data: bytes) -> None:
         spread = spread_of(record)
         if spread is not None:
             first, last, copied = spread
-            segment.places.add(record.fragment, first, last, frame.offset, frame.end, copied)
+            size = frame.end - frame.offset
+            segment.places.add(record.fragment, first, last, frame.end, size, copied)
     segment.places.finish_chunk(0, 0)
 
 

@@ -50,26 +50,28 @@ class Place(NamedTuple):
 class Entries:
     """What one fragment has in one segment; the last entry may still grow."""
 
-    __slots__ = ("_closed", "count", "first", "is_fresh", "last", "offset", "stop", "taken")
+    __slots__ = (
+        "_closed", "count", "first", "last", "offset", "other", "stop", "taken",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         #: The last entry.
         self.first = self.last = self.offset = self.stop = 0
         #: How many positions were noted in it, and what their records take.
         self.count = self.taken = 0
-        #: It has something of the chunk under way.
-        self.is_fresh = False
+        #: It has something of the chunk under way, and so has this one; the last one names itself.
+        self.other: Entries | None = None
         #: Those before it.
         self._closed: array[int] | None = None
 
-    def begin(self, first: int, last: int, start: int, stop: int) -> None:
+    def begin(self, first: int, last: int, stop: int, length: int) -> None:
         """Begins another entry."""
         self.first = first
         self.last = last
-        self.offset = start
+        self.offset = stop - length
         self.stop = stop
         self.count = last - first + 1
-        self.taken = stop - start
+        self.taken = length
 
     def close(self) -> int:
         """Closes the last entry, as another one is begun; returns what that takes in memory."""
@@ -93,7 +95,8 @@ class Entries:
     def take_back(self, flat: "array[int]") -> int:
         """The inverse of `flat`, of one entry at least; returns what it takes in memory."""
         first, last, where, weight = flat[-NUMBERS:]
-        self.begin(first, last, where >> _HALF, (where >> _HALF) + (where & _HALF_MAX))
+        length = where & _HALF_MAX
+        self.begin(first, last, (where >> _HALF) + length, length)
         self.count, self.taken = weight >> _HALF, weight & _HALF_MAX
         if len(flat) == NUMBERS:
             return _FIRST_BYTES
@@ -101,10 +104,7 @@ class Entries:
         return _FIRST_BYTES + _ARRAY_BYTES + (len(flat) // NUMBERS - 1) * _ENTRY_BYTES
 
     def shift(self, start: int, by: int) -> None:
-        """Moves what lies behind byte `start` further on."""
-        self.stop += by
-        if self.offset >= start:
-            self.offset += by
+        """Moves what lies behind byte `start` further on, but for the last entry."""
         closed = self._closed
         if closed is None:
             return
@@ -162,50 +162,58 @@ class Places:
     def __init__(self) -> None:
         self._arrived: dict[FragmentId, Entries] = {}
         self._copied: dict[FragmentId, Entries] = {}
-        #: Those that have something of the chunk under way.
-        self._fresh: list[Entries] = []
+        #: One that has something of the chunk under way; it knows the others.
+        self._fresh: Entries | None = None
         #: About what it takes in memory.
         self.size: int = 0
 
     def add(
-        self, fragment: FragmentId, first: int, last: int, start: int, stop: int, copied: bool
+        self, fragment: FragmentId, first: int, last: int, stop: int, length: int, copied: bool
     ) -> None:
-        """Notes whole records from byte `start` up to `stop`, behind all that were noted."""
+        """Notes whole records up to byte `stop`, so many bytes, behind all that were noted."""
+        entries = (self._copied if copied else self._arrived).get(fragment)
+        if entries is not None and first > entries.last and stop - entries.offset <= STRETCH_BYTES:
+            entries.count += last - first + 1
+            entries.last = last
+            entries.taken += length
+            entries.stop = stop
+        elif entries is None or copied or first > entries.last:
+            entries = self._begin(fragment, first, last, stop, length, copied)
+        else:
+            self.add(fragment, first, last, stop, length, True)
+            return
+        if entries.other is None:
+            entries.other = self._fresh or entries
+            self._fresh = entries
+
+    def _begin(
+        self, fragment: FragmentId, first: int, last: int, stop: int, length: int, copied: bool
+    ) -> Entries:
+        """Begins another entry, which may be the first one of the fragment."""
         table = self._copied if copied else self._arrived
         entries = table.get(fragment)
         if entries is None:
             entries = table[fragment] = Entries()
-            entries.begin(first, last, start, stop)
             self.size += _FIRST_BYTES
-        elif first > entries.last:
-            if stop - entries.offset <= STRETCH_BYTES:
-                entries.count += last - first + 1
-                entries.last = last
-                entries.taken += stop - start
-                entries.stop = stop
-            else:
-                self.size += entries.close()
-                entries.begin(first, last, start, stop)
-        elif copied:
-            self.size += entries.close()
-            entries.begin(first, last, start, stop)
         else:
-            self.add(fragment, first, last, start, stop, True)
-            return
-        if not entries.is_fresh:
-            entries.is_fresh = True
-            self._fresh.append(entries)
+            self.size += entries.close()
+        entries.begin(first, last, stop, length)
+        return entries
 
     def finish_chunk(self, start: int, by: int) -> None:
         """Ends a chunk: what was noted behind byte `start` since the last one lies further on."""
-        fresh = self._fresh
-        if not fresh:
-            return
-        for entries in fresh:
-            entries.is_fresh = False
+        entries = self._fresh
+        self._fresh = None
+        while entries is not None:
             if by:
-                entries.shift(start, by)
-        self._fresh = []
+                entries.stop += by
+                if entries.offset >= start:
+                    entries.offset += by
+                    entries.shift(start, by)
+            other, entries.other = entries.other, None
+            if other is entries:
+                return
+            entries = other
 
     def cut(self, first: int, stop: int) -> None:
         """Takes it into account that bytes `first` up to `stop` of the segment are cut out."""

@@ -182,7 +182,7 @@ def _note_places(segment: Segment, noted: "array[int]") -> None:
     for at in range(0, len(noted), 6):
         number, first, last, copied, offset, size = noted[at : at + 6]
         fragment = FragmentId(number if number < _SIGN else number - 2 * _SIGN)
-        places.add(fragment, first, last, offset, offset + size, bool(copied))
+        places.add(fragment, first, last, offset + size, size, bool(copied))
     places.finish_chunk(0, 0)
 
 

@@ -80,8 +80,11 @@ class Segment:
         if spans is None:
             self.spans[fragment] = array("Q", (first, last))
             return
-        spans[0] = min(first, spans[0]) if spans[0] else first
-        spans[1] = max(last, spans[1])
+        lowest = spans[0]
+        if first < lowest or not lowest:
+            spans[0] = first
+        if last > spans[1]:
+            spans[1] = last
 
     def copied(self, fragment: FragmentId, first: int, last: int) -> None:
         """Notes old messages: others of these positions may be elsewhere."""
@@ -190,25 +193,30 @@ class SegmentPlan:
         assert data, "an append holds at least one record"
         active, size = self._active, len(data)
         is_long = size >= limits.LONG_RECORD_BYTES_MIN
-        if is_long:
-            size += MARK_BYTES
-        if active.size > 0 and active.size + size > self._bytes_max:
+        needed = size + MARK_BYTES if is_long else size
+        if active.size > 0 and active.size + needed > self._bytes_max:
             active = self._roll()
         if is_long:
             self._finish_chunk()
-        active.size += len(data)
-        self.bytes_written += len(data)
+        active.size += size
+        self.bytes_written += size
         if last:
-            if fragment not in active.spans:
+            spans = active.spans.get(fragment)
+            if spans is None:
                 self._homes.setdefault(fragment, []).append(active)
             if copied:
                 active.copied(fragment, first, last)
-            else:
+            elif spans is None or first < spans[1]:
                 active.arrived(fragment, first, last)
-            end = active.size
-            active.places.add(fragment, first, last, end - len(data), end, copied)
+            else:
+                # As a rule it goes on behind all that came in before, if anything did.
+                spans[1] = last
+                if not spans[0]:
+                    spans[0] = first
+            active.places.add(fragment, first, last, active.size, size, copied)
         self._parts.append(data)
-        self._sync = self._sync or sync
+        if sync:
+            self._sync = True
         number = self._number
         if is_long:
             self._finish_chunk()
@@ -279,6 +287,10 @@ class SegmentPlan:
             if arrival is not None:
                 arrivals.append(arrival)
         return copies + arrivals
+
+    def homes(self, fragment: FragmentId) -> list[Segment]:
+        """The segments that have messages of the fragment, oldest first."""
+        return self._homes.get(fragment, [])
 
     def locate_in(self, fragment: FragmentId, segment_number: int) -> list[Place]:
         """Where messages of a fragment lie in a segment; nowhere if the segment is dropped."""
@@ -438,31 +450,33 @@ class SegmentPlan:
 
     def _next_mark(self) -> bytes:
         """The mark that a chunk of the active segment should begin with; empty: none."""
-        number = self._active.number
-        said = self._synced if self._synced[0] == number else (number, 0)
-        if self._nonce is None or said == self._marked:
+        if self._nonce is None:
             return b""
-        if self._active.size + MARK_BYTES > self._bytes_max:
+        active, said = self._active, self._synced
+        if said[0] != active.number:
+            said = (active.number, 0)
+        if said == self._marked or active.size + MARK_BYTES > self._bytes_max:
             return b""
         self._marked = said
         return mark_bytes(self._nonce, said[0], said[1])
 
     def _finish_chunk(self) -> None:
+        active, parts = self._active, self._parts
         mark = self._next_mark()
         if mark:
-            self._parts.insert(0, mark)
-            self._active.size += len(mark)
-        parts = self._parts
+            parts.insert(0, mark)
+            active.size += MARK_BYTES
         if not parts:
             return
+        number, size = self._number, active.size
         if self._nonce is not None:
-            self._unsynced.append((self._number, self._active.number, self._active.size))
+            self._unsynced.append((number, active.number, size))
         data = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._active.places.finish_chunk(self._active.size - len(data), len(mark))
-        chunk = Chunk(self._number, self._active.number, data, self._sync)
+        active.places.finish_chunk(size - len(data), len(mark))
+        chunk = Chunk(number, active.number, data, self._sync)
         if self._full is not None:
             chunk.full, self._full = self._full, None
         self._chunks.append(chunk)
-        self._number += 1
+        self._number = number + 1
         self._parts = []
         self._sync = False

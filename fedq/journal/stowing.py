@@ -12,7 +12,7 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, minus, to_ranges
 from fedq.journal.bodies import messages_in
 from fedq.journal.recovered import Recovered, RecoveredFragment
-from fedq.journal.segments import Segment, SegmentPlan
+from fedq.journal.segments import SegmentPlan
 from fedq.journal.sources import Source
 
 Stowed = tuple[int, int, int]
@@ -24,7 +24,7 @@ def stow(recovered: Recovered, source: Source, body_bytes_max: int) -> None:
     waiting: list[tuple[int, FragmentId]] = []
     for identity, fragment in recovered.fragments.items():
         if fragment.bare is not None and fragment.bare.live:
-            weights = _weights(recovered.segments, identity)
+            weights = _weights(plan, identity)
             fragment.stowed = _weigh(weights, list(fragment.bare.live))
             waiting.append((sum(taken for _, _, taken in fragment.stowed), identity))
         fragment.bare = None
@@ -37,7 +37,7 @@ def stow(recovered: Recovered, source: Source, body_bytes_max: int) -> None:
         if held:
             ranges = [(first, last) for first, last, _ in fragment.stowed]
             rest = minus(ranges, to_ranges(fragment.messages))
-            fragment.stowed = _weigh(_weights(recovered.segments, identity), rest)
+            fragment.stowed = _weigh(_weights(plan, identity), rest)
 
 
 def _hold(
@@ -79,9 +79,10 @@ def _read(
     return {}
 
 
-def _weights(segments: list[Segment], identity: FragmentId) -> list[tuple[int, int, int, int]]:
+def _weights(plan: SegmentPlan, identity: FragmentId) -> list[tuple[int, int, int, int]]:
     """What the places of a fragment hold, by positions (`Places.weights`)."""
-    return sorted([each for segment in segments for each in segment.places.weights(identity)])
+    homes = plan.homes(identity)
+    return sorted([each for segment in homes for each in segment.places.weights(identity)])
 
 
 def _weigh(known: list[tuple[int, int, int, int]], ranges: list[Range]) -> list[Stowed]:

@@ -45,9 +45,14 @@ def node_settings(
         revive_wait_ms=timing.revive_wait_ms,
         stop_wait_ms=timing.stop_wait_ms,
         fragment_threshold=config.fragment_threshold,
-        memory_bytes_max=config.memory_bytes_max or memory_default(),
+        memory_bytes_max=memory_bytes(config),
         channels_max=config.channels_max,
         consumers_per_channel_max=config.consumers_per_channel_max,
         consumers_per_connection_max=config.consumers_per_connection_max,
         disk_free_bytes_min=config.disk_free_bytes_min,
     )
+
+
+def memory_bytes(config: NodeConfig) -> int:
+    """What the node may hold in memory, by its configuration or by what the machine has."""
+    return config.memory_bytes_max or memory_default()

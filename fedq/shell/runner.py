@@ -35,11 +35,11 @@ from fedq.shell.disk.segment_reader import SegmentReader
 from fedq.shell.disk.vouching import log_findings
 from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
-from fedq.shell.host.system_clock import monotonic_ms
+from fedq.shell.host.system_clock import monotonic_ms, wait_until
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.last_act import LastAct
 from fedq.shell.map_machine import MapMachine
-from fedq.shell.node_settings import node_settings
+from fedq.shell.node_settings import memory_bytes, node_settings
 from fedq.shell.peers.certificates import NodeCertificates
 from fedq.shell.peers.client import PeerClient
 from fedq.shell.peers.codec import Hello, Process
@@ -60,7 +60,6 @@ MakeService = Callable[[Node, Connect], Service]
 _STOP_S: Final = 2.0
 #: and then for clients to close their side.
 _FAREWELL_S: Final = 2.0
-_POLL_S: Final = 0.01
 
 logger = logging.getLogger("fedq.node")
 
@@ -211,6 +210,7 @@ class NodeRunner:
             recovered = await asyncio.to_thread(
                 journal.recover, identity.incarnation, has_past=bool(identity.past),
                 is_alone=len(self._voters) < 2,
+                body_bytes_max=memory_bytes(self._config) // 8,
             )  # fmt: skip
         except OSError as error:
             journal.close()
@@ -463,8 +463,10 @@ class NodeRunner:
             await parts.grpc.set_serving(False)
             parts.turn.input(parts.node.stop)
             stop_s = self._config.timing.stop_wait_ms / 1_000 + _STOP_S
-            await _until(lambda: parts.node.stopped or parts.turn.is_stopped, stop_s)
-            await _until(lambda: not parts.amqp.connections or parts.turn.is_stopped, _FAREWELL_S)
+            await wait_until(lambda: parts.node.stopped or parts.turn.is_stopped, stop_s)
+            await wait_until(
+                lambda: not parts.amqp.connections or parts.turn.is_stopped, _FAREWELL_S
+            )
         await self._close(parts)
         self._ended.set()
         logger.info("fedq %s stopped", self._config.node)
@@ -491,11 +493,3 @@ class NodeRunner:
         for _, sockets, _ in self._bound:
             while sockets:
                 sockets.pop().close()
-
-
-async def _until(condition: Callable[[], bool], timeout_s: float) -> None:
-    """Waits for a condition that no event announces, but not longer than that."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_s
-    while not condition() and loop.time() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(_POLL_S)

@@ -47,9 +47,10 @@ def _play(cuts: int, nodes: int, seed: int, place: Path, library: Path) -> tuple
     directory = place / f"{nodes}-{seed}"
     try:
         with Play(directory, _NAMES[nodes], dice, library, records) as play:
+            bodies = "leave" if play.stows else "stay in"
             _say(
                 f"seed {seed}: {nodes} nodes, segments of {play.segment_bytes} bytes, "
-                f"syncs take {play.sync_us} µs longer"
+                f"syncs take {play.sync_us} µs longer, bodies {bodies} memory"
             )
             for number in range(cuts):
                 began_s = time.monotonic()

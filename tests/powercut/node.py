@@ -1,8 +1,8 @@
 """`fedq node` with small files, so that seconds of load begin many segments and leave some dead.
 
-    python -m tests.powercut.node BYTES python -m fedq node --config …
+    python -m tests.powercut.node BYTES stows|keeps python -m fedq node --config …
 
-What comes after BYTES is the command as the harness makes it. How long segments and the map's log
+What comes after these is the command as the harness makes it. How long segments and the map's log
 become cannot be configured, so both are changed where the shell makes them, in a module that is not
 compiled: this works on the compiled node, too.
 """
@@ -23,11 +23,18 @@ from fedq.shell.raft.timing import RaftTiming
 _ENTRIES: Final = 100
 
 
-def use_segments(bytes_max: int) -> None:
-    """Every node of this process has segments of this size, and compacts its log often."""
+def use_segments(bytes_max: int, stows: bool) -> None:
+    """Every node of this process has segments of this size, and compacts its log often.
+
+    `stows`: bodies leave memory as soon as they may.
+    """
 
     def settings(*args: Any, **kwargs: Any) -> NodeSettings:
-        return dataclasses.replace(node_settings(*args, **kwargs), segment_bytes_max=bytes_max)
+        usual = node_settings(*args, **kwargs)
+        ahead = bytes_max // 8 if stows else 0
+        return dataclasses.replace(
+            usual, segment_bytes_max=bytes_max, stow_bytes_min=int(stows), read_ahead_bytes=ahead
+        )
 
     runner.node_settings = settings  # type: ignore[attr-defined]
     often = RaftTiming(compact_entries=_ENTRIES)
@@ -35,6 +42,6 @@ def use_segments(bytes_max: int) -> None:
 
 
 if __name__ == "__main__":
-    use_segments(int(sys.argv[1]))
-    del sys.argv[1:5]
+    use_segments(int(sys.argv[1]), sys.argv[2] == "stows")
+    del sys.argv[1:6]
     main()

@@ -68,7 +68,10 @@ class Play:
         self.segment_bytes = dice.choice([1 << 15, 1 << 17, 1 << 19])
         drawn_us = dice.choice([0, 3_000, 20_000])
         self.sync_us = drawn_us if sync_us is None else sync_us
-        wrapper = [sys.executable, "-m", "tests.powercut.node", str(self.segment_bytes)]
+        #: Whether bodies are on disk alone wherever they may be.
+        self.stows = dice.random() < 0.5
+        kind = "stows" if self.stows else "keeps"
+        wrapper = [sys.executable, "-m", "tests.powercut.node", str(self.segment_bytes), kind]
         before = record.prefix(library, records, self.sync_us)
         self.cluster = Cluster(directory, names, [*before, *wrapper])
         self._directories = {node.name: node.directory for node in self.cluster.nodes.values()}

@@ -170,7 +170,7 @@ def test_an_index_says_what_a_list_would(batches: list[tuple[int, int, int, bool
     end = 100
     noted = []
     for first, more, length, copied in batches:
-        index.add(ONE, first, first + more, end, end + length, copied)
+        index.add(ONE, first, first + more, end + length, length, copied)
         noted.append((first, first + more, end, end + length))
         end += length + 7
     index.finish_chunk(0, 0)

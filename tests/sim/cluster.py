@@ -38,6 +38,8 @@ class Cluster:
         self.names = [NodeId(f"n{number}") for number in range(1, plan.nodes + 1)]
         build = factory if factory is not None else self._build_node
         self.hosts = [Host(world, name, self._disk(name), build, self) for name in self.names]
+        for host in self.hosts:
+            host.body_bytes_max = plan.read_ahead_bytes if plan.stow_bytes else None
         self.net = Net(world, plan.net, self.hosts, through_the_codec)
         self._newest_reign: dict[FragmentId, int] = {}
         self.raft = Raft(world, plan.raft, self.hosts, self.net.reachable)

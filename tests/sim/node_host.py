@@ -99,6 +99,8 @@ class Host:
         self.life = 0
         #: The number of the present process, as its data directory counts.
         self.incarnation = 0
+        #: So many bytes of bodies a start takes into memory; None: all.
+        self.body_bytes_max: int | None = None
         #: Its clock is so far behind that it does not raise the number.
         self.clock_behind = False
         self.paused = False
@@ -157,7 +159,7 @@ class Host:
         self.paused = False
         self._due_ms = 0
         self._clock_base_us = between(self._random, 1, 100) * 1_000 * MS
-        recovered = self.recover()
+        recovered = self.recover(self.body_bytes_max)
         clock = 0 if self.clock_behind else self.life
         start = self.disk.count_start(clock, f"{self.name}/{self.life}", bool(recovered.damages))
         self.incarnation = start.number
@@ -171,9 +173,9 @@ class Host:
         self._around.host_started(self.name)
         self.world.after(between(self._random, 0, TICK_US), lambda: self._tick(life))
 
-    def recover(self) -> Recovered:
+    def recover(self, body_bytes_max: int | None = None) -> Recovered:
         """What the journal holds now; a torn tail is cut off, as the real start does."""
-        recovered = salvage(self.disk.read_segments())
+        recovered = salvage(self.disk.read_segments(), body_bytes_max)
         if recovered.damages:
             self.world.note(self.name, f"mends {recovered.damages}")
             self.disk.mend(recovered)

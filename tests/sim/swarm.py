@@ -197,13 +197,14 @@ def _draw_rot(plan: Plan, lite: bool) -> Plan:
 
 def draw_exceptions(seed: int) -> Plan:
     """The plan of a run in which nodes fail at what they work on, and nothing else goes wrong."""
-    plan = _draw_plain(seed, True)
+    plan = _draw_stowing(_draw_plain(seed, True))
     return replace(plan, safety_us=6 * SECOND, faults=FaultPlan(exception_every_us=800 * MS))
 
 
 def draw_repeated(seed: int) -> Plan:
     """Nodes fail again and again where they have failed, and processes and links fail besides."""
-    plan, dice = _draw_plain(seed, True), derive(seed, "repeated exceptions")
+    plan = _draw_stowing(_draw_plain(seed, True))
+    dice = derive(seed, "repeated exceptions")
     faults = FaultPlan(
         dice.choice(("none", "single", "single")), 1_500 * MS,
         partition_every_us=dice.choice((0, 1_500 * MS)),
@@ -215,7 +216,7 @@ def draw_repeated(seed: int) -> Plan:
 
 def draw_stops(seed: int) -> Plan:
     """The plan of a run in which all nodes are stopped in order, and nothing else goes wrong."""
-    plan = _draw_plain(seed, True)
+    plan = _draw_stowing(_draw_plain(seed, True))
     consumers = tuple(replace(each, no_ack=False) for each in plan.consumers)
     faults = FaultPlan(stop_all_every_us=derive(seed, "stops").randint(2_000, 5_000) * MS)
     return replace(

@@ -10,7 +10,7 @@ from fedq.node.outbox import NodeOut, ReadWanted
 
 
 class ReadAnswer(Protocol):
-    """Whoever waits for a read."""
+    """What waits for a read hears one of these, once."""
 
     def on_read(self, data: bytes) -> None:
         """Takes the bytes that were asked for."""

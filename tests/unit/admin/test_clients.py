@@ -216,10 +216,10 @@ def test_after_a_channel_broke_the_next_question_opens_another() -> None:
         return grpc.aio.insecure_channel(address)
 
     async def scenario() -> None:
-        others = OtherMembers(connect)
         with socket.create_server(("127.0.0.1", 0)) as gone:
             place = f"127.0.0.1:{gone.getsockname()[1]}"
         member = replace(a_member("n2"), peer_address=place)
+        others = OtherMembers(connect, lambda: [member])
         for _ in range(2):
             assert not await others.ask(
                 [member],

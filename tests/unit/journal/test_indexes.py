@@ -33,7 +33,7 @@ def sample() -> Segment:
     ):
         note = segment.copied if copied else segment.arrived
         note(fragment, first, last)
-        segment.places.add(fragment, first, last, start, stop, copied)
+        segment.places.add(fragment, first, last, stop, stop - start, copied)
     segment.places.finish_chunk(0, 0)
     return segment
 
@@ -56,7 +56,7 @@ def test_an_index_says_what_is_known_of_its_segment() -> None:
     assert found is not None
     assert same(sample(), found)
     assert encode_index(found, FILE_BYTES, OPENING) == data
-    found.places.add(ONE, FIRST + 91, FIRST + 91, 8_999_000, 8_999_900, False)
+    found.places.add(ONE, FIRST + 91, FIRST + 91, 8_999_900, 900, False)
     assert found.places.arrival_at(ONE, FIRST + 50, 7) == sample().places.of(ONE, 7)[1]
 
 

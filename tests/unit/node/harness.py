@@ -120,7 +120,8 @@ class Cluster:
         host.life += 1
         host.applied = host.written = 0
         host.inbox = []
-        recovered = salvage({n: bytes(data) for n, data in host.segments.items()})
+        bound = self._settings.get("read_ahead_bytes")
+        recovered = salvage({n: bytes(data) for n, data in host.segments.items()}, bound)
         if recovered.damages:
             host.vouched_since = host.life
         host.node = Node(
@@ -279,10 +280,7 @@ class Cluster:
             host.written = chunk.number
         for segment in out.drop_segments:
             del host.segments[segment]
-        for wanted in out.reads:
-            held = host.segments.get(wanted.segment, bytearray())
-            data = bytes(held[wanted.offset : wanted.offset + wanted.length])
-            host.inbox.append(partial(has_read, wanted=wanted, data=data))
+        host.inbox += [partial(has_read, wanted=each, disk=host.segments) for each in out.reads]
         if not host.disk_waits and node.state.synced < host.written:
             host.inbox.append(partial(synced, number=host.written))
         for peer, frames in out.peers.items():

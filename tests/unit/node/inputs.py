@@ -1,5 +1,7 @@
 """Inputs of a node as functions, so that they can wait in an inbox with what they say."""
 
+from collections.abc import Mapping
+
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.node.node import Node
@@ -21,8 +23,10 @@ def synced(node: Node, number: int) -> None:
     node.on_synced(number)
 
 
-def has_read(node: Node, wanted: ReadWanted, data: bytes) -> None:
+def has_read(node: Node, wanted: ReadWanted, disk: Mapping[int, bytearray]) -> None:
     """The node's inputs of what was read, if all of it is there, or was not."""
+    segment = disk.get(wanted.segment, bytearray())
+    data = bytes(segment[wanted.offset : wanted.offset + wanted.length])
     if len(data) == wanted.length:
         node.on_read(wanted.number, data)
     else:

@@ -22,6 +22,7 @@ from fedq.amqp.methods import (
     QueuePurge,
     QueuePurgeOk,
 )
+from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
@@ -33,10 +34,11 @@ def body(number: int) -> str:
     return f"{number:06} {'x' * 100}"
 
 
-def filled(cluster: Cluster, count: int, name: str = "n1", **arguments: Any) -> Client:
+def filled(cluster: Cluster, count: int, replicas: int = 1) -> Client:
     """A client of a queue with so many persistent messages, each confirmed."""
-    client = cluster.client(name)
+    client = cluster.client()
     client.ask(ConfirmSelect(), ConfirmSelectOk)
+    arguments: FieldTable = {"x-fedq-replicas": replicas}
     client.ask(QueueDeclare("q", durable=True, arguments=arguments), QueueDeclareOk)
     publish(cluster, client, range(count))
     return client
@@ -65,7 +67,7 @@ def drained(cluster: Cluster, client: Client, count: int, no_ack: bool = True) -
     got: list[str] = []
 
     def has_all() -> bool:
-        tags = [each.method.delivery_tag for each in client.said if is_delivery(each)]
+        tags = tags_of(client)
         got.extend(client.deliveries())
         if tags and not no_ack:
             client.send(BasicAck(tags[-1], multiple=True))
@@ -76,8 +78,13 @@ def drained(cluster: Cluster, client: Client, count: int, no_ack: bool = True) -
     return got + client.deliveries()
 
 
-def is_delivery(said: Any) -> bool:
-    return isinstance(said, Content) and isinstance(said.method, BasicDeliver)
+def tags_of(client: Client) -> list[int]:
+    """The tags of the deliveries that no test has taken."""
+    return [
+        said.method.delivery_tag
+        for said in client.said
+        if isinstance(said, Content) and isinstance(said.method, BasicDeliver)
+    ]
 
 
 @pytest.mark.parametrize("no_ack", [True, False])
@@ -160,7 +167,7 @@ def test_segments_with_bodies_on_disk_are_moved_and_nothing_is_lost() -> None:
 @pytest.mark.parametrize("copies", [2, 3])
 def test_a_failover_goes_on_from_what_the_backup_has_on_disk(copies: int) -> None:
     cluster = Cluster(3, **SMALL)
-    client = filled(cluster, 200, **{"x-fedq-replicas": copies})
+    client = filled(cluster, 200, replicas=copies)
     primary = cluster.primary_of("q")
     backups = [name for name in cluster.hosts if name != primary and stowed(cluster, name)]
     assert len(backups) == copies - 1
@@ -174,14 +181,14 @@ def test_a_failover_goes_on_from_what_the_backup_has_on_disk(copies: int) -> Non
 
 def test_consumers_elsewhere_keep_what_they_hold_when_its_body_is_on_disk_alone() -> None:
     cluster = Cluster(3, **SMALL)
-    client = filled(cluster, 120, **{"x-fedq-replicas": 3})
+    client = filled(cluster, 120, replicas=3)
     primary = cluster.primary_of("q")
     other = next(name for name in cluster.hosts if name != primary)
     consumer = cluster.client(other)
     consumer.ask(BasicQos(prefetch_count=30), BasicQosOk)
     consumer.ask(BasicConsume("q", "c"), BasicConsumeOk)
-    cluster.wait_for(lambda: sum(map(is_delivery, consumer.said)) == 30)
-    tags = [each.method.delivery_tag for each in consumer.said if is_delivery(each)]
+    cluster.wait_for(lambda: len(tags_of(consumer)) == 30)
+    tags = tags_of(consumer)
     first = consumer.deliveries()
     assert first == [body(number) for number in range(30)]
     cluster.pass_ms(2_000)
@@ -196,7 +203,7 @@ def test_consumers_elsewhere_keep_what_they_hold_when_its_body_is_on_disk_alone(
     got: list[str] = []
 
     def has_all() -> bool:
-        held = [each.method.delivery_tag for each in consumer.said if is_delivery(each)]
+        held = tags_of(consumer)
         got.extend(consumer.deliveries())
         for tag in held:
             consumer.send(BasicAck(tag))
@@ -213,7 +220,7 @@ def test_consumers_elsewhere_keep_what_they_hold_when_its_body_is_on_disk_alone(
 
 def test_a_backup_that_joins_gets_what_is_on_disk_alone() -> None:
     cluster = Cluster(3, **SMALL)
-    client = filled(cluster, 150, **{"x-fedq-replicas": 2})
+    client = filled(cluster, 150, replicas=2)
     primary = cluster.primary_of("q")
     backup = next(n for n in cluster.hosts if n != primary and stowed(cluster, n))
     cluster.kill(backup)
@@ -267,7 +274,7 @@ def test_a_node_that_starts_again_has_all_of_it() -> None:
 
 def test_what_one_node_cannot_read_another_one_serves_and_sends() -> None:
     cluster = Cluster(3, **SMALL)
-    filled(cluster, 300, **{"x-fedq-replicas": 2})
+    filled(cluster, 300, replicas=2)
     primary = cluster.primary_of("q")
     wanted = body(150).encode()
     segments = cluster.hosts[NodeId(primary)].segments

@@ -1,0 +1,93 @@
+"""Queues longer than the memory of real nodes: bodies on real disks, real kills, stock clients."""
+
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from tests.integration.conftest import Connect
+from tests.integration.harness import Cluster
+from tests.integration.stock import PERSISTENT, Address, BlockingChannel, pika
+from tests.integration.waiting import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
+
+MIB = 1 << 20
+#: 24 MiB of messages, where a node may hold 16.
+COUNT, SIZE = 6_000, 4_096
+MORE = {"limits": {"memory_bytes": 16 * MIB}}
+
+
+def body(number: int) -> bytes:
+    return b"%08d" % number + bytes(SIZE - 8)
+
+
+def fill(connect: Connect, address: Address, numbers: range, arguments: dict[str, int]) -> None:
+    """Publishes, with a confirm for the last one, which comes after all others'."""
+    connection = connect(address)
+    blocked: list[object] = []
+    connection.add_on_connection_blocked_callback(lambda *found: blocked.append(found))
+    channel = connection.channel()
+    channel.queue_declare("long", durable=True, arguments=arguments)
+    for number in numbers[:-1]:
+        channel.basic_publish("", "long", body(number), PERSISTENT)
+        if number % 500 == 0:
+            connection.process_data_events(0)
+    channel.confirm_delivery()
+    channel.basic_publish("", "long", body(numbers[-1]), PERSISTENT)
+    assert not blocked, "memory stops no publisher whose messages may be on disk alone"
+    connection.close()
+
+
+def drained(connect: Connect, address: Address, count: int) -> list[int]:
+    """The numbers of what a consumer gets, which acknowledges as it goes, in order."""
+    connection = connect(address)
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=100)
+    got: list[int] = []
+
+    def on_message(
+        channel: BlockingChannel, method: pika.spec.Basic.Deliver,
+        properties: pika.BasicProperties, found: bytes,
+    ) -> None:  # fmt: skip
+        got.append(int(found[:8]))
+        assert found == body(got[-1])
+        channel.basic_ack(method.delivery_tag)
+
+    channel.basic_consume("long", on_message)
+
+    def has_all() -> bool:
+        connection.process_data_events(0.05)
+        return len(got) >= count
+
+    until("all is delivered", has_all, 60.0)
+    connection.process_data_events(0.2)
+    connection.close()
+    return got
+
+
+def test_a_queue_longer_than_memory_is_drained_in_order_after_a_kill(
+    open_connection: Connect, tmp_path: Path
+) -> None:
+    with Cluster(tmp_path, names="a", more=MORE) as cluster:
+        node = cluster.nodes["a"]
+        assert node.process is not None
+        before = psutil.Process(node.process.pid).memory_info().rss
+        fill(open_connection, node.amqp, range(COUNT), {})
+        assert psutil.Process(node.process.pid).memory_info().rss < before + 20 * MIB
+        cluster.kill("a")
+        node.start()
+        cluster.wait_served("a")
+        assert drained(open_connection, node.amqp, COUNT) == list(range(COUNT))
+        channel = open_connection(node.amqp).channel()
+        assert channel.queue_declare("long", passive=True).method.message_count == 0
+
+
+def test_a_long_queue_fails_over_to_what_another_node_has_on_disk(
+    open_connection: Connect, tmp_path: Path
+) -> None:
+    with Cluster(tmp_path, names="abc", more=MORE) as cluster:
+        fill(open_connection, cluster.nodes["a"].amqp, range(COUNT), {"x-fedq-replicas": 3})
+        cluster.kill("a")
+        got = drained(open_connection, cluster.nodes["b"].amqp, COUNT)
+        assert got == list(range(COUNT))
