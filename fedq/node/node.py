@@ -443,6 +443,8 @@ class Node:
             self._segments_ms = state.now_ms
             state.plan.mark()
             self.copies.roles.forget_cold()
+            self.copies.reading.forget_gone()
+            self.copies.stowing.forget_gone()
             self.map.sessions.give_up_absent()
             self._drop_dead()
 

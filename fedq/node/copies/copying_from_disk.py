@@ -38,6 +38,9 @@ class CopyingFromDisk:
 
     def look(self, primary: Primary) -> None:
         """Asks for what the copies of a fragment wait for."""
+        if primary.damaged:
+            # Another node is to lead, and to send.
+            return
         for node, progress in primary.replication.backups.items():
             if progress.waits_for and progress not in self._under_way:
                 self._ask(primary, node, progress)

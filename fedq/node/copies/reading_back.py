@@ -71,6 +71,12 @@ class ReadingBack:
         reading = self._readings.get(fragment)
         return reading.asked_through if reading is not None else 0
 
+    def forget_gone(self) -> None:
+        """Forgets fragments that this node serves no more, or in another reign."""
+        for fragment, reading in list(self._readings.items()):
+            if self.state.primaries.get(fragment) is not reading.primary:
+                del self._readings[fragment]
+
     def look(self, primary: Primary) -> None:
         """Asks for what is to be read next, if there is anything on disk alone."""
         fragment = primary.fragment

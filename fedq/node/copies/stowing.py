@@ -41,8 +41,6 @@ class Stowing:
         state = self.state
         if held <= state.settings.stow_above or state.chores.are_under_way(self):
             return
-        for fragment in [each for each in self._marks if each not in state.backups]:
-            del self._marks[fragment]
         sizes: list[tuple[int, FragmentId]] = []
         for fragment, backup in state.backups.items():
             held_here = backup.replica.bytes_in_memory
@@ -54,6 +52,14 @@ class Stowing:
                 sizes.append((held_here, fragment))
         if sizes:
             state.chores.add(self, _Stowing(self, [each for _, each in sorted(sizes)]))
+
+    def forget_gone(self) -> None:
+        """Forgets copies that this node keeps no more."""
+        backups = self.state.backups
+        for fragment, marked in list(self._marks.items()):
+            backup = backups.get(fragment)
+            if backup is None or backup.replica is not marked.replica:
+                del self._marks[fragment]
 
     def _keep(self) -> int:
         settings = self.state.settings

@@ -288,3 +288,33 @@ def test_what_one_node_cannot_read_another_one_serves_and_sends() -> None:
     story = cluster.hosts[NodeId(primary)].story
     assert any("another copy is to lead it" in line for line in story)
     assert not any("are lost here" in line for line in story)
+
+
+def test_a_copy_that_cannot_be_read_to_its_end_is_made_by_the_next_primary() -> None:
+    cluster = Cluster(3, **SMALL)
+    filled(cluster, 300, replicas=3)
+    primary = cluster.primary_of("q")
+    joining = next(name for name in cluster.hosts if name != primary)
+    cluster.kill(joining)
+    cluster.hosts[joining].segments.clear()
+    wanted = body(150).encode()
+    segments = cluster.hosts[NodeId(primary)].segments
+    data = next(data for data in segments.values() if wanted in data)
+    data[data.index(wanted)] ^= 1
+    cluster.pass_ms(3_000)
+    cluster.start(joining)
+    cluster.wait_for(lambda: cluster.primary_of("q") not in (primary, joining), 30_000)
+    cluster.wait_for(lambda: count_of(cluster, joining) == 300, 30_000)
+    cluster.wait_for(lambda: count_of(cluster, primary) == 300, 30_000)
+    story = cluster.hosts[NodeId(primary)].story
+    assert sum("another copy is to lead it" in line for line in story) == 1
+    # What it led is not kept alive by what it had asked for.
+    cluster.pass_ms(2_000)
+    assert not cluster.node(primary).copies.reading._readings
+    got = drained(cluster, cluster.client(joining), 300)
+    assert sorted(each.removeprefix("again: ") for each in got) == [body(n) for n in range(300)]
+
+
+def count_of(cluster: Cluster, name: str) -> int:
+    """How many messages the node has copies of."""
+    return sum(backup.replica.count for backup in cluster.node(name).state.backups.values())
