@@ -359,8 +359,7 @@ class NodeState:
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         self.dirty_clients: dict[Client, None] = {}
-        #: Streams that have readers here.
-        self.streams: dict[QueueKey, StreamReaders] = {}
+        self.streams: dict[QueueKey, StreamReaders] = {}  # Those that have readers here.
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.
@@ -403,10 +402,9 @@ class NodeState:
 
     def is_stream(self, queue: QueueKey) -> bool:
         """Whether the queue is a stream; next to nothing for one of another type."""
-        info = self.map.queues.get(queue)
-        if info is None or '"stream"' not in info.arguments:
-            return False
-        return self.policy_of(queue).stream is not None
+        known = self.map.queues.get(queue)
+        may_be = known is not None and '"stream"' in known.arguments
+        return may_be and self.policy_of(queue).stream is not None
 
     def go_on_with_unfinished(self) -> None:
         """Begins a turn with what the last one had no room for."""
@@ -435,7 +433,7 @@ class NodeState:
         self.marks.queues[consumer.queue] = None
 
     def mark_fragment(self, fragment: FragmentId) -> None:
-        """Marks the fragment, if it is on this node: what it may hand out has changed."""
+        """Marks the fragment, if it is here, or read from here: there may be more to hand out."""
         private = self.private_by_id.get(fragment)
         primary = self.primaries.get(fragment)
         if private is not None:
@@ -443,6 +441,8 @@ class NodeState:
         elif primary is not None:
             self.marks.primaries[fragment] = None
             self.marks.queues[primary.queue] = None
+        elif self.streams and (info := self.map.fragments.get(fragment)) is not None:
+            self.marks.queues[info.queue] = None
 
     def hold_reading(self, client: Client, reason: str) -> None:
         """Holds back reading: the client's socket is not read while there is a reason."""

@@ -294,6 +294,20 @@ def test_few_reads_wait_for_what_nobody_publishes(monkeypatch: pytest.MonkeyPatc
     assert reader.deliveries() == ["5"]
 
 
+@pytest.mark.parametrize("name", ["n1", "n3"])
+def test_what_a_turn_has_no_room_for_comes_in_the_next_ones(name: str) -> None:
+    cluster = Cluster(3, work_per_turn=20)
+    client = declared(cluster)
+    client.publish("s", *numbers(500))
+    cluster.pass_ms(500)
+    readers = [cluster.client(name) for _ in range(5)]
+    for reader in readers:
+        reads(reader, prefetch=500)
+    # Nothing else happens: no tick has to wake them.
+    cluster.settle()
+    assert [reader.deliveries() for reader in readers] == [numbers(500)] * 5
+
+
 def test_old_segments_go(cluster: Cluster) -> None:
     client = declared(cluster, x_max_length_bytes=10_000, x_stream_max_segment_size_bytes=2_000)
     for number in range(60):
