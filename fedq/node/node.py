@@ -35,7 +35,8 @@ from fedq.node.peers.peer_inbox import PeerInbox
 from fedq.node.private.room import Private
 from fedq.node.publishing.room import Publishing
 from fedq.node.records.answers import Answers
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.node.requests.room import Requests
 from fedq.node.settings import NodeSettings
 from fedq.node.streams.room import Streams

@@ -13,7 +13,8 @@ from fedq.fragments.fragment import Fragment
 from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.journal.recovered import Recovered
 from fedq.node.node import Node
-from fedq.node.records.state import Backup, NodeState, Primary
+from fedq.node.records.roles import Backup, Primary
+from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.state import FragmentInfo
 from tests.sim.node_host import Host

@@ -17,7 +17,8 @@ from fedq.node.clients.client_flow import ClientFlow
 from fedq.node.endings.private_ends import PrivateEnds
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Client
-from fedq.node.records.state import NodeState, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.state import NodeState
 
 #: What the end of a client costs, in units of work.
 END_WORK: Final = 50

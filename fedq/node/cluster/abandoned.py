@@ -8,7 +8,8 @@ Changes `ending` and `marking` of primaries; proposes.
 """
 
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import EndQueue, MarkUsed
 
 

@@ -22,7 +22,8 @@ from fedq.node.cluster.reviving import Reviving
 from fedq.node.cluster.tallies import Tallies
 from fedq.node.containment.setting_aside import SettingAside
 from fedq.node.records.chores import Each
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.cluster_map.operations import JoinEra, SetCopies
 from fedq.wiring.cluster_map.state import FragmentInfo, Member

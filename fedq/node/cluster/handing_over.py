@@ -28,7 +28,8 @@ from fedq.core.limits import HAND_OVERS_IN_FLIGHT_MAX
 from fedq.core.versions import SEEN
 from fedq.fragments.seen import record_seen
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import SetCopies
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.failover.detector import Detector

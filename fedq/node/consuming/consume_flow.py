@@ -32,7 +32,9 @@ from fedq.node.consuming.keeping_up import meet, note_taken, room_here
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.settle_flow import SettleFlow
 from fedq.node.records.client_state import Consumer
-from fedq.node.records.state import NodeState, Primary, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.hub import NO_LIMIT, Hub, Prefetched
 
 #: A delivery is this part of a unit of work.

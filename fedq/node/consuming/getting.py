@@ -21,8 +21,9 @@ from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.consuming.readers import Readers, has_enough
 from fedq.node.consuming.settle_flow import SettleFlow
 from fedq.node.records.client_state import Channel
+from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.settling import Settlements
-from fedq.node.records.state import NodeState, PrivateQueue
+from fedq.node.records.state import NodeState
 
 #: A question whose answer nobody waits for.
 NO_REQUEST: Final = 0

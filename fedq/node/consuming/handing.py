@@ -7,7 +7,8 @@ from fedq.core.batches import cut
 from fedq.core.limits import PEER_FRAME_BYTES_MAX
 from fedq.core.peer_messages import Deliver
 from fedq.node.consuming.keeping_up import note_taken, rooms_elsewhere
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 
 
 def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared: int = 0) -> None:

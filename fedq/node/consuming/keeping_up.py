@@ -8,8 +8,9 @@ from fedq.core.ids import NodeId
 from fedq.core.limits import KEEP_UP_MS_MAX
 from fedq.fragments.windows import Windows
 from fedq.node.consuming.queue_timers import QueueTimers
+from fedq.node.records.roles import Primary
 from fedq.node.records.settling import Settlements
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.hub import NO_LIMIT
 
 

@@ -16,7 +16,9 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams import StreamLog
 from fedq.node.publishing.dead_letters import DeadLetters
 from fedq.node.records.chores import Each
-from fedq.node.records.state import NodeState, Primary, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 
 #: What a message costs that dies, in units of work; how many may die however much was done.
 DEATH_WORK: Final = 2

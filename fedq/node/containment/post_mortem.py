@@ -32,8 +32,9 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.moves import Taken
 from fedq.node.containment.rehearsal import failure_of
 from fedq.node.records.client_state import Channel
+from fedq.node.records.roles import Primary
 from fedq.node.records.settling import Settlements
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.publisher import Numbered
 
 NO_FRAGMENT: Final = FragmentId(0)

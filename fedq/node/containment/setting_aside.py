@@ -24,7 +24,8 @@ from fedq.fragments.asides import readmit, set_aside
 from fedq.fragments.holders import DEAD
 from fedq.journal.records import NOTE_DEAD
 from fedq.node.records.budget import Budget
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 
 #: What an operator may have done with what is in quarantine.
 LIST: Final = 1

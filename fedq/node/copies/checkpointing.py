@@ -41,7 +41,8 @@ from fedq.node.copies.held import (
     place_of,
     seen_in,
 )
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 
 #: How long after one the next checkpoint begins, in times that it took; and at least.

@@ -12,7 +12,8 @@ from fedq.core.limits import MIB
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.copies.reading_back import ReadingBack
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.replication.primary import Progress
 
 #: How much is read in one go.

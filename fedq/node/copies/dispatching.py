@@ -15,7 +15,8 @@ from fedq.node.consuming.handing import hand_to_nodes
 from fedq.node.consuming.keeping_up import look_what_waits, note_taken
 from fedq.node.consuming.queue_timers import QueueTimers
 from fedq.node.copies.questions import Questions
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 
 
 class Dispatching:

@@ -38,8 +38,9 @@ from fedq.node.copies.dispatching import Dispatching
 from fedq.node.copies.questions import Questions, note_use
 from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.confirming import on_publishes_done
+from fedq.node.records.roles import Primary
 from fedq.node.records.settling import Settlements, settle_in
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.publisher import Settled
 
 #: Calls that wait while it is not known whether the queue goes.

@@ -24,7 +24,8 @@ from fedq.journal.recovered import RecoveredFragment
 from fedq.node.containment.rehearsal import failure_of
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.copies.replica_flow import ReplicaFlow
-from fedq.node.records.state import Backup, NodeState, Primary
+from fedq.node.records.roles import Backup, Primary
+from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 from fedq.replication.backup import BackupReplication
 from fedq.replication.durable import DurableMark

@@ -12,7 +12,8 @@ from fedq.core.ids import FragmentId, Origin
 from fedq.fragments.alive import EVERYWHERE, Found, Spans, in_fragment, in_recovered, in_replica
 from fedq.journal.events import Seen
 from fedq.journal.recovered import RecoveredFragment
-from fedq.node.records.state import Backup, NodeState, Primary
+from fedq.node.records.roles import Backup, Primary
+from fedq.node.records.state import NodeState
 
 #: Messages that are looked at for a unit of work, as a shift.
 LOOK_SHIFT: Final = 4

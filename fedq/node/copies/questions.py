@@ -23,7 +23,8 @@ from fedq.core.peer_messages import (
 from fedq.fragments.enforcement import visible_count
 from fedq.node.cluster.abandoned import Abandoned
 from fedq.node.copies.emptying import Purging
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.calls import Calls
 
 #: Calls of consumers: they wait while it is not known whether the queue goes.

@@ -19,7 +19,8 @@ from fedq.core.ranges import Range, count, join_overlapping
 from fedq.fragments.stowing import fill, lose, waits_for_disk
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 
 #: What is read ahead for a line: at most, at least, and what part of memory all lines share.
 _AHEAD_BYTES_MAX: Final = 4 * MIB

@@ -15,7 +15,8 @@ from fedq.core.peer_messages import (
 from fedq.journal.decoding import CorruptRecord, outlines
 from fedq.journal.records import encode_keep, encode_note, encode_whole
 from fedq.journal.segments import KEEP_POSITION
-from fedq.node.records.state import Backup, NodeState
+from fedq.node.records.roles import Backup
+from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 
 

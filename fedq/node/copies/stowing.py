@@ -13,7 +13,8 @@ from fedq.core.limits import KIB, MIB
 from fedq.fragments.replica import Mark, Replica
 from fedq.fragments.stowing import may_stow
 from fedq.node.copies.reading_back import ReadingBack
-from fedq.node.records.state import Backup, NodeState
+from fedq.node.records.roles import Backup
+from fedq.node.records.state import NodeState
 
 #: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
 _KEEP_BYTES_MAX: Final = 4 * MIB

@@ -13,7 +13,8 @@ from typing import Final
 from fedq.node.copies.emptying import Purging, cancel_all
 from fedq.node.private.private_flow import PrivateFlow
 from fedq.node.private.registrations import Registrations
-from fedq.node.records.state import NodeState, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.state import NodeState
 
 #: What the end of a binding costs, in units of work.
 _BINDING_WORK: Final = 10

@@ -28,7 +28,9 @@ from fedq.node.copies.room import Copies
 from fedq.node.private.room import Private
 from fedq.node.publishing.room import Publishing
 from fedq.node.records.chores import Each
-from fedq.node.records.state import NodeState, Peer, Primary
+from fedq.node.records.peer import Peer
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.node.streams.room import Streams
 from fedq.proxy.links import NO_SESSION
 from fedq.wiring.cluster_map.state import FragmentInfo, Member

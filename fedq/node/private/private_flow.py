@@ -16,7 +16,8 @@ from fedq.fragments.fragment import Fragment
 from fedq.node.private.registrations import Registrations
 from fedq.node.records import accounts
 from fedq.node.records.client_state import Client
-from fedq.node.records.state import NodeState, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 from fedq.proxy.fanout import in_pieces
 from fedq.wiring.cluster_map.declarations import refuse_beyond_limit

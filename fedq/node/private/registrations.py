@@ -14,7 +14,8 @@ from collections.abc import Callable
 from fedq.core.errors import Refused
 from fedq.core.ids import MapVersion, QueueKey
 from fedq.node.cluster.proposals import GAVE_UP, Proposals, Result
-from fedq.node.records.state import NodeState, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.state import NodeState
 from fedq.wiring.cluster_map.operations import Bind, ClaimName, ReleaseName, Unbind
 from fedq.wiring.cluster_map.state import Binding
 

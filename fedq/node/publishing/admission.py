@@ -15,7 +15,9 @@ from fedq.fragments.asides import publish_aside, publish_private_aside
 from fedq.fragments.enforcement import fits
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.outbox import Owed
-from fedq.node.records.state import NodeState, Primary, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.publisher import Settled
 
 

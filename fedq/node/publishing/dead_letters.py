@@ -38,7 +38,9 @@ from fedq.node.containment.rehearsal import failure_of
 from fedq.node.publishing.messages import delayed, properties_of
 from fedq.node.publishing.outlets import Outlets, Reach
 from fedq.node.records.client_state import Owner
-from fedq.node.records.state import NodeState, Primary, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault, SetAside
 from fedq.wiring.routing.route import Route
 

@@ -26,7 +26,9 @@ from fedq.node.publishing.fan_out import FanOut, weight_of
 from fedq.node.publishing.piles import Piles
 from fedq.node.publishing.relay_flow import RelayFlow
 from fedq.node.records.client_state import Channel, Owner
-from fedq.node.records.state import NodeState, Primary, RelayWaiter
+from fedq.node.records.peer import RelayWaiter
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.proxy.publisher import FragmentPublisher, Numbered
 from fedq.wiring.routing.route import Route
 

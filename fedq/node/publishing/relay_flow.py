@@ -18,7 +18,8 @@ from fedq.node.publishing.confirming import settle_relayed
 from fedq.node.publishing.fan_out import FanOut, weight_of
 from fedq.node.publishing.messages import properties_of
 from fedq.node.publishing.returns import give_back
-from fedq.node.records.state import NodeState, RelayWaiter
+from fedq.node.records.peer import RelayWaiter
+from fedq.node.records.state import NodeState
 from fedq.proxy.links import NO_SESSION
 
 _UNUSUAL: Final = FLAG_COPIES | FLAG_DIED

@@ -4,29 +4,18 @@ No decisions here. Who changes what is said in each flow's docstring.
 """
 
 from collections import deque
-from collections.abc import Mapping
 
-from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import (
-    NO_PROCESS,
     ConnectionId,
     FragmentId,
-    Incarnation,
-    MapVersion,
     NodeId,
     Origin,
     QueueKey,
 )
 from fedq.core.peer_messages import TO_PRIMARY, PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
-from fedq.core.ranges import Range
 from fedq.core.seeds import Salts
 from fedq.core.work import Work
-from fedq.fragments.fragment import Fragment
-from fedq.fragments.pace import Pace
-from fedq.fragments.replica import Replica
-from fedq.fragments.takers import Takers
-from fedq.fragments.windows import Windows
 from fedq.journal.records import encode_settle
 from fedq.journal.recovered import Recovered
 from fedq.journal.segments import SegmentPlan
@@ -35,221 +24,22 @@ from fedq.node.records.accounts import Accounts
 from fedq.node.records.chores import Chores
 from fedq.node.records.client_state import Channel, Client, Consumer, Owner
 from fedq.node.records.marks import Marks
+from fedq.node.records.peer import Peer
+from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.reads import Reads
+from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.stream_readers import StreamReaders
 from fedq.node.records.suspects import Suspects
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
-from fedq.proxy.fanout import InterestBook, Relays
+from fedq.proxy.fanout import InterestBook
 from fedq.proxy.hub import Hub
 from fedq.proxy.links import Link
 from fedq.proxy.publisher import FragmentPublisher
-from fedq.replication.backup import OFFERED, BackupReplication
-from fedq.replication.durable import DurableMark
-from fedq.replication.primary import PrimaryReplication
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import policy_of
 from fedq.wiring.routing.routes import Router
-
-
-class PrivateQueue:
-    """A queue that lives on this node only: an exclusive one."""
-
-    __slots__ = (
-        "arguments", "auto_delete", "bindings", "claimed", "durable", "ending", "fragment",
-        "had_consumers", "hub", "is_counted", "is_plain", "key", "owner", "policy", "sole_consumer",
-        "used_ms",
-    )  # fmt: skip
-
-    def __init__(
-        self, key: QueueKey, fragment: Fragment, owner: Client, policy: QueuePolicy,
-        now_ms: int,
-    ) -> None:  # fmt: skip
-        #: The consumer that gets whatever comes, at once: the only one, of a queue that holds
-        #: nothing (`fan_out`). Void as soon as anything of that may change.
-        self.sole_consumer: Consumer | None = None
-        self.key = key
-        self.policy = policy
-        #: Its policy has no say in what becomes of a message.
-        self.is_plain = policy._replace(expires_ms=None) == PLAIN
-        #: When it was last of use to somebody (x-expires).
-        self.used_ms = now_ms
-        self.fragment = fragment
-        #: The only connection that may use it.
-        self.owner = owner
-        self.hub: Hub[Consumer] = Hub(policy.single_active)
-        self.auto_delete = False
-        self.durable = False
-        #: The arguments of its declaration, as JSON.
-        self.arguments = ""
-        #: Its name was chosen by the client and is registered in the map.
-        self.claimed = False
-        #: Its bindings are being undone; then it is gone.
-        self.ending = False
-        self.had_consumers = False
-        #: It is one of `NodeState.private_unnamed`.
-        self.is_counted = False
-        #: (exchange, routing key, arguments as JSON).
-        self.bindings: dict[tuple[QueueKey, str, str], None] = {}
-
-
-class Primary:
-    """A shared fragment that this node serves."""
-
-    __slots__ = (
-        "attaching", "calls", "damaged", "dying", "ending", "fragment", "gets", "handing_over",
-        "is_plain", "mark", "marking", "noted", "pace", "promised", "queue", "replication",
-        "seen_at", "seen_event", "takers", "unsure", "used_ms", "windows",
-    )  # fmt: skip
-
-    def __init__(
-        self, queue: QueueKey, fragment: Fragment, replication: PrimaryReplication, now_ms: int
-    ) -> None:
-        self.queue = queue
-        #: When it was last of use to somebody (x-expires).
-        self.used_ms = now_ms
-        #: Messages on their way to the dead-letter exchange.
-        self.dying = 0
-        #: The map is being told that the queue has consumers (auto-delete),
-        self.marking = False
-        #: or that it ends, since nobody uses it.
-        self.ending = False
-        self.fragment = fragment
-        #: Its policy has no say in what becomes of a message.
-        self.is_plain = fragment.policy._replace(expires_ms=None) == PLAIN
-        self.replication = replication
-        self.takers = Takers(fragment.policy.single_active, fragment.reign)
-        #: How fast consumers here take its messages, and how much of what was handed out is noted.
-        self.pace = Pace(now_ms)
-        #: What each node keeps up with, once several have consumers.
-        self.windows: Windows | None = None
-        self.noted = 0
-        #: basic.get of other nodes, as (node, request), that wait until this node may serve.
-        self.gets: deque[tuple[NodeId, int]] = deque()
-        #: Calls that wait until this node may serve, as (node, request, verb).
-        self.calls: deque[tuple[NodeId, int, int]] = deque()
-        #: Answers that wait until an event is committed: (event, node, request, number).
-        self.promised: deque[tuple[int, NodeId, int, int]] = deque()
-        #: This node's own disk.
-        self.mark = DurableMark(fragment.last)
-        #: Members that may hold deliveries of an earlier reign and have not said so yet, with
-        #: the map version that they must have applied. Nothing is handed out meanwhile.
-        self.attaching: dict[NodeId, MapVersion] = {}
-        #: Who published what was here when the reign began, as far as that is known no more: one of
-        #: them that is among those may send it again.
-        self.unsure: Mapping[Origin, int] = {}
-        #: Between which positions messages cannot be read from this node's disk, though others have
-        #: them: it is to be led by one of these.
-        self.damaged: list[Range] = []
-        #: The map is asked for another primary: nothing is handed out before it has answered.
-        self.handing_over = False
-        #: The epoch at which it was said, as the last word of this reign, what was seen: nothing is
-        #: handed out after that. 0: it was not.
-        self.seen_at = 0
-        #: And the number of the event that says so.
-        self.seen_event = 0
-
-    @property
-    def holds_back(self) -> bool:
-        """Whether nothing may be handed out now."""
-        return (
-            self.handing_over
-            or self.seen_at > 0
-            or len(self.attaching) > 0
-            or len(self.damaged) > 0
-        )
-
-
-class Backup:
-    """A shared fragment of which this node keeps a copy."""
-
-    __slots__ = ("failed", "last", "queue", "replica", "replication", "unsure", "whole")
-
-    def __init__(
-        self, queue: QueueKey, replica: Replica, replication: BackupReplication, last: int,
-        whole: bool, unsure: Mapping[Origin, int],
-    ) -> None:  # fmt: skip
-        self.queue = queue
-        self.unsure = unsure  # See `Primary`.
-        self.replica = replica
-        self.replication = replication
-        #: Its last event before it followed this primary; and whether that is all there was.
-        self.last = last
-        self.whole = whole
-        #: It could not take in what its primary sent: it is no copy any more.
-        self.failed = False
-
-    @property
-    def last_held(self) -> int:
-        """The last event in the copy."""
-        replication = self.replication
-        return self.last if replication.state == OFFERED else replication.received
-
-
-class Peer:
-    """Another node of the cluster."""
-
-    __slots__ = (
-        "answering", "applied", "down_ms", "forgetting", "full", "interest_told", "introduced",
-        "leaving", "link", "met_at", "process", "relayed", "relays", "sent_heard_ms", "stalls",
-        "unsaid", "waiting",
-    )  # fmt: skip
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        #: The process that answered last at its own address, if it said so: only one can listen
-        #: there, so any before it is gone. A call *from* somebody proves nothing: anyone may use a
-        #: name.
-        self.answering = NO_PROCESS
-        self.relays: Relays[RelayWaiter] = Relays()
-        #: The newest map version it has said it applied.
-        self.applied = MapVersion(0)
-        #: The newest of this node's interest announcements that is in force there.
-        self.interest_told = 0
-        #: Whether it has said, in this session, what its private queues want.
-        self.introduced = False
-        #: When this node was let in, as of their last session.
-        self.met_at = MapVersion(0)
-        #: The last relay taken from each process of it.
-        self.relayed: dict[Incarnation, int] = {}
-        #: The process that its link and its interest are of; None: none yet, or given up.
-        self.process: Incarnation | None = None
-        #: Since when the map has it down.
-        self.down_ms = 0
-        #: The newest `sent_ms` of its heartbeats, to be echoed.
-        self.sent_heard_ms = 0
-        #: It is being stopped.
-        self.leaving = False
-        #: Its disk hangs, as it said itself.
-        self.stalls = False
-        #: It takes in no more.
-        self.full = False
-        #: Messages of it that wait for a turn with room for them.
-        self.waiting: list[PeerMessage] = []
-        #: See `peer_sessions`: what it had has not all returned; and what is to be said.
-        self.forgetting = False
-        self.unsaid: dict[FragmentId, None] = {}
-
-
-class RelayWaiter:
-    """A run of mandatory or confirmed publishes on its way to the private queues of other nodes."""
-
-    __slots__ = ("channel", "group", "mandatory", "size", "waiting")
-
-    def __init__(
-        self,
-        channel: Channel | None,
-        group: ConfirmGroup[Owner] | None,
-        mandatory: dict[int, bytes],
-    ) -> None:
-        self.channel = channel
-        self.group = group
-        #: Mandatory messages, by index in the run, that no node has matched yet.
-        self.mandatory = mandatory
-        #: Publishes in the run, and nodes that have not answered.
-        self.size = 0
-        self.waiting = 0
 
 
 class NodeState:

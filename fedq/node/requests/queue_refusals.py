@@ -10,7 +10,7 @@ from fedq.core.errors import (
 )
 from fedq.core.ids import QueueKey
 from fedq.core.versions import STREAMS
-from fedq.node.records.state import PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
 from fedq.wiring.cluster_map.map import ClusterMap

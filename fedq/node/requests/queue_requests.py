@@ -32,7 +32,8 @@ from fedq.node.endings.private_ends import PrivateEnds
 from fedq.node.private.room import Private
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel
-from fedq.node.records.state import NodeState, PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
+from fedq.node.records.state import NodeState
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.node.requests.direct_reply import DirectReply, is_reply_name
 from fedq.node.requests.locked_names import LockedNames

@@ -18,7 +18,8 @@ from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.node.consuming.consume_flow import ConsumeFlow
 from fedq.node.records.client_state import Consumer
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
 from fedq.node.streams.serving import Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo

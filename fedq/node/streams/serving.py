@@ -13,7 +13,8 @@ from fedq.core.ids import NodeId, QueueKey, first_position
 from fedq.core.limits import DELIVERY_BATCH_MAX, KIB
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.fragments.streams import read_from
-from fedq.node.records.state import NodeState, Primary
+from fedq.node.records.roles import Primary
+from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import StreamReaders
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, Beginning

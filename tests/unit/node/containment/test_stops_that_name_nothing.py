@@ -22,7 +22,7 @@ from fedq.core import peer_messages as peer
 from fedq.core.ids import NodeId
 from fedq.node.peers.peer_inbox import PeerInbox
 from fedq.node.private.private_flow import PrivateFlow
-from fedq.node.records.state import PrivateQueue
+from fedq.node.records.private_queue import PrivateQueue
 from tests.unit.node.harness import Cluster
 from tests.unit.node.injection import Injected
 from tests.unit.node.uncompiled import only_uncompiled
