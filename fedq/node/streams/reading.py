@@ -27,6 +27,9 @@ from fedq.wiring.cluster_map.stream_arguments import Beginning
 
 #: So many readers are looked at in a unit of work, as a shift.
 _LOOK_SHIFT: Final = 3
+#: What was written for readers that have no room for it may take a part of what pages may, all
+#: streams together: one in so many.
+_CHUNKS_PART: Final = 4
 #: The highest offset that a header can say.
 _OFFSET_MAX: Final = (1 << 63) - 1
 
@@ -79,16 +82,18 @@ class Reading:
         if primary is not None and not self.serving.serve(readers, primary):
             state.marks.unfinished[info.id] = None
             return
-        self._serve(readers, info, primary)
-        places = {each.cursor.next: None for each in readers.consumers if each.cursor is not None}
-        for place in [place for place in readers.chunks if place not in places]:
-            del readers.chunks[place]
+        if self._serve(readers, info, primary):
+            self.serving.paging.had_a_look(info.id)
+        readers.keep(self.serving.paging.bound // (_CHUNKS_PART * len(state.streams)))
         if readers.is_idle:
             del state.streams[queue]
 
-    def _serve(self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None) -> None:
-        """Serves readers in turns, a chunk each, until they have enough or all there is."""
-        state = self.state
+    def _serve(self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None) -> bool:
+        """Serves readers in turns, a chunk each, until they have enough or all there is.
+
+        False if the turn had no room for all of that.
+        """
+        state, places = self.state, readers.places()
         waiting = list(readers.consumers)
         state.work.deal(len(waiting) >> _LOOK_SHIFT)
         while waiting:
@@ -102,10 +107,11 @@ class Reading:
                     continue
                 if not state.work.deal(1):
                     state.marks.unfinished[info.id] = None
-                    return
-                self._give(readers, consumer, chunk, room)
+                    return False
+                self._give(readers, places, consumer, chunk, room)
                 hungry.append(consumer)
             waiting = hungry
+        return True
 
     def _chunk_for(
         self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None,
@@ -127,11 +133,20 @@ class Reading:
         positions, messages = self.serving.read(primary, cursor.next, room)
         return _write(readers, info, cursor.next, positions, messages)
 
-    def _give(self, readers: StreamReaders, consumer: Consumer, chunk: Chunk, room: int) -> None:
-        """Gives a reader what it takes of a chunk."""
+    def _give(
+        self, readers: StreamReaders, places: dict[int, int], consumer: Consumer, chunk: Chunk,
+        room: int,
+    ) -> None:  # fmt: skip
+        """Gives a reader what it takes of a chunk, which goes with the last reader there."""
         positions, messages = chunk.part(room)
         assert consumer.cursor is not None
-        consumer.cursor.next = positions[-1] + 1
+        place, following = consumer.cursor.next, positions[-1] + 1
+        consumer.cursor.next = following
+        places[following] = places.get(following, 0) + 1
+        places[place] -= 1
+        if not places[place]:
+            del places[place]
+            readers.drop(place)
         consumer.channel.got += len(positions)
         self.state.at, self.state.at_what = consumer, None
         self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
@@ -201,7 +216,8 @@ def _write(
         with_offset(message, min(max(position - base, 0), _OFFSET_MAX))
         for position, message in zip(positions, messages, strict=True)
     ]
-    chunk = readers.chunks[place] = Chunk(positions, written)
+    chunk = Chunk(positions, written)
+    readers.put(place, chunk)
     return chunk
 
 
