@@ -79,9 +79,9 @@ class StreamReaders:
         if chunk is not None:
             self.bytes_held -= chunk.size
 
-    def keep(self, most: int) -> None:
-        """Forgets what was read first, as long as there is more than so much."""
-        while self.bytes_held > most:
+    def keep(self, most: int, least: int) -> None:
+        """Forgets what was read first, as long as there is more than so much; not the last ones."""
+        while self.bytes_held > most and len(self.chunks) > least:
             self.drop(next(iter(self.chunks)))
 
     def turn(self, consumer: Consumer) -> None:

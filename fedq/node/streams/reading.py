@@ -21,7 +21,7 @@ from fedq.node.records.client_state import Consumer
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
-from fedq.node.streams.serving import Serving, base_of, position_of
+from fedq.node.streams.serving import DEAL_SHIFT, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import Beginning
 
@@ -76,15 +76,21 @@ class Reading:
         """Gives the readers of a stream what they take now, as far as the turn has room for it."""
         state = self.state
         readers, info = state.streams.get(queue), self._placed(queue)
-        if readers is None or info is None or not state.serving:
+        if readers is None or info is None:
+            return
+        if not state.serving:
+            state.pages.later[info.id] = None
             return
         primary = state.primaries.get(info.id)
         if primary is not None and not self.serving.serve(readers, primary):
             state.marks.unfinished[info.id] = None
             return
-        if self._serve(readers, info, primary):
+        is_done = self._serve(readers, info, primary)
+        if is_done:
             self.serving.paging.had_a_look(info.id)
-        readers.keep(self.serving.paging.bound // (_CHUNKS_PART * len(state.streams)))
+        # What was written and not given yet, as the turn had no room, is given in the next one.
+        most = self.serving.paging.bound // (_CHUNKS_PART * len(state.streams))
+        readers.keep(most, 0 if is_done else 1)
         if readers.is_idle:
             del state.streams[queue]
 
@@ -95,7 +101,7 @@ class Reading:
         """
         state, places = self.state, readers.places()
         waiting = list(readers.consumers)
-        state.work.deal(len(waiting) >> _LOOK_SHIFT)
+        state.work.spend(len(waiting) >> _LOOK_SHIFT)
         while waiting:
             hungry: list[Consumer] = []
             for consumer in waiting:
@@ -105,10 +111,10 @@ class Reading:
                 chunk = self._chunk_for(readers, info, primary, consumer, room)
                 if chunk is None:
                     continue
-                if not state.work.deal(1):
+                count = self._give(readers, places, consumer, chunk, room)
+                if not state.work.deal(1 + (count >> DEAL_SHIFT)):
                     state.marks.unfinished[info.id] = None
                     return False
-                self._give(readers, places, consumer, chunk, room)
                 hungry.append(consumer)
             waiting = hungry
         return True
@@ -136,7 +142,7 @@ class Reading:
     def _give(
         self, readers: StreamReaders, places: dict[int, int], consumer: Consumer, chunk: Chunk,
         room: int,
-    ) -> None:  # fmt: skip
+    ) -> int:  # fmt: skip
         """Gives a reader what it takes of a chunk, which goes with the last reader there."""
         positions, messages = chunk.part(room)
         assert consumer.cursor is not None
@@ -151,6 +157,7 @@ class Reading:
         self.state.at, self.state.at_what = consumer, None
         self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
         readers.turn(consumer)
+        return len(positions)
 
     # --- streams that other nodes serve ------------------------------------------------------
 

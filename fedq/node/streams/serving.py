@@ -22,8 +22,8 @@ from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, 
 
 #: What is read at once.
 _READ_BYTES: Final = 128 * KIB
-#: What a message that is read costs, in units of work, as a shift.
-_READ_SHIFT: Final = 3
+#: So many messages are handed out for a unit of work, as a shift.
+DEAL_SHIFT: Final = 3
 #: A node that has so much unacknowledged, of all kinds, gets no more messages for its readers.
 _UNACKED_BYTES_MAX: Final = 16 * MIB
 #: So many reads of other nodes may wait for messages that are not there yet; those that are
@@ -75,7 +75,6 @@ class Serving:
             found = part[: max(0, commit - first + 1)]
             positions += range(first, first + len(found))
             messages += found
-        self.state.work.deal(1 + (len(positions) >> _READ_SHIFT))
         return positions, messages
 
     # --- other nodes -------------------------------------------------------------------------
@@ -104,7 +103,7 @@ class Serving:
 
     def _forget_furthest(self, primary: Primary, reads: dict[tuple[NodeId, int], int]) -> None:
         """Forgets the read that is furthest ahead of what is there, if any is."""
-        self.state.work.spend(len(reads) >> _READ_SHIFT)
+        self.state.work.spend(len(reads) >> DEAL_SHIFT)
         furthest = max(reads, key=_position_of)
         if furthest[1] > primary.fragment.last:
             del reads[furthest]
@@ -112,6 +111,7 @@ class Serving:
     def serve(self, readers: StreamReaders, primary: Primary) -> bool:
         """Answers other nodes, as far as the turn has room for it; false if it had none."""
         commit, fragment = primary.replication.commit, primary.fragment
+        self.state.work.spend(len(readers.reads) >> DEAL_SHIFT)
         for (node, position), amount in list(readers.reads.items()):
             if position > commit:
                 continue
@@ -120,8 +120,6 @@ class Serving:
                 # It has enough; looked at again with the next tick.
                 self.state.pages.later[fragment.fragment_id] = None
                 continue
-            if not self.state.work.deal(1):
-                return False
             positions, messages = self.read(primary, position, amount)
             if positions:
                 del readers.reads[node, position]
@@ -132,6 +130,8 @@ class Serving:
                         positions[-1] + 1, positions, as_published(messages),
                     ),
                 )  # fmt: skip
+                if not self.state.work.deal(1 + (len(positions) >> DEAL_SHIFT)):
+                    return False
         return True
 
 
