@@ -13,15 +13,20 @@ from fedq.amqp.methods import (
     BasicDeliver,
     BasicQos,
     BasicQosOk,
+    QueueDeclare,
+    QueueDeclareOk,
     encode_method,
 )
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core.ids import NodeId
+from fedq.fragments import streams
+from fedq.journal.records import NOTE_CAME
 from fedq.node.clients.memory import held_bytes
 from fedq.node.records.roles import Primary
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_reading import SMALL, declared, reads
+from tests.unit.node.uncompiled import only_uncompiled
 
 LARGER: Any = {**SMALL, "read_ahead_bytes": 4_000}
 COUNT = 300
@@ -293,3 +298,97 @@ def test_what_was_written_for_who_has_no_room_is_counted_and_bounded() -> None:
         assert readers.bytes_held <= PAGES_BYTES // 4
     cluster.settle()
     assert len(delivered(client)) == 50
+
+
+def counted(cluster: Cluster, client: Client) -> int:
+    return client.ask(QueueDeclare("s", passive=True), QueueDeclareOk).message_count
+
+
+def begins_again(cluster: Cluster) -> Client:
+    """A client of the next reign: of a node that starts again, or of another one."""
+    cluster.kill("n1")
+    if len(cluster.hosts) == 1:
+        cluster.start("n1")
+        cluster.pass_ms(1_000)
+    else:
+        cluster.wait_for(lambda: cluster.primary_of("s") != "n1")
+    return cluster.client(cluster.primary_of("s"))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_messages_are_as_old_in_the_next_reign(size: int) -> None:
+    cluster = Cluster(size, **SMALL)
+    client = declared(cluster, x_max_age="1m", x_stream_max_segment_size_bytes=2_000)
+    publish(cluster, client, range(40))
+    cluster.pass_ms(50_000)
+    client = begins_again(cluster)
+    publish(cluster, client, range(40, 80))
+    assert counted(cluster, client) == 80
+    cluster.pass_ms(10_000)
+    publish(cluster, client, range(80, 100))
+    # The first ones are older than a minute, the others are not.
+    kept = counted(cluster, client)
+    assert 60 <= kept <= 60 + 20
+    reads(client, prefetch=20)
+    [got] = read_all(cluster, [client], [kept])
+    assert got == bodies(100 - kept, 100)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_time_leads_to_the_same_place_in_the_next_reign(size: int) -> None:
+    cluster = Cluster(size, **SMALL)
+    client = declared(cluster)
+    publish(cluster, client, range(100))
+    cluster.pass_ms(20_000)
+    publish(cluster, client, range(100, 140))
+    client = begins_again(cluster)
+    reads(client, "15s", prefetch=300)
+    cluster.pass_ms(1_000)
+    got = client.deliveries()
+    # At most what came within a second of the first of these comes with them.
+    assert got == bodies(140 - len(got), 140)
+    assert 40 <= len(got) <= 60
+
+
+def test_backups_leave_messages_unread_of_which_the_time_is_noted() -> None:
+    cluster = Cluster(3)
+    client = declared(cluster)
+    for number in range(20):
+        client.publish("s", body(number))
+        cluster.pass_ms(1_000)
+    copies = [
+        backup.replica
+        for name in cluster.hosts
+        for backup in cluster.node(name).state.backups.values()
+    ]
+    assert copies
+    for copy in copies:
+        assert copy.count_read == 0
+        assert len(copy.came) == 20
+    assert primary_of(cluster).fragment.notes == {NOTE_CAME: copies[0].came}
+
+
+@only_uncompiled
+def test_notes_of_times_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "NOTED_MAX", 16)
+    monkeypatch.setattr(streams, "_NOTED_LEFT", 4)
+    cluster = Cluster(3, **SMALL)
+    client = declared(cluster)
+    for number in range(60):
+        client.publish("s", body(number))
+        cluster.pass_ms(1_000)
+    fragment = primary_of(cluster).fragment
+    assert fragment.log is not None
+    assert 4 <= len(fragment.log.came) <= 17
+    copy = next(
+        backup.replica
+        for name in cluster.hosts
+        for backup in cluster.node(name).state.backups.values()
+    )
+    assert copy.came == fragment.log.came
+    client = begins_again(cluster)
+    reads(client, "20s", prefetch=300)
+    cluster.pass_ms(1_000)
+    got = client.deliveries()
+    assert got == bodies(60 - len(got), 60)
+    assert 15 <= len(got) <= 45
