@@ -19,6 +19,7 @@ connection with the most of them ends.
 from typing import Final
 
 from fedq.core.ids import FragmentId, NodeId
+from fedq.core.limits import PUBLISH_WINDOW_BYTES_MAX
 from fedq.fragments import footprint
 from fedq.node.clients.client_flow import ClientFlow
 from fedq.node.copies.stowing import Stowing
@@ -35,6 +36,8 @@ UNFINISHED: Final = "the node is low on memory: messages that were begun must be
 #: so much of the bound may be held beyond it, both as shifts.
 _HELD_SHIFT: Final = 4
 _BEYOND_SHIFT: Final = 8
+#: What part of the bound is kept, at most, for what other nodes have on its way, as a shift.
+_COMING_SHIFT: Final = 3
 
 #: What it costs when a fragment is looked at, in units of work.
 _LOOK_WORK: Final = 5
@@ -83,18 +86,21 @@ class Memory:
 
     def _compare_memory(self) -> None:
         state = self.state
-        bound, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        most, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        # Other nodes hear of it a moment later: what they have on its way is taken in, too.
+        coming = PUBLISH_WINDOW_BYTES_MAX * len(state.live_peers())
+        bound = most - min(coming, most >> _COMING_SHIFT)
         self._stowing.look(held)
         left = max((bound - held) >> _HELD_SHIFT, bound >> _BEYOND_SHIFT)
         self._look_bytes = state.bytes_taken + left
         if not state.memory_full:
-            if held > bound or (resident > bound and held > bound // 2):
+            if held > bound or (resident > most and held > most // 2):
                 state.memory_full = True
                 state.out.warnings.append(
-                    f"{held} bytes held, {resident} resident, more than {bound}: publishers wait"
+                    f"{held} bytes held, {resident} resident, of {most}: publishers wait"
                 )
                 self.clients.blocking.set_blocked("memory", REASON)
-        elif held < bound // 10 * 9 and (resident <= bound or held < bound // 20 * 9):
+        elif held < bound // 10 * 9 and (resident <= most or held < most // 20 * 9):
             state.memory_full = False
             state.out.story.append(f"{held} bytes held: publishers go on")
             self.clients.blocking.set_blocked("memory", None)
@@ -166,7 +172,8 @@ def held_bytes(state: NodeState) -> int:
         + footprint.EMPTY * (len(state.primaries) + len(state.backups))
     )
     for peer in state.peers.values():
-        messages += peer.link.bytes_unacked + peer.link.bytes_held
+        # What is on its way is there twice: as it was said, and as gRPC has it.
+        messages += 2 * peer.link.bytes_unacked + peer.link.bytes_held
     for fragment, publisher in state.publishers.items():
         if fragment not in state.primaries:
             messages += publisher.bytes_unconfirmed

@@ -39,7 +39,7 @@ class ClusterFlow:
     """Keeps this node a member: heartbeats, lease, joining and, as the leader, failover."""
 
     __slots__ = (
-        "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
+        "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_said_full",
         "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "deciding",
         "detector", "handing", "lease", "proposals", "punctuality", "reviving", "state",
         "tallies",
@@ -74,6 +74,8 @@ class ClusterFlow:
         self._changing: dict[int, None] = {}
         #: Whether this turn's frames carry a heartbeat.
         self.beat_due = False
+        #: What the last heartbeat said of this node's room.
+        self._said_full = False
 
     # --- inputs ------------------------------------------------------------------------------
 
@@ -174,6 +176,10 @@ class ClusterFlow:
     def take_frames(self) -> None:
         """The frames that go to each peer at the end of a turn, with a heartbeat if one is due."""
         state, out = self.state, self.state.out
+        if state.takes_nothing != self._said_full:
+            # What others go on sending meanwhile is taken in beyond the bound.
+            self._said_full = state.takes_nothing
+            self.beat_due = True
         for node, peer in state.peers.items():
             beat = self._heartbeat_for(node)
             frames = peer.link.take_frames(state.map.version, state.now_ms, beat)

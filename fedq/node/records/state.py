@@ -123,7 +123,7 @@ class NodeState:
     def _begin_counting(self, settings: NodeSettings) -> None:
         """Begins to count what is held, beside messages, and what the driver says of it."""
         self.accounts = Accounts(settings.share_bytes_max)
-        #: Bytes that have come in since the process began, of clients and of other nodes' records.
+        #: Bytes that have come in since the process began, of clients and of other nodes.
         self.bytes_taken = 0
         #: As the driver says: what waits in its buffers, the process's memory beyond what it began
         #: with, and what is free on its disk (-1: unknown).
