@@ -167,6 +167,13 @@ FRAGMENTS_PER_QUEUE_MAX: Final = 64
 PUBLISH_WINDOW_BYTES_MAX: Final = 16 * MIB
 #: Standing credit of one node with one remote fragment, in messages.
 CREDIT_WINDOW_MAX: Final = 1_000
+#: What readers of all streams together have in memory that was read from the disk is a part of the
+#: node's memory, and so much at least; what is read in one go, at least and at most; and how far
+#: ahead of a reader.
+STREAM_PAGES_BYTES_MIN: Final = MIB
+STREAM_READ_BYTES_MIN: Final = 64 * KIB
+STREAM_READ_BYTES_MAX: Final = MIB
+STREAM_AHEAD_BYTES_MAX: Final = 4 * MIB
 #: Where several nodes have consumers: how much work fast ones may have waiting with them, and how
 #: long messages wait for somebody to have room before all are given more. In milliseconds.
 KEEP_UP_MS_MAX: Final = 25

@@ -185,12 +185,7 @@ class Fresh(Runs):
         many messages are looked at. Returns how many bytes went.
         """
         runs = self._runs
-        begins = self._head
-        if self.stowed_count:
-            while not runs[begins].stowed:
-                begins += 1
-        else:
-            begins = self._index_behind(keep)
+        begins = self._index_to_stow_from(keep)
         before, freed = runs[:begins], 0
         for index in range(begins, len(runs)):
             run = runs[index]
@@ -216,6 +211,15 @@ class Fresh(Runs):
         self.stowed_bytes += freed
         self._count_at_hand()
         return freed
+
+    def _index_to_stow_from(self, keep: int) -> int:
+        """The index of the first run that may go: about so many bytes before it stay."""
+        if not self.stowed_count:
+            return self._index_behind(keep)
+        index = self._head
+        while not self._runs[index].stowed:
+            index += 1
+        return index
 
     def _index_behind(self, keep: int) -> int:
         """The index of the first run behind about so many bytes, which it is made to begin at."""

@@ -3,7 +3,7 @@
 Inputs: a fragment, up to which position the journal has its messages, what was read from there.
 Outputs: bytes that are free, positions that are wanted next. Only persistent messages of a durable
 queue are stowed, which stand in the journal anyhow; and not where a policy looks at each of them.
-The beginning of the line stays in memory, so that who takes does not wait.
+The beginning of the line stays in memory, so that who takes does not wait; of a stream, its end.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,13 @@ from fedq.fragments.moves import Going
 
 
 def may_stow(fragment: Fragment) -> bool:
-    """Whether bodies of its messages may be on disk alone; of a stream they are read any time."""
-    if fragment.log is not None:
-        return False
+    """Whether bodies of its messages may be on disk alone."""
     return fragment.recorder.durable and not fragment.singly and fragment.policy.max_length is None
 
 
 def waits_for_disk(fragment: Fragment) -> bool:
-    """Whether messages of it are on disk alone."""
-    if fragment.fresh.stowed_count:
+    """Whether messages of it are on disk alone, and have to come back; those of a stream stay."""
+    if fragment.fresh.stowed_count and fragment.log is None:
         return True
     return fragment.tracked is not None and len(fragment.tracked.absent) > 0
 

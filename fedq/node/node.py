@@ -433,6 +433,7 @@ class Node:
         self.copies.moving.tick()
         if state.damaged:
             self.copies.reading.tick()
+        self.streams.paging.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()
         self.consuming.timers.tick()

@@ -185,5 +185,7 @@ def held_bytes(state: NodeState) -> int:
             del state.transacting[channel]
         else:
             messages += of_transaction(channel.transaction)
-    messages += state.reads.bytes_asked + state.plan.places_bytes
+    for readers in state.streams.values():
+        messages += readers.bytes_held
+    messages += state.reads.bytes_asked + state.pages.bytes_held + state.plan.places_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

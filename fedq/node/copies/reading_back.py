@@ -6,6 +6,7 @@ waits for that.
 
 What cannot be read is looked for again where the journal has it by then (a segment may have been
 moved meanwhile); after some tries it is lost here: named, counted, settled, and the rest goes on.
+So is what readers of a stream could not be given.
 
 Changes fragments of this node; marks them.
 """
@@ -19,6 +20,7 @@ from fedq.core.ranges import Range, count, join_overlapping
 from fedq.fragments.stowing import fill, lose, waits_for_disk
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
+from fedq.node.records.reads import extended
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 
@@ -82,6 +84,10 @@ class ReadingBack:
         """Asks for what is to be read next, if there is anything on disk alone."""
         fragment = primary.fragment
         reading = self._readings.get(fragment.fragment_id)
+        if primary.unreadable:
+            unreadable, primary.unreadable = primary.unreadable, []
+            for first, last, reason in unreadable:
+                self.give_up(primary, first, last, reason)
         if primary.damaged:
             return
         if not waits_for_disk(fragment):
@@ -98,13 +104,13 @@ class ReadingBack:
             self._seek_next(reading)
 
     def _read_ahead(self, reading: Reading) -> None:
+        if reading.primary.fragment.log is not None:
+            # Its readers are anywhere (`fedq.node.streams.paging`).
+            return
         fragment, ahead = reading.primary.fragment, reading.ahead
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
             ahead.popleft()
         room = self._window() - sum(reading.under_way) - sum([size for _, size in ahead])
-        if fragment.log is not None:
-            # Of a stream all is read back: its readers are anywhere in it.
-            room = max(room, 1)
         if fragment.must_read and not reading.under_way:
             # What is here is behind what is next: whatever it takes, that has to come.
             room = max(room, 1)
@@ -160,17 +166,8 @@ class ReadingBack:
 
     def _extended(self, reading: Reading, place: Place, last: int) -> Place:
         """The place with those that follow it there, up to a position, and up to a mebibyte."""
-        plan, fragment = self.state.plan, reading.primary.fragment.fragment_id
-        while place.last < last and place.length < _READ_BYTES:
-            after = plan.locate(fragment, place.last + 1)
-            if after is None or after.segment != place.segment:
-                break
-            end = place.offset + place.length
-            if after.offset < end or after.offset - end > _READ_BYTES >> 1:
-                break
-            length = after.offset + after.length - place.offset
-            place = place._replace(length=length, last=after.last)
-        return place
+        fragment = reading.primary.fragment.fragment_id
+        return extended(self.state.plan, fragment, place, last, _READ_BYTES)
 
     def _ask_for_absent(self, reading: Reading) -> None:
         """Asks for what is kept singly and on disk alone."""

@@ -25,7 +25,7 @@ class Primary:
     __slots__ = (
         "attaching", "calls", "damaged", "dying", "ending", "fragment", "gets", "handing_over",
         "is_plain", "mark", "marking", "noted", "pace", "promised", "queue", "replication",
-        "seen_at", "seen_event", "takers", "unsure", "used_ms", "windows",
+        "seen_at", "seen_event", "takers", "unreadable", "unsure", "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,8 @@ class Primary:
         #: Between which positions messages cannot be read from this node's disk, though others have
         #: them: it is to be led by one of these.
         self.damaged: list[Range] = []
+        #: What readers of a stream could not be given of that disk, and why: to be given up.
+        self.unreadable: list[tuple[int, int, str]] = []
         #: The map is asked for another primary: nothing is handed out before it has answered.
         self.handing_over = False
         #: The epoch at which it was said, as the last word of this reign, what was seen: nothing is

@@ -28,6 +28,7 @@ from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.reads import Reads
 from fedq.node.records.roles import Backup, Primary
+from fedq.node.records.stream_pages import Pages
 from fedq.node.records.stream_readers import StreamReaders
 from fedq.node.records.suspects import Suspects
 from fedq.node.risk import Risk
@@ -150,6 +151,8 @@ class NodeState:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, StreamReaders] = {}  # Those that have readers here.
+        #: What was read back for them, of streams that this node serves.
+        self.pages = Pages()
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.
