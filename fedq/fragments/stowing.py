@@ -2,8 +2,9 @@
 
 Inputs: a fragment, up to which position the journal has its messages, what was read from there.
 Outputs: bytes that are free, positions that are wanted next. Only persistent messages of a durable
-queue are stowed, which stand in the journal anyhow; and not where a policy looks at each of them.
-The beginning of the line stays in memory, so that who takes does not wait.
+queue are stowed, which stand in the journal anyhow; and not where a policy looks at each of them
+(a length asks for no more than their count). The beginning of the line stays in memory, so that who
+takes does not wait.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ def may_stow(fragment: Fragment) -> bool:
     """Whether bodies of its messages may be on disk alone; of a stream they are read any time."""
     if fragment.log is not None:
         return False
-    return fragment.recorder.durable and not fragment.singly and fragment.policy.max_length is None
+    return fragment.recorder.durable and not fragment.singly
 
 
 def waits_for_disk(fragment: Fragment) -> bool:
