@@ -60,10 +60,12 @@ def stowed(cluster: Cluster, name: str) -> int:
     return served + sum(b.replica.stowed.count for b in state.backups.values())
 
 
-def drained(cluster: Cluster, client: Client, count: int, no_ack: bool = True) -> list[str]:
+def drained(
+    cluster: Cluster, client: Client, count: int, no_ack: bool = True, queue: str = "q"
+) -> list[str]:
     """What a consumer gets, acknowledging what it has, until there is nothing more to come."""
     client.ask(BasicQos(prefetch_count=7), BasicQosOk)
-    client.ask(BasicConsume("q", "c", no_ack=no_ack), BasicConsumeOk)
+    client.ask(BasicConsume(queue, f"c{queue}", no_ack=no_ack), BasicConsumeOk)
     got: list[str] = []
 
     def has_all() -> bool:
