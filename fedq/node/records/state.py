@@ -28,6 +28,7 @@ from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.reads import Reads
 from fedq.node.records.roles import Backup, Primary
+from fedq.node.records.scrub import Scrub
 from fedq.node.records.stream_pages import Pages
 from fedq.node.records.stream_readers import StreamReaders
 from fedq.node.records.suspects import Suspects
@@ -132,6 +133,7 @@ class NodeState:
         #: Messages that could not be read from the disk any more, since the process began; and the
         #: fragments of which others have them (`Primary.damaged`).
         self.messages_lost = 0
+        self.scrub = Scrub()
         self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1
         #: Channels in tx mode, and some that are gone.
