@@ -51,6 +51,8 @@ class FaultPlan:
     restore: float = 0.0
     #: Likewise, one whose bytes have rotted, or that is some moments old.
     rot: float = 0.0
+    #: Nodes whose memory or disk is full for a while.
+    full_every_us: int = 0
 
     @property
     def only_kills(self) -> bool:
@@ -123,6 +125,10 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False) -> Plan:
 
     `copy_all`: no queue says what is copied; as it was before any could.
     """
+    return _draw_alarms(_draw_all_else(seed, lite, copy_all), lite)
+
+
+def _draw_all_else(seed: int, lite: bool, copy_all: bool) -> Plan:
     plan = _draw_plain(seed, lite)
     plan = plan if copy_all else _draw_stowing(_draw_modes(plan, lite))
     plan = _draw_rot(plan, lite)
@@ -170,6 +176,15 @@ def _draw_stowing(plan: Plan) -> Plan:
         return plan
     ahead = dice.choice((1, 200, 2_000))
     return replace(plan, stow_bytes=dice.choice((1, 1, 20_000)), read_ahead_bytes=ahead)
+
+
+def _draw_alarms(plan: Plan, lite: bool) -> Plan:
+    """Nodes that are full for a while, with dice of their own."""
+    dice = derive(plan.seed, "alarms")
+    if lite or not _chance(dice, 0.25):
+        return plan
+    faults = replace(plan.faults, full_every_us=dice.randint(500, 1_500) * MS)
+    return replace(plan, faults=faults)
 
 
 def _draw_rot(plan: Plan, lite: bool) -> Plan:
