@@ -457,6 +457,9 @@ class Heartbeat(NamedTuple):
     stalls: bool = False
     #: The sender takes in no more: its memory, or its disk, is at its bound.
     full: bool = False
+    #: Which of them it is; an older release says neither.
+    memory_full: bool = False
+    disk_low: bool = False
 
 
 class PeerFrame(NamedTuple):

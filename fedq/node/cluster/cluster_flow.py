@@ -21,6 +21,7 @@ from fedq.node.cluster.punctuality import Punctuality
 from fedq.node.cluster.reviving import Reviving
 from fedq.node.cluster.tallies import Tallies
 from fedq.node.containment.setting_aside import SettingAside
+from fedq.node.records.alarms import alarm_in
 from fedq.node.records.chores import Each
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
@@ -100,7 +101,7 @@ class ClusterFlow:
             peer.sent_heard_ms = heartbeat.sent_ms
             peer.leaving = heartbeat.leaving
             peer.stalls = heartbeat.stalls
-            peer.full = heartbeat.full
+            peer.alarm = alarm_in(heartbeat)
             if frame.session == peer.link.session[::-1] != NO_SESSION:
                 # Both maps agree on who is up. Otherwise this node may have been declared down
                 # in a map that it has not seen yet: no lease may come of that.
@@ -200,6 +201,8 @@ class ClusterFlow:
             state.settings.start,
             state.disk_stalls,
             state.takes_nothing,
+            state.memory_full,
+            state.disk_low,
         )
 
     def decide_joined(self) -> bool:

@@ -21,6 +21,7 @@ from fedq.journal.recovered import Recovered
 from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut
 from fedq.node.records.accounts import Accounts
+from fedq.node.records.alarms import Alarm
 from fedq.node.records.chores import Chores
 from fedq.node.records.client_state import Channel, Client, Consumer, Owner
 from fedq.node.records.marks import Marks
@@ -159,9 +160,12 @@ class NodeState:
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.
         self.memory_full = self.disk_low = False
-        #: That is so here, or on another node that is up: nobody's publishers are read.
-        self.publishers_wait = False
-        #: Answers to relays that wait until it does not any more.
+        #: Nodes of which that is so, this one among them, and what they are short of.
+        self.full: dict[NodeId, Alarm] = {}
+        #: Clients that are not read, since they publish to what such a node would have to take in,
+        #: and for what: a fragment, or a node (`fedq.node.publishing.blocking`).
+        self.held: dict[Client, FragmentId | NodeId] = {}
+        #: Answers to relays that wait while memory is full.
         self.relays_done: list[tuple[NodeId, PeerMessage]] = []
         #: Channels that are gone once their request is answered: until then they hold deliveries.
         self.leaving: dict[Channel, None] = {}

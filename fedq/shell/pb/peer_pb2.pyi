@@ -112,7 +112,7 @@ class Suspect(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., position: _Optional[int] = ..., size: _Optional[int] = ..., digest: _Optional[bytes] = ..., proven: _Optional[bool] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sent_ms", "echo_ms", "leads", "leaving", "start", "stalls", "full")
+    __slots__ = ("sent_ms", "echo_ms", "leads", "leaving", "start", "stalls", "full", "memory_full", "disk_low")
     SENT_MS_FIELD_NUMBER: _ClassVar[int]
     ECHO_MS_FIELD_NUMBER: _ClassVar[int]
     LEADS_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +120,8 @@ class Heartbeat(_message.Message):
     START_FIELD_NUMBER: _ClassVar[int]
     STALLS_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FULL_FIELD_NUMBER: _ClassVar[int]
+    DISK_LOW_FIELD_NUMBER: _ClassVar[int]
     sent_ms: int
     echo_ms: int
     leads: bool
@@ -127,7 +129,9 @@ class Heartbeat(_message.Message):
     start: str
     stalls: bool
     full: bool
-    def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ...) -> None: ...
+    memory_full: bool
+    disk_low: bool
+    def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ..., memory_full: _Optional[bool] = ..., disk_low: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
     __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth", "tally", "read_stream", "stream_part", "bodies_wanted", "bodies")

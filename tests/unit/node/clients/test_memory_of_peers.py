@@ -20,7 +20,8 @@ def test_what_other_nodes_publish_here_sets_the_alarm_at_once_and_they_hear_it()
     assert state.memory_full
     # What is on its way from another node has room below the bound.
     assert held(cluster) < 1.95 * MIB
-    assert cluster.node("n2").state.peers[NodeId("n1")].full
+    assert cluster.node("n2").state.peers[NodeId("n1")].alarm is not None
     cluster.pass_ms(100)
+    other.publish("q", "one more")
     assert "n1" in other.take(ConnectionBlocked).reason
     assert not is_read(other)

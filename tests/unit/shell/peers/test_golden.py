@@ -138,6 +138,19 @@ def test_the_golden_frames_of_mending_still_read_and_are_still_written_alike() -
     assert [decode_frame(data) for data in golden] == written
 
 
+#: Heartbeats of nodes that say what they are short of, in any version (docs/adr/0069).
+ALARMS: Final = [
+    ENVELOPE._replace(heartbeat=BEAT._replace(memory_full=memory, disk_low=disk))
+    for memory, disk in ((True, False), (False, True), (True, True))
+]
+
+
+def test_the_golden_alarms_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v9-alarms.frames")
+    assert [encode_frame(frame, 9) for frame in ALARMS] == golden
+    assert [decode_frame(data) for data in golden] == ALARMS
+
+
 #: What a frame without its long contents says of them.
 WITHOUT_LONGS: Final = ENVELOPE._replace(
     first=1,
