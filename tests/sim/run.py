@@ -15,6 +15,7 @@ from fedq.core import limits
 from fedq.core.versions import SEEN
 from tests.sim import inspect_node
 from tests.sim.actors import Actor
+from tests.sim.alarms import Probe
 from tests.sim.clients import Consumer, Getter, Publisher, Setup
 from tests.sim.closing import Counter, Drainer
 from tests.sim.cluster import Cluster
@@ -34,6 +35,7 @@ SETUP_LIMIT_US = 20 * SECOND
 WHOLE_LIMIT_US = 25 * SECOND
 REST_LIMIT_US = 20 * SECOND
 CLOSING_LIMIT_US = 40 * SECOND
+PROBE_LIMIT_US = 60 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,10 @@ class Run:
             self.is_whole,
             self.cluster.raft.on_directory_lost,
         )
+        self.ledger.tells_alarms = plan.faults.full_every_us > 0
+        self.faults.full.delays_matter = plan.policies is not None
+        #: Where frames are lost, nothing is done within bounds.
+        self.tries_alarms = self.ledger.tells_alarms and calm and plan.nodes > 1
         common = (self.world, self.ledger, hosts)
         self.setup = Setup(*common, self.topology)
         self.publishers = [
@@ -112,6 +118,8 @@ class Run:
         if not self._wait("set-up", SETUP_LIMIT_US, self._is_set_up):
             return
         if self.only_stops and not self._publish_all():
+            return
+        if self.tries_alarms and not self._try_alarms():
             return
         self.faults.start()
         self.world.run(self.world.now_us + self.plan.safety_us, self._has_problems)
@@ -159,6 +167,17 @@ class Run:
             return False
         return self.topology.ready and (self.party is None or self.party.setup.done)
 
+    def _try_alarms(self) -> bool:
+        """One node is full, and nothing else is wrong."""
+        hosts = self.cluster.hosts
+        full, other = self.world.generator("probe").sample(hosts, 2)
+        probe = Probe(self.world, self.ledger, hosts, full, other, self.numbers)
+        if self.faults.full.delays_matter:
+            number = self.ledger.fault_begins()
+            probe.on_done = partial(self.ledger.fault_ends, number)
+        probe.start()
+        return self._wait("alarms are tried", PROBE_LIMIT_US, lambda: probe.done)
+
     def _publish_all(self) -> bool:
         """All is confirmed before the first stop: then it is known of each message who saw it."""
         if not self._wait(
@@ -189,6 +208,9 @@ class Run:
         self.world.run(self.world.now_us + 500 * MS, self._has_problems)
         if self.stream is not None and not self.stream.rest(self._rests):
             return False
+        for actor in self._actors():
+            if actor.is_blocked:
+                self.ledger.broken(f"{actor.label} is blocked still, and no node is full")
         for subscriber in self.subscribers:
             subscriber.check()
         leaving: list[Actor] = [*self.consumers, *self.getters, *self.subscribers]

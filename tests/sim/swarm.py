@@ -52,6 +52,8 @@ class FaultPlan:
     restore: float = 0.0
     #: Likewise, one whose bytes have rotted, or that is some moments old.
     rot: float = 0.0
+    #: Nodes whose memory or disk is full for a while.
+    full_every_us: int = 0
 
     @property
     def only_kills(self) -> bool:
@@ -129,7 +131,8 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool
     before there were any.
     """
     plan = _draw_queues_alone(seed, lite, copy_all)
-    return plan if copy_all or no_streams else _draw_stream(plan, lite)
+    plan = plan if copy_all or no_streams else _draw_stream(plan, lite)
+    return _draw_alarms(plan, lite)
 
 
 def _draw_stream(plan: Plan, lite: bool) -> Plan:
@@ -196,6 +199,15 @@ def _draw_stowing(plan: Plan) -> Plan:
         return plan
     ahead = dice.choice((1, 200, 2_000))
     return replace(plan, stow_bytes=dice.choice((1, 1, 20_000)), read_ahead_bytes=ahead)
+
+
+def _draw_alarms(plan: Plan, lite: bool) -> Plan:
+    """Nodes that are full for a while, with dice of their own."""
+    dice = derive(plan.seed, "alarms")
+    if lite or not _chance(dice, 0.25):
+        return plan
+    faults = replace(plan.faults, full_every_us=dice.randint(500, 1_500) * MS)
+    return replace(plan, faults=faults)
 
 
 def _draw_rot(plan: Plan, lite: bool) -> Plan:
