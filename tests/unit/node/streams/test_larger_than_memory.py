@@ -1,5 +1,6 @@
 """Streams larger than memory: their end is in memory, the rest is read where readers are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,9 +23,10 @@ from fedq.core.ids import NodeId
 from fedq.fragments import streams
 from fedq.journal.records import NOTE_CAME
 from fedq.node.clients.memory import held_bytes
+from fedq.node.node import Node
 from fedq.node.records.roles import Primary
 from tests.unit.amqp.wire import Content
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.harness import Client, Cluster, Host
 from tests.unit.node.streams.test_reading import SMALL, declared, reads
 from tests.unit.node.uncompiled import only_uncompiled
 
@@ -46,6 +48,17 @@ class Watched(Cluster):
             pages = host.node.state.pages
             self.most_paged = max(self.most_paged, pages.bytes_held + pages.bytes_asked)
         return is_busy
+
+
+class Slow(Cluster):
+    """Nodes of which some disks answer no reads."""
+
+    unread: Sequence[str] = ()
+
+    def _drain(self, host: Host, node: Node) -> None:
+        if host.name in self.unread:
+            node.out.reads = []
+        super()._drain(host, node)
 
 
 def body(number: int) -> str:
@@ -262,6 +275,25 @@ def test_what_one_node_cannot_read_it_gets_from_another_one() -> None:
     state = cluster.node("n1").state
     assert (cluster.primary_of("s"), state.messages_lost) == ("n1", 0)
     assert state.scrub.mended > 0
+
+
+def test_what_others_are_asked_for_is_not_read_meanwhile() -> None:
+    """Their disks do not answer for a while: this one is left alone."""
+    cluster = Slow(3, **SMALL)
+    filled(cluster)
+    wanted = body(150).encode()
+    segments = cluster.hosts[NodeId("n1")].segments.values()
+    data = next(data for data in segments if wanted in data)
+    data[data.index(wanted)] ^= 1
+    reader = cluster.client()
+    cluster.unread = ["n2", "n3"]
+    reads(reader, 140, prefetch=50)
+    cluster.pass_ms(300)
+    asked = cluster.node("n1").state.reads.asked
+    cluster.pass_ms(500)
+    assert cluster.node("n1").state.reads.asked == asked
+    cluster.unread = []
+    assert read_all(cluster, [reader], [COUNT - 140]) == [bodies(140, COUNT)]
 
 
 @pytest.mark.parametrize("name", ["n1", "n3"])
