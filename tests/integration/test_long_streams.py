@@ -15,8 +15,8 @@ from tests.integration.waiting import until
 pytestmark = [pytest.mark.slow, pytest.mark.patience(120)]
 
 MIB = 1 << 20
-#: 40 MiB of messages, where a node may hold 16, and begins to let bodies go at 6.
-COUNT, SIZE = 2_500, 16_384
+#: 32 MiB of messages, where a node may hold 16, and begins to let bodies go at 6.
+COUNT, SIZE = 2_000, 16_384
 MORE = {"limits": {"memory_bytes": 16 * MIB}}
 STREAM = {"x-queue-type": "stream", "x-fedq-replicas": 3}
 
@@ -100,7 +100,7 @@ def test_a_stream_larger_than_memory_is_read_from_anywhere_and_after_a_kill(
         cluster.kill("a")
         node.start()
         cluster.wait_served("a")
-        for offset in (0, middle, COUNT):
+        for offset in (0, COUNT):
             got = read(open_connection, node.amqp, offset, COUNT + 4)
             assert got == list(range(offset, COUNT + 5))
 
@@ -108,7 +108,7 @@ def test_a_stream_larger_than_memory_is_read_from_anywhere_and_after_a_kill(
 def test_a_long_stream_fails_over_to_what_another_node_has_on_disk(
     open_connection: Connect, tmp_path: Path
 ) -> None:
-    count = 1_500
+    count = 1_200
     with Cluster(tmp_path, names="abc", more={"limits": {"memory_bytes": 32 * MIB}}) as cluster:
         publish(open_connection, cluster.nodes["a"].amqp, range(count))
         reader = Reader(open_connection, cluster.nodes["c"].amqp, "first")
@@ -135,8 +135,6 @@ def test_times_of_a_stream_outlive_its_node(open_connection: Connect, tmp_path: 
                 channel.basic_publish("", name, body(number), PERSISTENT)
             return channel
 
-        # The node is a member, and has said which version it speaks: nothing is noted before.
-        until("it has", lambda: int(cluster.ask("cluster", "status")["map_version"]) >= 3)
         # Two of them make a segment.
         say("aging", *range(6))
         say("lasting", *range(6))

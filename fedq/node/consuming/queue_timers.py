@@ -97,7 +97,7 @@ class QueueTimers:
 
         And notes of when messages came, if there are too many.
         """
-        log.notes_times = self.state.map.cluster_version >= STREAM_TIMES
+        log.notes_times = self.state.all_speak(STREAM_TIMES)
         fragment.thin_out_times(log)
         if log.due or log.through:
             self._retain(fragment, log)

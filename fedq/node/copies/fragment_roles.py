@@ -245,7 +245,7 @@ class FragmentRoles:
             stowed=copy.stowed,
         )  # fmt: skip
         if fragment.log is not None:
-            fragment.log.notes_times = self.state.map.cluster_version >= STREAM_TIMES
+            fragment.log.notes_times = self.state.all_speak(STREAM_TIMES)
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
             take_up_seen(fragment, copy.seen.ranges)

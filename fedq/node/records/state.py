@@ -190,6 +190,13 @@ class NodeState:
         #: Who waits for which journal chunk: a fragment this node serves, or one it copies.
         self.sync_waits: deque[tuple[int, Primary | FragmentId]] = deque()
 
+    def all_speak(self, version: int) -> bool:
+        """Whether all members know this version; of a new cluster, whether none said otherwise."""
+        known = self.map.cluster_version
+        if not known:
+            known = min([newest for _, newest in self.map.speaks.values()], default=version)
+        return known >= version
+
     def policy_of(self, queue: QueueKey) -> QueuePolicy:
         """What a shared queue's arguments ask; plain for a queue that is not in the map."""
         info = self.map.queues.get(queue)
