@@ -101,6 +101,8 @@ class Plan:
     #: With so much in messages bodies are on disk alone, and so much is read ahead; 0: as ever.
     stow_bytes: int = 0
     read_ahead_bytes: int = 0
+    #: Journals are read again all the time, and at rest some of a disk rots.
+    scrub: bool = False
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -112,7 +114,7 @@ class Plan:
                 *map(str, self.queues), *map(str, self.exchanges), *map(str, self.publishers),
                 *map(str, self.consumers), *map(str, self.getters), *map(str, self.subscribers),
                 f"churn rounds {self.churn_rounds}, bodies on disk above {self.stow_bytes} bytes, "
-                f"{self.read_ahead_bytes} ahead",
+                f"{self.read_ahead_bytes} ahead, {'with' if self.scrub else 'without'} a scrub",
                 *(self.policies.describe() if self.policies is not None else ()),
             )
         )  # fmt: skip
@@ -125,7 +127,7 @@ def draw(seed: int, lite: bool = False, copy_all: bool = False) -> Plan:
     """
     plan = _draw_plain(seed, lite)
     plan = plan if copy_all else _draw_stowing(_draw_modes(plan, lite))
-    plan = _draw_rot(plan, lite)
+    plan = _draw_scrub(_draw_rot(plan, lite))
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite, copy_all)
     if policies is None:
         dice = derive(seed, "restored")
@@ -193,6 +195,14 @@ def _draw_rot(plan: Plan, lite: bool) -> Plan:
         plan, faults=FaultPlan("all_stop", every_us, rot=1.0), consumers=(), getters=(),
         safety_us=safety_us, publishers=publishers,
     )  # fmt: skip
+
+
+def _draw_scrub(plan: Plan) -> Plan:
+    """Disks that rot at rest, where more than one node can be asked, with dice of their own."""
+    dice = derive(plan.seed, "scrub")
+    if plan.nodes == 1 or not _chance(dice, 0.3):
+        return plan
+    return replace(plan, scrub=True, segment_bytes=dice.choice((1_000, 2_000, 2_000, 20_000)))
 
 
 def draw_exceptions(seed: int) -> Plan:
