@@ -42,6 +42,8 @@ policies = st.builds(
     delivery_limit=st.none() | st.integers(0, 2),
     counts_returns=st.just(True),
     max_priority=st.sampled_from([0, 0, 5]),
+    # `builds` makes up every field of a named tuple. A stream has no policy but its own.
+    stream=st.none(),
 )
 #: Size of the body, expiration, priority, delay.
 Kind = tuple[int, int | None, int | None, int]
