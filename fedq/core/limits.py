@@ -174,6 +174,11 @@ STREAM_PAGES_BYTES_MIN: Final = MIB
 STREAM_READ_BYTES_MIN: Final = 64 * KIB
 STREAM_READ_BYTES_MAX: Final = MIB
 STREAM_AHEAD_BYTES_MAX: Final = 4 * MIB
+#: Values in a filter of a reader, and their bytes together; filters of a node's readers of one
+#: stream that differ.
+STREAM_FILTER_VALUES_MAX: Final = 64
+STREAM_FILTER_BYTES_MAX: Final = 4 * KIB
+STREAM_FILTERS_MAX: Final = 512
 #: Where several nodes have consumers: how much work fast ones may have waiting with them, and how
 #: long messages wait for somebody to have room before all are given more. In milliseconds.
 KEEP_UP_MS_MAX: Final = 25

@@ -130,10 +130,18 @@ class ReadStream(NamedTuple):
     value: int
     #: So many messages at most.
     amount: int
+    #: The number of a question with a filter, which with an amount of 0 is taken back; 0: without.
+    request: int = 0
+    #: The filter (`fedq.amqp.filtering`).
+    values: tuple[bytes, ...] = ()
+    unfiltered: bool = False
 
 
 class StreamPart(NamedTuple):
-    """Messages of a stream for the receiver's readers, or where (`next`) one of them begins."""
+    """Messages of a stream for the receiver's readers, or where (`next`) one of them begins.
+
+    Without messages it says that none up to `next` has what was asked for.
+    """
 
     fragment: FragmentId
     reign: int
@@ -144,6 +152,8 @@ class StreamPart(NamedTuple):
     next: int
     positions: list[int]
     messages: list[bytes]
+    #: The number of the question.
+    request: int = 0
 
 
 #: What is read from a position on.

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
+from fedq.amqp.filtering import StreamFilter
 from fedq.amqp.method_types import Method
 from fedq.channels.confirms import ConfirmWindow
 from fedq.channels.unacked import Part, UnackedWindow
@@ -28,16 +29,25 @@ class Committer(Protocol):
 
 #: The owner of a confirm group.
 Owner: TypeAlias = "Channel | Committer"
+#: A place in a stream, for those who ask for the same.
+Place: TypeAlias = tuple[int, StreamFilter | None]
 
 
 class Cursor:
     """Where a reader is in its stream."""
 
-    __slots__ = ("next",)
+    __slots__ = ("next", "wanted")
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, wanted: StreamFilter | None = None) -> None:
         #: The position of what it gets next, or before that.
         self.next = position
+        #: What it asks for; None: everything.
+        self.wanted = wanted
+
+    @property
+    def place(self) -> "Place":
+        """Where it is, and what it asks for: who has the same one gets the same."""
+        return self.next, self.wanted
 
 
 class Consumer:

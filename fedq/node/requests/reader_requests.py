@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from fedq.amqp.filtering import StreamFilter
 from fedq.amqp.method_types import (
     BasicConsume,
     BasicConsumeOk,
@@ -18,16 +19,25 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
+from fedq.core.limits import STREAM_FILTERS_MAX
+from fedq.core.versions import FILTERS
 from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
 from fedq.node.endings.channel_ends import ChannelEnds
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel, Consumer, Cursor
 from fedq.node.records.state import NodeState
-from fedq.node.requests.queue_refusals import missing
+from fedq.node.requests.queue_refusals import missing, refuse_too_new
 from fedq.node.streams.reading import Reading
 from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import CLASSIC, name_of, refuse_without_effect
-from fedq.wiring.cluster_map.stream_arguments import NEXT, Beginning, beginning_of
+from fedq.wiring.cluster_map.stream_arguments import (
+    FILTER,
+    NEXT,
+    Beginning,
+    Misfit,
+    beginning_of,
+    filter_of,
+)
 
 _OFFSET: Final = "x-stream-offset"
 #: What a consumer of another queue may say, and a reader of a stream may not.
@@ -72,12 +82,29 @@ class ReaderRequests:
             text = f"invalid arg '{_OFFSET}' for {what}: {beginning}"
             self.ends.refuse(channel, Refused(PRECONDITION_FAILED, text), request)
             return
+        wanted = self._filter_of(request, what)
+        if isinstance(wanted, Refused):
+            self.ends.refuse(channel, wanted, request)
+            return
         consumer = Consumer(channel, tag, queue, False, channel.prefetch)
         # What is published once the client has the answer must not be missed: the answer waits.
         self.answers.wait(channel)
-        self.reading.find(queue, beginning, partial(self._begin, consumer, request))
+        self.reading.find(queue, beginning, partial(self._begin, consumer, request, wanted))
 
-    def _begin(self, consumer: Consumer, request: BasicConsume, position: int | None) -> None:
+    def _filter_of(self, request: BasicConsume, what: str) -> StreamFilter | Refused | None:
+        """The filter of a reader, or why it may not have such a one."""
+        wanted = filter_of(request.arguments)
+        if isinstance(wanted, Misfit):
+            text = f"invalid arg '{wanted.argument}' for {what}: {wanted.text}"
+            return Refused(PRECONDITION_FAILED, text)
+        if wanted is None:
+            return None
+        return refuse_too_new("filters of streams", FILTERS, self.state.map) or wanted
+
+    def _begin(
+        self, consumer: Consumer, request: BasicConsume, wanted: StreamFilter | None,
+        position: int | None,
+    ) -> None:  # fmt: skip
         """A reader begins at this position; None: its stream is gone."""
         channel = consumer.channel
         if channel.closed:
@@ -85,7 +112,15 @@ class ReaderRequests:
         if position is None or consumer.queue not in self.state.map.queues:
             self.ends.refuse(channel, missing(consumer.queue), request)
             return
-        consumer.cursor = Cursor(position)
+        readers = self.state.streams.get(consumer.queue)
+        if readers is not None and not readers.has_room_for(wanted):
+            text = (
+                f"invalid arg '{FILTER}' for {name_of(consumer.queue)}: readers on this node have "
+                f"{STREAM_FILTERS_MAX} other filters: use one of those, or another node"
+            )
+            self.ends.refuse(channel, Refused(PRECONDITION_FAILED, text), request)
+            return
+        consumer.cursor = Cursor(position, wanted)
         if not request.no_wait:
             self.answers.reply(channel, BasicConsumeOk(consumer.tag))
         self.reading.add(consumer)

@@ -5,7 +5,9 @@
 
 A reader gets what is committed, from its place on, as long as it has credit: its prefetch, less
 what it has not acknowledged. As much is read as it takes. Who is served goes behind the others.
-What is written for one reader (the header `x-stream-offset`) is written once for all at its place.
+What is written for one reader (the header `x-stream-offset`) is written once for all at its place
+that have the same filter. What a filter does not want moves cursors, and is all the same a piece in
+turn: who wants little waits for no more than the others.
 
 Changes cursors and chunks; channels' unacked windows, by way of `ConsumeFlow`; sends to peers.
 """
@@ -17,11 +19,11 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.node.consuming.consume_flow import ConsumeFlow
-from fedq.node.records.client_state import Consumer
+from fedq.node.records.client_state import Consumer, Place
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
-from fedq.node.streams.serving import Serving, base_of, position_of
+from fedq.node.streams.serving import Found, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import Beginning
 
@@ -37,12 +39,14 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 class Reading:
     """Serves the readers of streams that are on this node."""
 
-    __slots__ = ("consuming", "serving", "state")
+    __slots__ = ("_questions", "consuming", "serving", "state")
 
     def __init__(self, state: NodeState, consuming: ConsumeFlow, serving: Serving) -> None:
         self.state = state
         self.consuming = consuming
         self.serving = serving
+        #: Counts questions with a filter.
+        self._questions = 0
 
     # --- readers begin -----------------------------------------------------------------------
 
@@ -67,7 +71,7 @@ class Reading:
         """A reader begins, at its cursor."""
         consumer.channel.consumers[consumer.tag] = consumer
         self.state.accounts.count_consumers(consumer.channel.client, 1)
-        self.serving.readers_of(consumer.queue).consumers[consumer] = None
+        self.serving.readers_of(consumer.queue).add(consumer)
         self.state.marks.queues[consumer.queue] = None
 
     # --- deliveries --------------------------------------------------------------------------
@@ -79,10 +83,14 @@ class Reading:
         if readers is None or info is None or not state.serving:
             return
         primary = state.primaries.get(info.id)
+        if readers.has_left:
+            self._take_back(readers, info)
+        # Whoever comes second gets nothing in a turn that others have used up.
+        is_first = state.work.turn & 1 == 0
+        is_done = not is_first or self._serve(readers, info, primary)
         if primary is not None and not self.serving.serve(readers, primary):
             state.marks.unfinished[info.id] = None
-            return
-        if self._serve(readers, info, primary):
+        if is_done and (is_first or self._serve(readers, info, primary)):
             self.serving.paging.had_a_look(info.id)
         readers.keep(self.serving.paging.bound // (_CHUNKS_PART * len(state.streams)))
         if readers.is_idle:
@@ -120,45 +128,80 @@ class Reading:
         """What the reader gets next; None if it is not here, and then it is asked for."""
         cursor = consumer.cursor
         assert cursor is not None
-        chunk = readers.chunks.get(cursor.next)
+        place = cursor.place
+        chunk = readers.chunks.get(place)
         if chunk is not None:
             return chunk
         if primary is None:
-            if cursor.next not in readers.asked:
-                readers.asked[cursor.next] = None
-                self._ask(info, READ_FROM, cursor.next, min(room, DELIVERY_BATCH_MAX))
+            if place not in readers.asked:
+                self._ask_for(readers, info, place, min(room, DELIVERY_BATCH_MAX))
             return None
         if cursor.next > primary.replication.commit:
             return None
-        positions, messages = self.serving.read(primary, cursor.next, room)
-        return _write(readers, info, cursor.next, positions, messages)
+        found = self.serving.read(primary, cursor.next, room, cursor.wanted)
+        return _write(readers, info, place, found)
 
     def _give(
-        self, readers: StreamReaders, places: dict[int, int], consumer: Consumer, chunk: Chunk,
+        self, readers: StreamReaders, places: dict[Place, int], consumer: Consumer, chunk: Chunk,
         room: int,
     ) -> None:  # fmt: skip
-        """Gives a reader what it takes of a chunk, which goes with the last reader there."""
+        """Gives a reader what it takes of a chunk, which goes with the last reader there.
+
+        One in which there is nothing for it moves its cursor alone.
+        """
         positions, messages = chunk.part(room)
-        assert consumer.cursor is not None
-        place, following = consumer.cursor.next, positions[-1] + 1
-        consumer.cursor.next = following
+        cursor = consumer.cursor
+        assert cursor is not None
+        place = cursor.place
+        cursor.next = chunk.next if len(positions) == len(chunk.positions) else positions[-1] + 1
+        following = cursor.place
         places[following] = places.get(following, 0) + 1
         places[place] -= 1
         if not places[place]:
             del places[place]
             readers.drop(place)
-        consumer.channel.got += len(positions)
-        self.state.at, self.state.at_what = consumer, None
-        self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
+        if positions:
+            consumer.channel.got += len(positions)
+            self.state.at, self.state.at_what = consumer, None
+            self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
         readers.turn(consumer)
 
     # --- streams that other nodes serve ------------------------------------------------------
 
     def _ask(self, info: FragmentInfo, kind: int, value: int, amount: int) -> None:
         """Asks the node that serves the stream; if nobody does, whoever is next."""
+        self._say(info, ReadStream(info.id, info.reign, kind, value, amount))
+
+    def _say(self, info: FragmentInfo, message: ReadStream) -> None:
         primary = self.state.primary_of(info.id)
         if primary is not None and primary != self.state.me:
-            self.state.send(primary, ReadStream(info.id, info.reign, kind, value, amount))
+            self.state.send(primary, message)
+
+    def _ask_for(
+        self, readers: StreamReaders, info: FragmentInfo, place: Place, amount: int
+    ) -> None:
+        """Asks the node that serves the stream for what is at a place."""
+        position, wanted = place
+        if wanted is None:
+            readers.ask(place, 0)
+            self._ask(info, READ_FROM, position, amount)
+            return
+        self._questions += 1
+        readers.ask(place, self._questions)
+        self._say(
+            info,
+            ReadStream(
+                info.id, info.reign, READ_FROM, position, amount, self._questions, wanted.values,
+                wanted.unfiltered,
+            ),
+        )  # fmt: skip
+
+    def _take_back(self, readers: StreamReaders, info: FragmentInfo) -> None:
+        """Takes back what was asked for readers that have left: somebody would walk in vain."""
+        places = readers.places()
+        self.state.work.deal((len(readers.consumers) + len(readers.awaited)) >> _LOOK_SHIFT)
+        for position, number in readers.take_back(places):
+            self._say(info, ReadStream(info.id, info.reign, READ_FROM, position, 0, number))
 
     def on_part(self, sender: NodeId, message: StreamPart) -> None:
         """Takes messages, or where a reader begins, from the node that serves the stream."""
@@ -171,9 +214,11 @@ class Reading:
         if message.kind != READ_FROM:
             for then in readers.seeks.pop((message.kind, message.value), []):
                 then(message.next)
-        elif message.value in readers.asked:
-            del readers.asked[message.value]
-            _write(readers, info, message.value, message.positions, message.messages)
+        else:
+            place = readers.answered(message.value, message.request)
+            if place is not None:
+                found = Found(message.positions, message.messages, message.next)
+                _write(readers, info, place, found)
         self.state.marks.queues[info.queue] = None
 
     def ask_again(self, fragment: FragmentId) -> None:
@@ -182,7 +227,7 @@ class Reading:
         readers = self.state.streams.get(info.queue) if info is not None else None
         if info is None or readers is None:
             return
-        readers.asked = {}
+        readers.asked, readers.awaited = {}, {}
         primary = self.state.primaries.get(fragment)
         seeks = readers.seeks
         if primary is not None:
@@ -204,19 +249,16 @@ class Reading:
         return self.state.map.fragments[info.fragments[0]] if info is not None else None
 
 
-def _write(
-    readers: StreamReaders, info: FragmentInfo, place: int, positions: list[int],
-    messages: list[bytes],
-) -> Chunk | None:  # fmt: skip
-    """A chunk of what was read, as its readers get it; None if there is nothing."""
-    if not positions:
+def _write(readers: StreamReaders, info: FragmentInfo, place: Place, found: Found) -> Chunk | None:
+    """A chunk of what was read, as its readers get it; None if nothing was."""
+    if found.next <= place[0]:
         return None
     base = base_of(info)
     written = [
         with_offset(message, min(max(position - base, 0), _OFFSET_MAX))
-        for position, message in zip(positions, messages, strict=True)
+        for position, message in zip(found.positions, found.messages, strict=True)
     ]
-    chunk = Chunk(positions, written)
+    chunk = Chunk(found.positions, written, found.next)
     readers.put(place, chunk)
     return chunk
 

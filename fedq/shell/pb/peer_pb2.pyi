@@ -572,21 +572,27 @@ class Reply(_message.Message):
     def __init__(self, request: _Optional[int] = ..., fragment: _Optional[int] = ..., ready: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...
 
 class ReadStream(_message.Message):
-    __slots__ = ("fragment", "reign", "kind", "value", "amount")
+    __slots__ = ("fragment", "reign", "kind", "value", "amount", "request", "values", "unfiltered")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    UNFILTERED_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     kind: int
     value: int
     amount: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., amount: _Optional[int] = ...) -> None: ...
+    request: int
+    values: _containers.RepeatedScalarFieldContainer[bytes]
+    unfiltered: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., amount: _Optional[int] = ..., request: _Optional[int] = ..., values: _Optional[_Iterable[bytes]] = ..., unfiltered: _Optional[bool] = ...) -> None: ...
 
 class StreamPart(_message.Message):
-    __slots__ = ("fragment", "reign", "kind", "value", "next", "positions", "messages")
+    __slots__ = ("fragment", "reign", "kind", "value", "next", "positions", "messages", "request")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -594,6 +600,7 @@ class StreamPart(_message.Message):
     NEXT_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     kind: int
@@ -601,7 +608,8 @@ class StreamPart(_message.Message):
     next: int
     positions: _containers.RepeatedScalarFieldContainer[int]
     messages: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., next: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    request: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., next: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ..., request: _Optional[int] = ...) -> None: ...
 
 class Got(_message.Message):
     __slots__ = ("request", "fragment", "reign", "positions", "redelivered", "messages", "ready")

@@ -89,6 +89,13 @@ STREAMS: Final[list[peer.PeerMessage]] = [
     peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [P + 1, P + 4], [A, B]),
     peer.StreamPart(F, 6, 5, 2**62, MOST, [], []),
 ]
+#: Those that they say since version 10.
+FILTERS: Final[list[peer.PeerMessage]] = [
+    peer.ReadStream(F, 6, peer.READ_FROM, P + 1, 128, 7, (b"", b"\xffa", b"eu"), True),
+    peer.ReadStream(F, 6, peer.READ_FROM, P + 1, 0, 2**60),
+    peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [P + 1, P + 4], [A, B], 7),
+    peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [], [], 2**60),
+]
 BEAT: Final = peer.Heartbeat(2**40, 2**40 - 5, True, True, "0a1b", True, True)
 WORDS: Final = LastWords(
     "a step", [Suspect(F, P + 1, 9, bytes(range(16)), True), Suspect(F, 0, 0, b"", False)]
@@ -122,6 +129,13 @@ def test_the_golden_frames_of_streams_still_read_and_are_still_written_alike() -
     golden = frames("peer-v9-streams.frames")
     written = [ENVELOPE._replace(first=1, messages=[message]) for message in STREAMS]
     assert [encode_frame(frame, 9) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
+def test_the_golden_frames_of_filters_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v10-filters.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in FILTERS]
+    assert [encode_frame(frame, 10) for frame in written] == golden
     assert [decode_frame(data) for data in golden] == written
 
 
