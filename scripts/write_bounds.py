@@ -147,6 +147,10 @@ ROWS: Final = (
         "{STREAM_FILTERS_MAX}",
     ),
     (
+        "names of readers that a stream keeps; readers with names of one stream",
+        "{STREAM_NAMES_MAX}; {STREAM_MEMBERS_MAX}",
+    ),
+    (
         "deliveries to one consumer in one go; to one connection in one turn",
         "{DELIVERY_BATCH_MAX}; {DELIVERY_BYTES_PER_TURN_MAX}",
     ),

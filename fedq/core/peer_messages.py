@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
+from fedq.core.reader_messages import ReadAs, ReadTurn
 from fedq.core.suspects import LastWords
 
 # --- publishing into a fragment held elsewhere -----------------------------------------------
@@ -432,6 +433,8 @@ PeerMessage: TypeAlias = (
     | Got
     | ReadStream
     | StreamPart
+    | ReadAs
+    | ReadTurn
 )
 
 #: Those that carry messages of clients, and those that carry records of a fragment.
@@ -440,7 +443,7 @@ CARRY_RECORDS: Final = (CopyChunk, Replicate)
 #: What a node says to whoever leads a fragment.
 TO_PRIMARY: Final = (
     PublishBatch, PublishAtomic, ReplicaOffer, ReplicaAck, Attach, Watch, Credit, Get, Settle, Call,
-    ReadStream,
+    ReadStream, ReadAs,
 )  # fmt: skip
 
 # --- the envelope ----------------------------------------------------------------------------

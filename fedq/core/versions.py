@@ -22,6 +22,8 @@ CHECKPOINTS: Final = 8
 STREAMS: Final = 9
 #: From which one on readers of streams have filters.
 FILTERS: Final = 10
+#: And names, whose places are kept.
+NAMED: Final = 10
 
 #: Oldest and newest.
 Range = tuple[int, int]

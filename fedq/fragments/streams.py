@@ -18,6 +18,7 @@ from typing import Final
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.policy import StreamPolicy
 from fedq.fragments.beginnings import SINGLE
+from fedq.fragments.named import ReaderPlaces
 from fedq.fragments.runs import Runs
 
 #: Stamps at most.
@@ -66,10 +67,22 @@ class Stamp:
 class StreamLog:
     """The segments and stamps of a stream; see the module's docstring."""
 
-    __slots__ = ("_gap_ms", "_segments", "_stamps", "batch", "due", "policy", "size", "through")
+    __slots__ = (
+        "_gap_ms",
+        "_segments",
+        "_stamps",
+        "batch",
+        "due",
+        "policy",
+        "readers",
+        "size",
+        "through",
+    )
 
     def __init__(self, policy: StreamPolicy) -> None:
         self.policy = policy
+        #: Where named readers go on.
+        self.readers = ReaderPlaces()
         self._segments: deque[Segment] = deque([Segment()])
         self._stamps: list[Stamp] = []
         #: How much time a stamp spans.
@@ -183,6 +196,11 @@ class StreamLog:
         index = bisect_left(self._stamps, through + 1, key=_first)
         if index > 1:
             del self._stamps[: index - 1]
+
+
+def places_of(log: StreamLog | None) -> dict[str, int]:
+    """Where the named readers of a stream go on; nobody reads what is none."""
+    return log.readers.all() if log is not None else {}
 
 
 def sizes_of(messages: Iterable[bytes]) -> list[int]:

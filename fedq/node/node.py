@@ -434,6 +434,7 @@ class Node:
         if state.damaged:
             self.copies.reading.tick()
         self.streams.paging.tick()
+        self.streams.naming.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()
         self.consuming.timers.tick()

@@ -138,6 +138,7 @@ class PeerSessions:
             return
         if primary.fragment.log is not None:
             self.reading.serving.forget(primary, node)
+            self.reading.naming.forget(primary, node)
         try:
             self.fragments.lose_taker(primary, node)
         except Exception as error:

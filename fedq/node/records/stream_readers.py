@@ -7,6 +7,7 @@ from fedq.amqp.filtering import StreamFilter
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.limits import STREAM_FILTERS_MAX
 from fedq.node.records.client_state import Consumer, Place
+from fedq.node.records.named_readers import Group, Member
 from fedq.node.records.stream_pages import MESSAGE
 
 #: The fragment of deliveries that settle nothing: those of streams. No fragment has this number.
@@ -57,8 +58,8 @@ class StreamReaders:
     """The readers of a stream: on this node, and of other nodes if this one serves it."""
 
     __slots__ = (
-        "asked", "awaited", "bytes_held", "chunks", "consumers", "filters", "has_left", "reads",
-        "seeks",
+        "asked", "awaited", "bytes_held", "chunks", "consumers", "filters", "groups", "has_left",
+        "left", "members", "moved", "reads", "seeks", "vacant",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -78,13 +79,24 @@ class StreamReaders:
         self.awaited: dict[int, Place] = {}
         #: and where readers begin who said so: who hears it, by kind and number.
         self.seeks: dict[tuple[int, int], list[Then]] = {}
+        #: Those with a name that are here, also while they begin, by number; of these, who has
+        #: moved since that was said, and who has left.
+        self.members: dict[int, Member] = {}
+        self.moved: dict[Member, None] = {}
+        self.left: dict[Member, None] = {}
+        #: If this node serves it: those with names, here and on other nodes, and of which names
+        #: nobody is served.
+        self.groups: dict[str, Group] = {}
+        self.vacant: dict[str, None] = {}
         #: What other nodes want to read; who was served last is the last.
         self.reads: dict[ReadKey, Read] = {}
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody reads it."""
-        return not (self.consumers or self.seeks or self.reads or self.awaited)
+        if self.consumers or self.seeks or self.reads or self.awaited:
+            return False
+        return not (self.members or self.groups)
 
     def has_room_for(self, wanted: StreamFilter | None) -> bool:
         """Whether a reader with that filter may begin."""
@@ -99,22 +111,25 @@ class StreamReaders:
 
     def remove(self, consumer: Consumer) -> None:
         """Removes a reader, if it is here."""
-        wanted = consumer.cursor.wanted if consumer.cursor is not None else None
-        if consumer not in self.consumers:
+        cursor = consumer.cursor
+        if consumer not in self.consumers or cursor is None:
             return
         del self.consumers[consumer]
-        if wanted is None:
-            return
-        self.has_left = True
-        self.filters[wanted] -= 1
-        if not self.filters[wanted]:
-            del self.filters[wanted]
+        if cursor.named is not None:
+            self.left[cursor.named] = None
+            self.has_left = True
+        wanted = cursor.wanted
+        if wanted is not None:
+            self.has_left = True
+            self.filters[wanted] -= 1
+            if not self.filters[wanted]:
+                del self.filters[wanted]
 
     def places(self) -> dict[Place, int]:
         """Where readers are, and how many at each place; elsewhere there are chunks no more."""
         places: dict[Place, int] = {}
         for consumer in self.consumers:
-            if (cursor := consumer.cursor) is not None:
+            if (cursor := consumer.cursor) is not None and not cursor.waits:
                 place = cursor.place
                 places[place] = places.get(place, 0) + 1
         for place in [place for place in self.chunks if place not in places]:

@@ -20,9 +20,11 @@ from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.node.consuming.consume_flow import ConsumeFlow
 from fedq.node.records.client_state import Consumer, Place
+from fedq.node.records.named_readers import Member
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
+from fedq.node.streams.naming import Naming
 from fedq.node.streams.serving import Found, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import Beginning
@@ -39,10 +41,13 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 class Reading:
     """Serves the readers of streams that are on this node."""
 
-    __slots__ = ("_questions", "consuming", "serving", "state")
+    __slots__ = ("_questions", "consuming", "naming", "serving", "state")
 
-    def __init__(self, state: NodeState, consuming: ConsumeFlow, serving: Serving) -> None:
+    def __init__(
+        self, state: NodeState, consuming: ConsumeFlow, serving: Serving, naming: Naming
+    ) -> None:
         self.state = state
+        self.naming = naming
         self.consuming = consuming
         self.serving = serving
         #: Counts questions with a filter.
@@ -67,6 +72,12 @@ class Reading:
         if len(waiting) == 1:
             self._ask(info, beginning.kind, beginning.value, 0)
 
+    def find_named(self, queue: QueueKey, member: Member, then: Then) -> None:
+        """As `find`, for a reader with a name, which may have to wait for its turn."""
+        info = self._placed(queue)
+        assert info is not None, "the queue was looked up in this very turn"
+        self.naming.begin(info, member, then)
+
     def add(self, consumer: Consumer) -> None:
         """A reader begins, at its cursor."""
         consumer.channel.consumers[consumer.tag] = consumer
@@ -85,6 +96,7 @@ class Reading:
         primary = state.primaries.get(info.id)
         if readers.has_left:
             self._take_back(readers, info)
+        self.naming.look(readers, info, primary)
         # Whoever comes second gets nothing in a turn that others have used up.
         is_first = state.work.turn & 1 == 0
         is_done = not is_first or self._serve(readers, info, primary)
@@ -160,6 +172,9 @@ class Reading:
         if not places[place]:
             del places[place]
             readers.drop(place)
+        if cursor.named is not None:
+            cursor.named.deliver(positions, cursor.next)
+            readers.moved[cursor.named] = None
         if positions:
             consumer.channel.got += len(positions)
             self.state.at, self.state.at_what = consumer, None
@@ -241,6 +256,7 @@ class Reading:
             position = self.serving.seek(primary, Beginning(kind, value))
             for then in waiting:
                 then(position)
+        self.naming.say_again(readers, info)
         self.state.marks.queues[info.queue] = None
 
     def _placed(self, queue: QueueKey) -> FragmentInfo | None:
@@ -265,8 +281,10 @@ def _write(readers: StreamReaders, info: FragmentInfo, place: Place, found: Foun
 
 def room_of(consumer: Consumer) -> int:
     """How many more messages a reader takes now: a prefetch of its channel does not count."""
-    channel = consumer.channel
+    channel, cursor = consumer.channel, consumer.cursor
     client = channel.client
+    if cursor is None or cursor.waits:
+        return 0
     if not client.writable or not channel.flow:
         return 0
     if client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX:

@@ -23,6 +23,7 @@ from fedq.core import limits, versions
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
+from fedq.core.reader_messages import ReadAs, ReadTurn
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.fitting import check
 from fedq.shell.peers.heartbeats import get_heartbeat, put_heartbeat
@@ -252,7 +253,7 @@ _FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
     "copy": _counted, "request": _counted, "ticket": _event, "verb": _count,
     "consumers": _count, "idle": _count, "amount": _counted, "ready": _count, "level": _level,
     "live": _counted, "connections": _count, "channels": _count,
-    "user": _name, "vhost": _name, "origin": _origin, "messages": _contents,
+    "user": _name, "vhost": _name, "name": _name, "origin": _origin, "messages": _contents,
     "values": _values, "held": _ranges, "dropped": _ranges,
     "added": _items, "removed": _items, "everything": _keys, "selective": _keys,
     "positions": _list, "redelivered": _list, "acknowledged": _list, "requeued": _list,
@@ -265,7 +266,7 @@ _SPECIAL: Final = {
     (peer.Credit, "through"): _counted("through"),
 }
 _FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "more", "unfiltered"))
-_UNJUDGED: Final = _FLAGS | {"records", "origins", "digest"}
+_UNJUDGED: Final = _FLAGS | {"forgets", "records", "origins", "digest"}
 
 
 def _kind(make: Any, slot: str) -> _Kind:
@@ -313,6 +314,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.Tally, "tally"),
     _kind(peer.ReadStream, "read_stream"),
     _kind(peer.StreamPart, "stream_part"),
+    _kind(ReadAs, "read_as"),
+    _kind(ReadTurn, "read_turn"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from fedq.amqp.filtering import StreamFilter, fault_of_values
 from fedq.amqp.values import Timestamp
-from fedq.core.limits import STREAM_FILTER_VALUES_MAX
+from fedq.core.limits import NAME_BYTES_MAX, STREAM_FILTER_VALUES_MAX
 from fedq.wiring.routing.arguments import type_name, value_text
 
 #: The largest segment that may be asked for.
@@ -37,6 +37,7 @@ NEXT: Final = 3
 #: An offset, and a time in milliseconds since 1970.
 OFFSET: Final = 4
 TIME: Final = 5
+KINDS: Final = (FIRST, LAST, NEXT, OFFSET, TIME)
 #: Offsets that are further than any stream goes.
 _OFFSET_MAX: Final = (1 << 62) - 1
 _WORDS: Final = {"first": FIRST, "last": LAST, "next": NEXT}
@@ -131,3 +132,31 @@ def filter_of(arguments: Mapping[str, Any]) -> StreamFilter | Misfit | None:
     if fault is not None:
         return Misfit(FILTER, fault)
     return StreamFilter(tuple(sorted(dict.fromkeys(found))), unfiltered)
+
+
+#: The arguments of a reader with a name.
+NAME: Final = "x-fedq-consumer-name"
+FORGET: Final = "x-fedq-consumer-forget"
+
+
+class ReaderName(NamedTuple):
+    """The name of a reader, and whether it is forgotten with the last one that has it."""
+
+    name: str
+    forgets: bool
+
+
+def name_of_reader(arguments: Mapping[str, Any]) -> ReaderName | Misfit | None:
+    """The name of a reader with these arguments; None for one without."""
+    forgets = arguments.get(FORGET, False)
+    if not isinstance(forgets, bool):
+        return Misfit(FORGET, f"{{unacceptable_type,{type_name(forgets)}}}")
+    if NAME not in arguments:
+        return Misfit(FORGET, f"it has no {NAME}") if forgets else None
+    name = arguments[NAME]
+    if not isinstance(name, str):
+        return Misfit(NAME, f"{{unacceptable_type,{type_name(name)}}}")
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if not 0 < size <= NAME_BYTES_MAX:
+        return Misfit(NAME, f"a name of {size} bytes: from 1 to {NAME_BYTES_MAX}")
+    return ReaderName(name, forgets)
