@@ -69,6 +69,9 @@ ADMIN_REQUEST_BYTES_MAX: Final = MIB
 # --- the journal -----------------------------------------------------------------------------
 SEGMENT_BYTES_MAX: Final = 64 * MIB
 RECORD_BYTES_MAX: Final = 256 * MIB
+#: How fast what was written long ago is read again, and how often all of it: once a day.
+SCRUB_BYTES_PER_SECOND: Final = 4 * MIB
+SCRUB_EVERY_MS: Final = 86_400_000
 #: A record that is so long is written as it is, not copied to what is written with it.
 LONG_RECORD_BYTES_MIN: Final = 256 * KIB
 #: Ranges in the record of what was seen of a fragment; of more, the lowest ones become one.

@@ -24,6 +24,8 @@ STREAMS: Final = 9
 FILTERS: Final = 10
 #: And names, whose places are kept.
 NAMED: Final = 10
+#: From which one on copies ask each other for what they cannot read (`fedq.node.copies.mending`).
+MENDING: Final = 10
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -8,6 +8,7 @@ Called by the node: `wake` and `expire` before messages are handed out, `expire`
 
 from collections.abc import Sequence
 
+from fedq.core.limits import DEAD_LETTERS_MAX
 from fedq.core.message import body_size
 from fedq.core.policy import EXPIRED, TOO_LONG
 from fedq.fragments.fragment import Fragment
@@ -70,18 +71,35 @@ def trim(fragment: Fragment, most: int) -> int:
     """Drops from the head of a queue what is beyond its length (RabbitMQ's drop-head).
 
     One that refuses publishes loses nothing: what came back to it, or was published in a
-    transaction, may make it longer. Returns how many died: at most so many, and then there may be
-    more that have to.
+    transaction, may make it longer. So does what has to be read from the disk first
+    (`_room_to_die`). Returns how many died: at most so many, and then there may be more that have
+    to.
     """
     died = 0
     if fragment.refuses:
         return 0
-    # What is next may be on disk alone: then it dies when it was read.
-    while died < most and fragment.at_hand and (count := _excess(fragment)) > 0:
-        died += fragment.dead_letter_first(min(count, most - died, _TRIM_STEP), TOO_LONG)
+    while (count := _excess(fragment)) > 0:
+        room = min(count, most - died, _TRIM_STEP, _room_to_die(fragment))
+        if room <= 0:
+            return died
+        if fragment.must_read:
+            died += fragment.drop_unread(room)
+        else:
+            died += fragment.dead_letter_first(room, TOO_LONG)
     while died < most and fragment.at_hand and (size := _excess_bytes(fragment)) > 0:
         died += fragment.dead_letter_first(min(most - died, _TRIM_STEP), TOO_LONG, size)
     return died
+
+
+def _room_to_die(fragment: Fragment) -> int:
+    """How many of the next ones may die now, of a line of which much may be on disk alone.
+
+    A dead letter is written of the whole message. So they die as they are read, and only so many
+    wait in memory for their turn as letters may be on their way; meanwhile the queue is longer.
+    """
+    if not fragment.fresh.stowed_count or fragment.policy.dead_letter_exchange is None:
+        return fragment.ready_count
+    return min(fragment.at_hand, DEAD_LETTERS_MAX - len(fragment.out.dead))
 
 
 def is_too_long(fragment: Fragment) -> bool:

@@ -374,3 +374,15 @@ class Fragment(Contents):
         if tracked is not None:
             self._dead_letter(tracked, positions, reason)
         return len(positions)
+
+    def drop_unread(self, amount: int) -> int:
+        """Drops the next ones in line, which are on disk alone, unread; returns how many.
+
+        No more than stand in one run, before whatever is kept singly.
+        """
+        fresh, going = self.fresh, Going()
+        last = min(fresh.first + amount - 1, fresh.next_last)
+        count = going.add_stowed(fresh, [(fresh.first, last)])
+        self.dropped += count
+        self.went(going)
+        return count

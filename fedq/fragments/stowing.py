@@ -2,8 +2,9 @@
 
 Inputs: a fragment, up to which position the journal has its messages, what was read from there.
 Outputs: bytes that are free, positions that are wanted next. Only persistent messages of a durable
-queue are stowed, which stand in the journal anyhow; and not where a policy looks at each of them.
-The beginning of the line stays in memory, so that who takes does not wait; of a stream, its end.
+queue are stowed, which stand in the journal anyhow; and not where a policy looks at each of them
+(a length asks for no more than their count). The beginning of the line stays in memory, so that who
+takes does not wait; of a stream, its end.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from fedq.fragments.moves import Going
 
 def may_stow(fragment: Fragment) -> bool:
     """Whether bodies of its messages may be on disk alone."""
-    return fragment.recorder.durable and not fragment.singly and fragment.policy.max_length is None
+    return fragment.recorder.durable and not fragment.singly
 
 
 def waits_for_disk(fragment: Fragment) -> bool:

@@ -102,9 +102,7 @@ class StreamLog:
         while (run := runs.after(position)) is not None:
             position = run.last
             if run.stowed:
-                # Of which it is known how many bytes they have together.
-                self._add_to_segment(run.last, run.stowed, unix_ms)
-                self._note(run.first, run.stowed, unix_ms)
+                self._add_stowed(run.first, run.left, run.stowed, unix_ms)
             else:
                 sizes = [len(message) for _, message in run.pairs()]
                 self.add(run.first, sizes, sum(sizes), unix_ms)
@@ -126,6 +124,14 @@ class StreamLog:
             return
         for position, each in enumerate(sizes, first):
             self._add_to_segment(position, each, unix_ms)
+
+    def _add_stowed(self, first: int, count: int, size: int, unix_ms: int) -> None:
+        """Adds messages of which it is known how many bytes they have together."""
+        self._note(first, size, unix_ms)
+        parts = min(count, max(1, -(-size // max(1, self.policy.segment_bytes))))
+        for part in range(1, parts + 1):
+            share = size * part // parts - size * (part - 1) // parts
+            self._add_to_segment(first + count * part // parts - 1, share, unix_ms)
 
     def _note(self, first: int, size: int, unix_ms: int) -> None:
         """Notes that a batch came, from this position on, of so many bytes."""

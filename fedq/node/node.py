@@ -431,6 +431,8 @@ class Node:
         self.copies.asking.tick()
         self.copies.checkpointing.tick()
         self.copies.moving.tick()
+        self.copies.mending.tick()
+        self.copies.scrubbing.tick()
         if state.damaged:
             self.copies.reading.tick()
         self.streams.paging.tick()

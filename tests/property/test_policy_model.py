@@ -55,9 +55,10 @@ kinds = st.tuples(
 )
 
 
-def message_of(kind: Kind, number: int) -> bytes:
+def message_of(kind: Kind, number: int, mode: int) -> bytes:
+    """A message with this delivery mode."""
     size, expiration, priority, delay = kind
-    properties: dict[str, TableValue] = {"delivery_mode": 1 + number % 2, "message_id": str(number)}
+    properties: dict[str, TableValue] = {"delivery_mode": mode, "message_id": str(number)}
     if expiration is not None:
         properties["expiration"] = str(expiration)
     if priority is not None:
@@ -104,7 +105,10 @@ class PolicyMachine(RuleBasedStateMachine):
 
     @rule(new=st.lists(kinds, min_size=1, max_size=4))
     def publish(self, new: list[Kind]) -> None:
-        bodies = [message_of(kind, self.published + index) for index, kind in enumerate(new)]
+        bodies = [
+            message_of(kind, number, self.mode_of(number))
+            for number, kind in enumerate(new, self.published)
+        ]
         if self.fragment.refuses:
             room = fits(self.fragment, bodies)
             assert room == self.room_for(new)
@@ -118,6 +122,10 @@ class PolicyMachine(RuleBasedStateMachine):
         self.published += len(new)
         for position, kind in enumerate(new, first):
             self.entries.append(Entry(position, kind, self.now_ms, self.policy))
+
+    def mode_of(self, number: int) -> int:
+        """The delivery mode of a message: every other one is persistent."""
+        return 1 + number % 2
 
     def room_for(self, new: list[Kind]) -> int:
         ready = self.ready()
@@ -178,8 +186,12 @@ class PolicyMachine(RuleBasedStateMachine):
         """However many die at a time, together they are the same."""
         while trim(self.fragment, most) == most:
             pass
-        while (ready := self.ready()) and self.is_too_long(ready):
+        while (ready := self.ready()) and self.is_too_long(ready) and self.may_die(ready[0]):
             self.die(ready[:1], TOO_LONG)
+
+    def may_die(self, entry: Entry) -> bool:
+        """Whether a message that is one too many can die now."""
+        return True
 
     def is_too_long(self, ready: list[Entry]) -> bool:
         length, size = self.policy.max_length, self.policy.max_bytes
@@ -203,7 +215,7 @@ class PolicyMachine(RuleBasedStateMachine):
         self.fragment = Fragment(
             FRAGMENT, self.fragment.reign + 1, durable=True, recording=True, policy=self.policy,
             messages=self.replica.in_order(), origins=self.replica.origins,
-            notes=self.replica.notes, unix_ms=self.now_ms,
+            notes=self.replica.notes, unix_ms=self.now_ms, stowed=list(self.replica.stowed),
         )  # fmt: skip
         for entry in self.entries:
             if entry.holder == DELAYED and entry.due is not None and entry.due <= self.now_ms:

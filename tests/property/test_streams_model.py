@@ -135,7 +135,8 @@ class StreamMachine(RuleBasedStateMachine):
         before, self.segments, self.last_ms = 0, [], []
         for segment in log.segments():
             here = [p for p in self.bodies if before < p <= segment.last]
-            self.segments.append((here, [len(self.bodies[p]) for p in here]))
+            # Of what is on disk alone each one's share is told.
+            self.segments.append((here, [segment.size]))
             self.last_ms.append(segment.last_ms)
             before = segment.last
         assert [p for positions, _ in self.segments for p in positions] == list(self.bodies)

@@ -13,6 +13,7 @@ from tests.sim.disk import DiskOptions
 from tests.sim.net import NetOptions
 from tests.sim.policies import PolicyPlan, draw_policies
 from tests.sim.raft import RaftOptions
+from tests.sim.streams import StreamPlan, draw_stream
 from tests.sim.subscribers import SubscriberPlan
 from tests.sim.topology import ExchangePlan, QueuePlan
 from tests.sim.world import MS, SECOND
@@ -51,6 +52,8 @@ class FaultPlan:
     restore: float = 0.0
     #: Likewise, one whose bytes have rotted, or that is some moments old.
     rot: float = 0.0
+    #: Nodes whose memory or disk is full for a while.
+    full_every_us: int = 0
 
     @property
     def only_kills(self) -> bool:
@@ -101,6 +104,8 @@ class Plan:
     #: With so much in messages bodies are on disk alone, and so much is read ahead; 0: as ever.
     stow_bytes: int = 0
     read_ahead_bytes: int = 0
+    #: A stream beside the queues.
+    stream: StreamPlan | None = None
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -114,15 +119,39 @@ class Plan:
                 f"churn rounds {self.churn_rounds}, bodies on disk above {self.stow_bytes} bytes, "
                 f"{self.read_ahead_bytes} ahead",
                 *(self.policies.describe() if self.policies is not None else ()),
+                *(self.stream.describe() if self.stream is not None else ()),
             )
         )  # fmt: skip
 
 
-def draw(seed: int, lite: bool = False, copy_all: bool = False) -> Plan:
+def draw(seed: int, lite: bool = False, copy_all: bool = False, no_streams: bool = False) -> Plan:
     """The plan of a seed. `lite`: no faults at all, and a smaller run.
 
-    `copy_all`: no queue says what is copied; as it was before any could.
+    `copy_all`: no queue says what is copied; as it was before any could. `no_streams`: as it was
+    before there were any.
     """
+    plan = _draw_queues_alone(seed, lite, copy_all)
+    plan = plan if copy_all or no_streams else _draw_stream(plan, lite)
+    return _draw_alarms(plan, lite)
+
+
+def _draw_stream(plan: Plan, lite: bool) -> Plan:
+    """A stream in some of the runs in which no disk loses what it had, with dice of its own."""
+    faults = plan.faults
+    if plan.policies is not None or faults.restore or faults.rot or faults.disk_fail_every_us:
+        return plan
+    stream = draw_stream(plan.seed, lite, plan.safety_us)
+    if stream is None:
+        return plan
+    dice = derive(plan.seed, "stowed stream")
+    if not plan.stow_bytes and _chance(dice, 0.8):
+        ahead = dice.choice((1, 200, 2_000))
+        plan = replace(plan, stow_bytes=1, read_ahead_bytes=ahead)
+    return replace(plan, stream=stream)
+
+
+def _draw_queues_alone(seed: int, lite: bool, copy_all: bool) -> Plan:
+    """The plan without a stream."""
     plan = _draw_plain(seed, lite)
     plan = plan if copy_all else _draw_stowing(_draw_modes(plan, lite))
     plan = _draw_rot(plan, lite)
@@ -170,6 +199,15 @@ def _draw_stowing(plan: Plan) -> Plan:
         return plan
     ahead = dice.choice((1, 200, 2_000))
     return replace(plan, stow_bytes=dice.choice((1, 1, 20_000)), read_ahead_bytes=ahead)
+
+
+def _draw_alarms(plan: Plan, lite: bool) -> Plan:
+    """Nodes that are full for a while, with dice of their own."""
+    dice = derive(plan.seed, "alarms")
+    if lite or not _chance(dice, 0.25):
+        return plan
+    faults = replace(plan.faults, full_every_us=dice.randint(500, 1_500) * MS)
+    return replace(plan, faults=faults)
 
 
 def _draw_rot(plan: Plan, lite: bool) -> Plan:

@@ -35,12 +35,17 @@ class Reads:
         #: What is under way.
         self.bytes_asked = 0
 
-    def ask(self, segment: int, offset: int, length: int, wanted: ReadAnswer) -> int:
-        """Asks for bytes of a segment; returns the number of the read."""
+    def ask(
+        self, segment: int, offset: int, length: int, wanted: ReadAnswer, from_disk: bool = False
+    ) -> int:
+        """Asks for bytes of a segment; returns the number of the read.
+
+        `from_disk`: what the host's memory has of it does not count.
+        """
         self.asked += 1
         self._waiting[self.asked] = (length, wanted)
         self.bytes_asked += length
-        self._out.reads.append(ReadWanted(self.asked, segment, offset, length))
+        self._out.reads.append(ReadWanted(self.asked, segment, offset, length, from_disk))
         return self.asked
 
     def answer(self, number: int, data: bytes) -> None:

@@ -24,8 +24,9 @@ class Primary:
 
     __slots__ = (
         "attaching", "calls", "damaged", "dying", "ending", "fragment", "gets", "handing_over",
-        "is_plain", "mark", "marking", "noted", "pace", "promised", "queue", "replication",
-        "seen_at", "seen_event", "takers", "unreadable", "unsure", "used_ms", "windows",
+        "is_plain", "lets_through", "mark", "marking", "noted", "pace", "promised", "queue",
+        "replication", "seen_at", "seen_event", "takers", "unreadable", "unsure",
+        "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +57,9 @@ class Primary:
         self.calls: deque[tuple[NodeId, int, int]] = deque()
         #: Answers that wait until an event is committed: (event, node, request, number).
         self.promised: deque[tuple[int, NodeId, int, int]] = deque()
+        #: While this node is full: up to which event other nodes hear all the same what is
+        #: committed.
+        self.lets_through = 0
         #: This node's own disk.
         self.mark = DurableMark(fragment.last)
         #: Members that may hold deliveries of an earlier reign and have not said so yet, with

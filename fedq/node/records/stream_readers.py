@@ -20,14 +20,18 @@ Then: TypeAlias = Callable[[int | None], None]
 class Chunk:
     """Messages of a stream as its readers get them, for all that are at the same place."""
 
-    __slots__ = ("messages", "next", "positions", "size")
+    __slots__ = ("messages", "next", "positions", "size", "work")
 
-    def __init__(self, positions: list[int], messages: list[bytes], following: int) -> None:
+    def __init__(
+        self, positions: list[int], messages: list[bytes], following: int, work: int
+    ) -> None:
         """There may be none, if nothing up to `following` is what was asked for."""
         self.positions = positions
         self.messages = messages
         #: Where who got all of it goes on.
         self.next = following
+        #: What it cost to find, and nobody has paid yet, in units of work.
+        self.work = work
         self.size = sum(map(len, messages)) + MESSAGE * len(messages)
 
     def part(self, amount: int) -> tuple[Sequence[int], list[bytes]]:
@@ -170,9 +174,9 @@ class StreamReaders:
         del self.asked[place]
         return place
 
-    def keep(self, most: int) -> None:
-        """Forgets what was read first, as long as there is more than so much."""
-        while self.bytes_held > most:
+    def keep(self, most: int, least: int) -> None:
+        """Forgets what was read first, as long as there is more than so much; not the last ones."""
+        while self.bytes_held > most and len(self.chunks) > least:
             self.drop(next(iter(self.chunks)))
 
     def turn(self, consumer: Consumer) -> None:

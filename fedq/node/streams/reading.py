@@ -25,7 +25,7 @@ from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
 from fedq.node.streams.naming import Naming
-from fedq.node.streams.serving import Found, Serving, base_of, position_of
+from fedq.node.streams.serving import DEAL_SHIFT, Found, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import Beginning
 
@@ -91,7 +91,10 @@ class Reading:
         """Gives the readers of a stream what they take now, as far as the turn has room for it."""
         state = self.state
         readers, info = state.streams.get(queue), self._placed(queue)
-        if readers is None or info is None or not state.serving:
+        if readers is None or info is None:
+            return
+        if not state.serving:
+            state.pages.later[info.id] = None
             return
         primary = state.primaries.get(info.id)
         if readers.has_left:
@@ -102,9 +105,13 @@ class Reading:
         is_done = not is_first or self._serve(readers, info, primary)
         if primary is not None and not self.serving.serve(readers, primary):
             state.marks.unfinished[info.id] = None
-        if is_done and (is_first or self._serve(readers, info, primary)):
+        if not is_first:
+            is_done = self._serve(readers, info, primary)
+        if is_done:
             self.serving.paging.had_a_look(info.id)
-        readers.keep(self.serving.paging.bound // (_CHUNKS_PART * len(state.streams)))
+        # What was written and not given yet, as the turn had no room, is given in the next one.
+        most = self.serving.paging.bound // (_CHUNKS_PART * len(state.streams))
+        readers.keep(most, 0 if is_done else 1)
         if readers.is_idle:
             del state.streams[queue]
 
@@ -115,7 +122,7 @@ class Reading:
         """
         state, places = self.state, readers.places()
         waiting = list(readers.consumers)
-        state.work.deal(len(waiting) >> _LOOK_SHIFT)
+        state.work.spend(len(waiting) >> _LOOK_SHIFT)
         while waiting:
             hungry: list[Consumer] = []
             for consumer in waiting:
@@ -125,10 +132,11 @@ class Reading:
                 chunk = self._chunk_for(readers, info, primary, consumer, room)
                 if chunk is None:
                     continue
-                if not state.work.deal(1):
+                count = self._give(readers, places, consumer, chunk, room)
+                work, chunk.work = chunk.work, 0
+                if not state.work.deal(1 + (count >> DEAL_SHIFT) + work):
                     state.marks.unfinished[info.id] = None
                     return False
-                self._give(readers, places, consumer, chunk, room)
                 hungry.append(consumer)
             waiting = hungry
         return True
@@ -156,7 +164,7 @@ class Reading:
     def _give(
         self, readers: StreamReaders, places: dict[Place, int], consumer: Consumer, chunk: Chunk,
         room: int,
-    ) -> None:  # fmt: skip
+    ) -> int:  # fmt: skip
         """Gives a reader what it takes of a chunk, which goes with the last reader there.
 
         One in which there is nothing for it moves its cursor alone.
@@ -180,6 +188,7 @@ class Reading:
             self.state.at, self.state.at_what = consumer, None
             self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
         readers.turn(consumer)
+        return len(positions)
 
     # --- streams that other nodes serve ------------------------------------------------------
 
@@ -232,7 +241,7 @@ class Reading:
         else:
             place = readers.answered(message.value, message.request)
             if place is not None:
-                found = Found(message.positions, message.messages, message.next)
+                found = Found(message.positions, message.messages, message.next, 0)
                 _write(readers, info, place, found)
         self.state.marks.queues[info.queue] = None
 
@@ -274,7 +283,7 @@ def _write(readers: StreamReaders, info: FragmentInfo, place: Place, found: Foun
         with_offset(message, min(max(position - base, 0), _OFFSET_MAX))
         for position, message in zip(found.positions, found.messages, strict=True)
     ]
-    chunk = Chunk(found.positions, written, found.next)
+    chunk = Chunk(found.positions, written, found.next, found.work)
     readers.put(place, chunk)
     return chunk
 

@@ -23,8 +23,8 @@ from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, 
 
 #: What is read at once.
 _READ_BYTES: Final = 128 * KIB
-#: What a message that is read costs, in units of work, as a shift.
-_READ_SHIFT: Final = 3
+#: So many messages are handed out for a unit of work, as a shift.
+DEAL_SHIFT: Final = 3
 #: How far a filter walks at once: messages, and their bytes, of which only some are looked at. And
 #: after how many positions without any that is wanted a node is told so.
 _WALK_MAX: Final = 1_024
@@ -38,11 +38,12 @@ READS_MAX: Final = 4_096
 
 
 class Found(NamedTuple):
-    """What was read: positions, messages, and where to go on."""
+    """What was read: positions, messages, where to go on, and what a filter cost."""
 
     positions: list[int]
     messages: list[bytes]
     next: int
+    work: int
 
 
 class Serving:
@@ -86,8 +87,7 @@ class Serving:
         for first, part in self._pieces(primary, position, amount, _READ_BYTES):
             positions += range(first, first + len(part))
             messages += part
-        self.state.work.deal(1 + (len(positions) >> _READ_SHIFT))
-        return Found(positions, messages, positions[-1] + 1 if positions else position)
+        return Found(positions, messages, positions[-1] + 1 if positions else position, 0)
 
     def _sift(self, primary: Primary, position: int, amount: int, wanted: StreamFilter) -> Found:
         """As `read`, of messages that a filter wants: as far as one walk goes."""
@@ -106,8 +106,7 @@ class Serving:
                     break
             if not pieces:
                 break
-        self.state.work.deal(1 + sieve.work)
-        return Found(positions, messages, position)
+        return Found(positions, messages, position, sieve.work)
 
     def _pieces(
         self, primary: Primary, position: int, amount: int, size: int
@@ -163,14 +162,14 @@ class Serving:
         readers = self.state.streams.get(primary.queue)
         if readers is None:
             return
-        self.state.work.spend(len(readers.reads) >> _READ_SHIFT)
+        self.state.work.spend(len(readers.reads) >> DEAL_SHIFT)
         for key in [key for key in readers.reads if key[0] == node]:
             del readers.reads[key]
         self.state.marks.queues[primary.queue] = None
 
     def _forget_furthest(self, primary: Primary, reads: dict[ReadKey, Read]) -> None:
         """Forgets the read that is furthest ahead of what is there, if any is."""
-        self.state.work.spend(len(reads) >> _READ_SHIFT)
+        self.state.work.spend(len(reads) >> DEAL_SHIFT)
         furthest, read = max(reads.items(), key=_place_of)
         if read.at > primary.fragment.last:
             del reads[furthest]
@@ -181,6 +180,7 @@ class Serving:
         False if somebody is to get more: the turn had no room, or a walk has found nothing yet.
         """
         commit, fragment = primary.replication.commit, primary.fragment
+        self.state.work.spend(len(readers.reads) >> DEAL_SHIFT)
         is_done = True
         for key, read in list(readers.reads.items()):
             if read.at > commit:
@@ -191,8 +191,6 @@ class Serving:
                 # It has enough; looked at again with the next tick.
                 self.state.pages.later[fragment.fragment_id] = None
                 continue
-            if not self.state.work.deal(1):
-                return False
             found = self.read(primary, read.at, read.amount, read.wanted)
             begun = max(position, fragment.fresh.first if fragment.fresh.count else position)
             if found.positions or found.next - begun >= _TOLD_EVERY:
@@ -210,6 +208,10 @@ class Serving:
                 del readers.reads[key]
                 readers.reads[key] = read
                 is_done = is_done and read.at > commit
+            else:
+                continue
+            if not self.state.work.deal(1 + (len(found.positions) >> DEAL_SHIFT) + found.work):
+                return False
         return is_done
 
 

@@ -23,7 +23,6 @@ from fedq.core import limits, versions
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
-from fedq.core.reader_messages import ReadAs, ReadTurn
 from fedq.shell.pb import peer_pb2 as pb
 from fedq.shell.peers.fitting import check
 from fedq.shell.peers.heartbeats import get_heartbeat, put_heartbeat
@@ -314,8 +313,10 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.Tally, "tally"),
     _kind(peer.ReadStream, "read_stream"),
     _kind(peer.StreamPart, "stream_part"),
-    _kind(ReadAs, "read_as"),
-    _kind(ReadTurn, "read_turn"),
+    _kind(peer.ReadAs, "read_as"),
+    _kind(peer.ReadTurn, "read_turn"),
+    _kind(peer.BodiesWanted, "bodies_wanted"),
+    _kind(peer.Bodies, "bodies"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}

@@ -1,0 +1,121 @@
+"""A fragment with a policy whose bodies leave memory and come back, against the same plain list.
+
+Whatever a policy asks is done as if all bodies were in memory all along, but for one thing: what is
+to become a dead letter, and is on disk alone, dies when it has been read; so a queue may be longer
+than it should be until then. Without a dead-letter exchange it goes unread.
+"""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from fedq.core.ids import NodeId
+from fedq.core.policy import QueuePolicy
+from fedq.core.ranges import from_ranges
+from fedq.fragments.runs import ON_DISK
+from fedq.fragments.stowing import fill, may_stow, waits_for_disk
+from tests.property.test_policy_model import TAKERS, Entry, Kind, PolicyMachine, kinds, policies
+
+
+class StowedPolicyMachine(PolicyMachine):
+    """The machine of a fragment with a policy, and a disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: What the disk has: all persistent messages that there ever were.
+        self.disk: dict[int, bytes] = {}
+
+    @initialize(policy=policies)
+    def begin(self, policy: QueuePolicy) -> None:
+        """Where a policy looks at each message none is stowed."""
+        super().begin(policy._replace(message_ttl_ms=None, max_bytes=None, max_priority=0))
+
+    def mode_of(self, number: int) -> int:
+        """One of seven is transient."""
+        return 1 if number % 7 == 6 else 2
+
+    @rule(new=st.lists(st.just((3, None, None, 0)) | kinds, min_size=1, max_size=4))
+    def publish(self, new: list[Kind]) -> None:
+        super().publish(new)
+        self.disk.update((p, m) for p, m in self.fragment.messages.items() if m)
+
+    # --- bodies leave and come back --------------------------------------------------------------
+
+    @precondition(lambda self: may_stow(self.fragment))
+    @rule(keep=st.sampled_from([0, 0, 100]), copy=st.booleans())
+    def stow(self, keep: int, copy: bool) -> None:
+        self.fragment.fresh.stow(self.fragment.last, keep)
+        if copy:
+            self.replica.stow(self.replica.mark(), 1_000)
+
+    @precondition(lambda self: waits_for_disk(self.fragment))
+    @rule(data=st.data(), count=st.integers(1, 6))
+    def come_back(self, data: st.DataObject, count: int) -> None:
+        away = self.away()
+        first = data.draw(st.sampled_from(away))
+        read = {p: self.disk[p] for p in self.fragment.messages if p >= first}
+        fill(self.fragment, dict(list(read.items())[:count]))
+
+    def away(self) -> list[int]:
+        """What is on disk alone."""
+        return [p for p, message in self.fragment.messages.items() if message == ON_DISK]
+
+    def read_all(self) -> None:
+        fill(self.fragment, {p: self.disk[p] for p in self.fragment.messages})
+        assert not waits_for_disk(self.fragment)
+        assert not self.fragment.shut
+
+    # --- as without, but for what has to be read first -------------------------------------------
+
+    @rule(taker=st.sampled_from(TAKERS), amount=st.integers(1, 4))
+    def take(self, taker: NodeId, amount: int) -> None:
+        if self.fragment.shut:
+            # Nobody takes then.
+            return
+        messages, ready = self.fragment.messages, self.ready()
+        at_hand = next((i for i, e in enumerate(ready) if not messages[e.position]), len(ready))
+        assert bool(self.fragment.at_hand) == bool(at_hand)
+        super().take(taker, min(amount, at_hand))
+
+    @rule(most=st.sampled_from([1, 3, 1_000]))
+    def cut(self, most: int) -> None:
+        if self.fragment.shut:
+            self.read_all()
+        super().cut(most)
+
+    def may_die(self, entry: Entry) -> bool:
+        if self.policy.dead_letter_exchange is None:
+            return True
+        return bool(self.fragment.messages[entry.position])
+
+    @precondition(lambda self: waits_for_disk(self.fragment))
+    @rule()
+    def cut_when_all_is_read(self) -> None:
+        """Then nothing is too long any more."""
+        self.read_all()
+        super().cut(1_000)
+        assert not self.is_too_long(self.ready())
+
+    @rule()
+    def fail_over(self) -> None:
+        super().fail_over()
+        if self.fragment.shut:
+            self.read_all()
+
+    def copy_holds_the_same(self) -> None:
+        """As without, and what the copy has on disk alone."""
+        records, self.fragment.out.records = self.fragment.out.records, []
+        for record in records:
+            self.replica.apply(record.data)
+        held = dict(self.replica.in_order())
+        held.update(dict.fromkeys(from_ranges(self.replica.stowed.ranges()), ON_DISK))
+        assert sorted(held) == list(self.fragment.messages)
+        assert all(not m or m == self.disk[p] for p, m in held.items())
+        live = {what: table for what, table in self.replica.notes.items() if table}
+        for what, table in self.fragment.notes.items():
+            copied = live.get(what, {})
+            assert {p: copied.get(p) for p in table} == table
+
+
+TestStowedPolicies = StowedPolicyMachine.TestCase
+TestStowedPolicies.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
