@@ -21,6 +21,7 @@ from fedq.amqp.values import FieldTable, TableValue
 from fedq.core.limits import STREAM_NAMES_MAX
 from fedq.core.versions import STREAMS
 from fedq.node.records.roles import Primary
+from fedq.node.views.overview import overview
 from tests.unit.node.harness import Client, Cluster
 from tests.unit.node.streams.test_filters import put
 from tests.unit.node.streams.test_larger_than_memory import primary_of
@@ -449,3 +450,29 @@ def test_records_of_places_are_no_events(cluster: Cluster) -> None:
     assert offsets(client) == list(range(6))
     fragment: Primary = primary_of(cluster)
     fragment.fragment.check()
+
+
+def test_an_operator_sees_names_with_their_lag() -> None:
+    cluster = Cluster(3)
+    client = declared(cluster, x_max_length_bytes=3_000, x_stream_max_segment_size_bytes=1_000)
+    client.publish("s", *numbers(10))
+    reader = cluster.client("n3")
+    for name in ("a", "b", "c"):
+        reads_as(reader, name, tag=name)
+    reader.send(*[BasicAck(tag) for tag in (1, 2, 3, 4, *range(11, 21))])
+    cluster.pass_ms(100)
+    reader.ask(BasicCancel("b"), BasicCancelOk)
+    cluster.pass_ms(100)
+    key = primary_of(cluster).queue
+    seen = overview(cluster.node("n1")).named_readers(key)
+    assert [(each.name, each.offset, each.lag, each.node) for each in seen] == [
+        ("a", 4, 6, "n3"), ("b", 10, 0, None), ("c", 0, 10, "n3"),
+    ]  # fmt: skip
+    assert overview(cluster.node("n3")).named_readers(key) == ()
+    for _ in range(60):
+        client.publish("s", "x" * 100)
+    # What went by retention nobody is behind of.
+    ready = primary_of(cluster).fragment.ready_count
+    assert ready < 40
+    lags = [each.lag for each in overview(cluster.node("n1")).named_readers(key)]
+    assert lags == [ready] * 3
