@@ -22,7 +22,7 @@ from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Batch, Unread
 from fedq.journal.decoding import Outline, outlines
-from fedq.journal.events import Copy, Enqueue, Group, Note, Seen, Settle, Single
+from fedq.journal.events import Copy, Enqueue, Group, Note, Readers, Seen, Settle, Single
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.records import NOTE_CAME, NOTES_THAT_CHANGE
 
@@ -54,7 +54,8 @@ class Replica:
 
     __slots__ = (
         "_ahead", "_doubtful", "_read", "_read_bytes", "_sorts", "_top", "_unread", "came",
-        "durable", "edits", "fragment_id", "notes", "origins", "seen", "sorted", "stowed",
+        "durable", "edits", "fragment_id", "notes", "origins", "readers", "seen", "sorted",
+        "stowed",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +99,8 @@ class Replica:
         self._ahead: dict[Origin, int] | None = None
         #: What the primary said that was seen, as its last word; None: it has not, or in vain.
         self.seen: Seen | None = None
+        #: Where named readers of a stream go on.
+        self.readers: Mapping[str, int] = {}
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
         #: Counts how often they were brought in that order.
@@ -202,6 +205,9 @@ class Replica:
             return self._note(record), 0, 0
         if isinstance(record, Seen):
             self.seen = record
+            return True, 0, 0
+        if isinstance(record, Readers):
+            self.readers = record.taken(self.readers)
             return True, 0, 0
         return False, 0, 0
 
