@@ -1,7 +1,8 @@
 """What a node shows of itself to people and tools: plain values, read-only.
 
 `fedq.node.views.overview.overview(node)` gives an `Overview` of a living node; the admin floor
-reads nothing else. All values are copies or immutable: whoever holds one cannot disturb the node.
+reads this, and `access_overview`. All values are copies or immutable: whoever holds one cannot
+disturb the node.
 
 Invariants:
 * what the cluster map says (members, queues, fragments) is the asked node's own copy, at
