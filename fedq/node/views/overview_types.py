@@ -161,6 +161,19 @@ class LocalFragment:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedReaderOverview:
+    """A name that a stream keeps a place for."""
+
+    name: str
+    #: Where its reader goes on.
+    offset: int
+    #: How many messages are there from that on.
+    lag: int
+    #: The node of the reader that is served; None: nobody reads.
+    node: NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionOverview:
     """A client connection of this node."""
 
@@ -255,6 +268,9 @@ class Overview(Protocol):
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""
+
+    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
+        """The named readers of a stream that this node serves, by name."""
 
     def local_consumers(self, key: QueueKey) -> int:
         """How many consumers of the queue belong to clients of this node."""
