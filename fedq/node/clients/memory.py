@@ -179,4 +179,5 @@ def held_bytes(state: NodeState) -> int:
         else:
             messages += of_transaction(channel.transaction)
     messages += state.reads.bytes_asked + state.plan.places_bytes
+    messages += state.scratch.bytes_under_way + state.scratch.index_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

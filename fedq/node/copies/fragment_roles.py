@@ -49,13 +49,15 @@ class Copy(NamedTuple):
     seen: Seen | None = None
     #: Who published what is here, as far as that is known no more.
     unsure: Mapping[Origin, int] = {}
-    #: What is on disk alone: first and last position, bytes; ascending.
+    #: What is on disk alone, in the journal and in scratch files: first and last position, bytes;
+    #: ascending.
     stowed: Sequence[Stretch] = ()
+    scratched: Sequence[Stretch] = ()
 
     def holds(self, position: int) -> bool:
         """Whether there is a message at this position."""
         return position in self.messages or any(
-            first <= position <= last for first, last, _ in self.stowed
+            first <= position <= last for first, last, _ in (*self.stowed, *self.scratched)
         )
 
 
@@ -109,7 +111,8 @@ class FragmentRoles:
             del state.primaries[fragment]
             state.recovered[fragment] = RecoveredFragment(
                 dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
-                ended.notes, durable=ended.recorder.durable, stowed=ended.messages.stowed(),
+                ended.notes, durable=ended.recorder.durable, stowed=ended.stowed,
+                scratched=ended.scratched,
             )  # fmt: skip
 
     def forget_cold(self) -> None:
@@ -241,7 +244,7 @@ class FragmentRoles:
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
             policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
             notes=notes, unix_ms=self.state.unix_ms, sparing=self._spares(info),
-            stowed=copy.stowed,
+            stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
@@ -329,17 +332,21 @@ class FragmentRoles:
             self.drain(primary)
             old = primary.fragment
             here = dict(old.messages.pairs())
-            stowed = StowedRanges(old.messages.stowed())
+            stowed, scratched = StowedRanges(old.stowed), StowedRanges(old.scratched)
             for first, last in primary.damaged:
                 # What this node cannot read it does not have.
                 stowed.forget(first, last)
-            return Copy(here, old.origins, old.notes, old.last, stowed=list(stowed))
+                scratched.forget(first, last)
+            return Copy(
+                here, old.origins, old.notes, old.last, stowed=list(stowed),
+                scratched=list(scratched),
+            )  # fmt: skip
         backup = state.backups.get(fragment)
         if backup is not None:
             replica, last = backup.replica, backup.last_held
             return Copy(
                 replica.in_order(), replica.origins, replica.notes, last, backup.whole,
-                replica.seen, backup.unsure, list(replica.stowed),
+                replica.seen, backup.unsure, list(replica.stowed), list(replica.scratched),
             )  # fmt: skip
         recovered = state.recovered.get(fragment)
         if recovered is not None:
@@ -347,7 +354,7 @@ class FragmentRoles:
             # disk. One that is sent again is taken again, and marked redelivered.
             return Copy(
                 recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
-                recovered.seen, recovered.origins, recovered.stowed,
+                recovered.seen, recovered.origins, recovered.stowed, recovered.scratched,
             )  # fmt: skip
         return Copy({}, {}, {}, 0)
 
@@ -367,7 +374,7 @@ class FragmentRoles:
         )
         replica = Replica(
             info.id, durable=durable, messages=copy.messages, origins=copy.origins,
-            notes=copy.notes, stowed=copy.stowed,
+            notes=copy.notes, stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
         replica.seen = copy.seen
         replication = self._backup_replication(info, created)

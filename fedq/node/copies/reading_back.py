@@ -16,7 +16,7 @@ from typing import Final
 from fedq.core.ids import FragmentId
 from fedq.core.limits import KIB, MIB
 from fedq.core.ranges import Range, count, join_overlapping
-from fedq.fragments.stowing import fill, lose, waits_for_disk
+from fedq.fragments.stowing import fill, is_persistent, lose, waits_for_disk
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.node.records.roles import Primary
@@ -31,7 +31,7 @@ _READ_BYTES: Final = MIB
 _READS_MAX: Final = 4
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
-_NOWHERE: Final = "the journal does not know where it is"
+_NOWHERE: Final = "nothing says where it is"
 #: So many messages more than one are lost in one go.
 _LOST_MAX: Final = 255
 #: Bytes that are taken in for a unit of work, as a shift.
@@ -147,8 +147,8 @@ class ReadingBack:
                 return
 
     def _places_of(self, reading: Reading, position: int) -> list[Place]:
-        """Where the journal may have a message."""
-        return self.state.plan.locate_all(reading.primary.fragment.fragment_id, position)
+        """Where the disk may have a message."""
+        return self.state.places_of(reading.primary.fragment.fragment_id, position)
 
     def _window(self) -> int:
         """What each line may have read ahead."""
@@ -227,7 +227,7 @@ class ReadingBack:
         It is lost; but where another copy in sync has it, that one is to lead (false).
         """
         state, fragment = self.state, primary.fragment
-        if primary.replication.in_sync:
+        if primary.replication.in_sync and others_have(primary, first):
             if not primary.damaged:
                 state.out.warnings.append(
                     f"fragment {fragment.fragment_id} of queue {primary.queue.name!r} cannot be "
@@ -262,6 +262,11 @@ class ReadingBack:
                 damaged, primary.damaged = primary.damaged, []
                 for first, last in join_overlapping(damaged):
                     self.give_up(primary, first, last, "no other copy is left that has it")
+
+
+def others_have(primary: Primary, position: int) -> bool:
+    """Whether copies in sync have a message of which this node has no body."""
+    return not primary.replication.sparing or is_persistent(primary.fragment, position)
 
 
 def _next_missing(reading: Reading) -> Range | None:

@@ -12,6 +12,7 @@ from fedq.node.copies.moving import Moving
 from fedq.node.copies.questions import Questions
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.replica_flow import ReplicaFlow
+from fedq.node.copies.scratching import Scratching
 from fedq.node.copies.stowing import Stowing
 from fedq.node.publishing.room import Publishing
 from fedq.node.records.state import NodeState
@@ -31,6 +32,7 @@ class Copies:
         "reading",
         "replicas",
         "roles",
+        "scratching",
         "stowing",
     )
 
@@ -46,5 +48,6 @@ class Copies:
         self.checkpointing = Checkpointing(state, self.roles)
         self.moving = Moving(state)
         self.reading = ReadingBack(state)
-        self.stowing = Stowing(state, self.reading)
+        self.scratching = Scratching(state, self.reading)
+        self.stowing = Stowing(state, self.reading, self.scratching)
         self.copying = CopyingFromDisk(state, self.reading)
