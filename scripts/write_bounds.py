@@ -136,6 +136,11 @@ ROWS: Final = (
     ),
     ("standing credit of a node with a remote fragment", "{CREDIT_WINDOW_MAX} messages"),
     (
+        "what readers of streams have read from the disk, all together; in one go; ahead of one",
+        "a sixteenth of `limits.memory_bytes` ({STREAM_PAGES_BYTES_MIN} at least); "
+        "{STREAM_READ_BYTES_MIN} to {STREAM_READ_BYTES_MAX}; {STREAM_AHEAD_BYTES_MAX}",
+    ),
+    (
         "deliveries to one consumer in one go; to one connection in one turn",
         "{DELIVERY_BATCH_MAX}; {DELIVERY_BYTES_PER_TURN_MAX}",
     ),

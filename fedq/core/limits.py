@@ -69,6 +69,9 @@ ADMIN_REQUEST_BYTES_MAX: Final = MIB
 # --- the journal -----------------------------------------------------------------------------
 SEGMENT_BYTES_MAX: Final = 64 * MIB
 RECORD_BYTES_MAX: Final = 256 * MIB
+#: How fast what was written long ago is read again, and how often all of it: once a day.
+SCRUB_BYTES_PER_SECOND: Final = 4 * MIB
+SCRUB_EVERY_MS: Final = 86_400_000
 #: A record that is so long is written as it is, not copied to what is written with it.
 LONG_RECORD_BYTES_MIN: Final = 256 * KIB
 #: Ranges in the record of what was seen of a fragment; of more, the lowest ones become one.
@@ -167,6 +170,13 @@ FRAGMENTS_PER_QUEUE_MAX: Final = 64
 PUBLISH_WINDOW_BYTES_MAX: Final = 16 * MIB
 #: Standing credit of one node with one remote fragment, in messages.
 CREDIT_WINDOW_MAX: Final = 1_000
+#: What readers of all streams together have in memory that was read from the disk is a part of the
+#: node's memory, and so much at least; what is read in one go, at least and at most; and how far
+#: ahead of a reader.
+STREAM_PAGES_BYTES_MIN: Final = MIB
+STREAM_READ_BYTES_MIN: Final = 64 * KIB
+STREAM_READ_BYTES_MAX: Final = MIB
+STREAM_AHEAD_BYTES_MAX: Final = 4 * MIB
 #: Where several nodes have consumers: how much work fast ones may have waiting with them, and how
 #: long messages wait for somebody to have room before all are given more. In milliseconds.
 KEEP_UP_MS_MAX: Final = 25

@@ -13,6 +13,8 @@ message of another reign than the receiver's is stale and dropped.
 from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.mending_messages import Bodies as Bodies
+from fedq.core.mending_messages import BodiesWanted as BodiesWanted
 from fedq.core.ranges import Range
 from fedq.core.suspects import LastWords
 
@@ -422,10 +424,12 @@ PeerMessage: TypeAlias = (
     | Got
     | ReadStream
     | StreamPart
+    | BodiesWanted
+    | Bodies
 )
 
 #: Those that carry messages of clients, and those that carry records of a fragment.
-CARRY_MESSAGES: Final = (PublishBatch, PublishAtomic, Deliver, Relay, StreamPart)
+CARRY_MESSAGES: Final = (PublishBatch, PublishAtomic, Deliver, Relay, StreamPart, Bodies)
 CARRY_RECORDS: Final = (CopyChunk, Replicate)
 #: What a node says to whoever leads a fragment.
 TO_PRIMARY: Final = (
@@ -453,6 +457,9 @@ class Heartbeat(NamedTuple):
     stalls: bool = False
     #: The sender takes in no more: its memory, or its disk, is at its bound.
     full: bool = False
+    #: Which of them it is; an older release says neither.
+    memory_full: bool = False
+    disk_low: bool = False
 
 
 class PeerFrame(NamedTuple):

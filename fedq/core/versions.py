@@ -9,7 +9,7 @@ updated node by node, from each release to the next.
 from typing import Final
 
 #: Raised with every change that an older node would misunderstand.
-NEWEST: Final = 9
+NEWEST: Final = 10
 #: What this release still speaks.
 OLDEST: Final = 5
 #: From which one on primaries say what was seen (`fedq.fragments.seen`).
@@ -20,6 +20,8 @@ PIECES: Final = 7
 CHECKPOINTS: Final = 8
 #: From which one on there are streams (`fedq.node.streams`).
 STREAMS: Final = 9
+#: From which one on copies ask each other for what they cannot read (`fedq.node.copies.mending`).
+MENDING: Final = 10
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -18,6 +18,7 @@ from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
 from fedq.fragments.runs import InFlight
 from fedq.fragments.stowed import StowedRanges, Stretch
+from fedq.fragments.stream_runs import StreamRuns
 from fedq.fragments.streams import StreamLog
 from fedq.fragments.tracked import Notes, TrackedMessages
 
@@ -62,7 +63,7 @@ class Contents:
         )
         #: Of a stream: what goes when. Nothing is ever taken from one, only read.
         self.log = StreamLog(policy.stream) if policy.stream is not None else None
-        self.fresh = Fresh()
+        self.fresh = Fresh() if self.log is None else StreamRuns()
         self._in_flight: InFlight | None = None
         self.tracked: TrackedMessages | None = None
         #: Positions up to this one may have been delivered in an earlier reign.

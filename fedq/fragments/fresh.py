@@ -191,14 +191,14 @@ class Fresh(Runs):
         About `keep` bytes at the beginning of the line stay, and all up to `beyond`. `most`: so
         many messages are looked at. Returns how many bytes went.
         """
-        return self._let_go(0, through, self._begin_of_rest(keep), beyond, most, False)
+        return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, False)
 
     def let_go(self, first: int, last: int, keep: int, beyond: int) -> int:
         """Lets go of the bodies between two positions, all of which were written elsewhere.
 
         What has become a part of the beginning meanwhile stays. Returns how many bytes went.
         """
-        begins = max(self._begin_of_rest(keep), self._index_of(first))
+        begins = max(self._index_to_stow_from(keep), self._index_of(first))
         return self._let_go(first, last, begins, beyond, 1 << 62, True)
 
     def _let_go(
@@ -245,7 +245,7 @@ class Fresh(Runs):
         """
         positions: list[int] = []
         messages: list[bytes] = []
-        index = max(self._begin_of_rest(keep), self._index_of(after))
+        index = max(self._index_to_stow_from(keep), self._index_of(after))
         while index < len(self._runs) and size > 0 and most > 0:
             run = self._runs[index]
             index += 1
@@ -266,8 +266,8 @@ class Fresh(Runs):
             most -= run.left
         return positions, messages
 
-    def _begin_of_rest(self, keep: int) -> int:
-        """The index of the first run that is not of the beginning of the line, which stays."""
+    def _index_to_stow_from(self, keep: int) -> int:
+        """The index of the first run that may go: about so many bytes before it stay."""
         if not self.stowed_count:
             return self._index_behind(keep)
         index = self._head

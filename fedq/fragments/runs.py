@@ -136,18 +136,6 @@ class Runs:
         """The positions of persistent messages, without a look at runs that have none."""
         return [each for run in self._live() for each in run.persistent_ranges()]
 
-    def sizes(self) -> Iterator[tuple[int, list[int]]]:
-        """The bytes of all messages: those of a run, with its first position; no run has gaps.
-
-        Of those on disk alone it is known how many bytes they have together.
-        """
-        for run in self._live():
-            if run.stowed:
-                rest = run.stowed - (run.left - 1)
-                yield run.first, [1] * (run.left - 1) + [rest]
-            else:
-                yield run.first, [len(message) for _, message in run.pairs()]
-
     def after(self, position: int) -> Run | None:
         """The first run that has messages beyond a position."""
         for index in range(max(self._index_of(position), self._head), len(self._runs)):

@@ -85,29 +85,57 @@ class StreamLog:
 
     def begin_with(self, runs: Runs, unix_ms: int) -> None:
         """Takes up what an earlier reign has left; all of it came now, for all that is known."""
-        for first, sizes in runs.sizes():
-            self.add(first, sizes, sum(sizes), unix_ms)
+        position = 0
+        while (run := runs.after(position)) is not None:
+            position = run.last
+            if run.stowed:
+                self._add_stowed(run.first, run.left, run.stowed, unix_ms)
+            else:
+                sizes = [len(message) for _, message in run.pairs()]
+                self.add(run.first, sizes, sum(sizes), unix_ms)
         if self.batch:
             self.batch = self._segments[-1].last
         self.due = True
 
+    def segments(self) -> list[Segment]:
+        """The segments, oldest first."""
+        return list(self._segments)
+
     def add(self, first: int, sizes: Sequence[int], size: int, unix_ms: int) -> None:
         """Takes note of messages that were appended: of these sizes, together of `size`."""
-        self._stamp(first, unix_ms)
-        self.batch = first
-        self.size += size
+        self._note(first, size, unix_ms)
         segment, full = self._segments[-1], self.policy.segment_bytes
         if segment.size < full and segment.size + size <= full:
             segment.size += size
             segment.last, segment.last_ms = first + len(sizes) - 1, unix_ms
             return
         for position, each in enumerate(sizes, first):
-            if segment.size >= full and segment.last and len(self._segments) < SEGMENTS_MAX:
-                segment = Segment()
-                self._segments.append(segment)
-                self.due = True
-            segment.size += each
-            segment.last, segment.last_ms = position, unix_ms
+            self._add_to_segment(position, each, unix_ms)
+
+    def _add_stowed(self, first: int, count: int, size: int, unix_ms: int) -> None:
+        """Adds messages of which it is known how many bytes they have together."""
+        self._note(first, size, unix_ms)
+        parts = min(count, max(1, -(-size // max(1, self.policy.segment_bytes))))
+        for part in range(1, parts + 1):
+            share = size * part // parts - size * (part - 1) // parts
+            self._add_to_segment(first + count * part // parts - 1, share, unix_ms)
+
+    def _note(self, first: int, size: int, unix_ms: int) -> None:
+        """Notes that a batch came, from this position on, of so many bytes."""
+        self._stamp(first, unix_ms)
+        self.batch = first
+        self.size += size
+
+    def _add_to_segment(self, last: int, size: int, unix_ms: int) -> None:
+        """Adds what goes together, up to a position, to the youngest segment, or to a new one."""
+        segment = self._segments[-1]
+        full = segment.size >= self.policy.segment_bytes
+        if full and segment.last and len(self._segments) < SEGMENTS_MAX:
+            segment = Segment()
+            self._segments.append(segment)
+            self.due = True
+        segment.size += size
+        segment.last, segment.last_ms = last, unix_ms
 
     def _stamp(self, first: int, unix_ms: int) -> None:
         stamps = self._stamps

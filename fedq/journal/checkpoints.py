@@ -71,7 +71,19 @@ def find_bodies(recovered: Recovered, segments: Source) -> None:
             each._replace(reason=f"{lost} messages are in no segment that can be read")
             for each in where
         ]
+        _shorten(older, recovered.rotten)
         recovered.rotten = []
+
+
+def _shorten(segments: list[Segment], damages: list[Damage]) -> None:
+    """Has sizes be what they are once damage is cut out."""
+    cut: dict[int, int] = {}
+    sizes = {segment.number: segment.size for segment in segments}
+    for damage in damages:
+        if damage.stop <= sizes[damage.segment]:
+            cut[damage.segment] = cut.get(damage.segment, 0) + damage.stop - damage.first
+    for segment in segments:
+        segment.size -= cut.get(segment.number, 0)
 
 
 def _forget_absent(fragment: RecoveredFragment) -> list[Range]:

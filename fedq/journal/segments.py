@@ -71,6 +71,8 @@ class Segment:
     is_moved: bool = False
     #: Where its messages lie.
     places: Places = field(default_factory=Places, compare=False)
+    #: Something in it cannot be read any more: what is alive in it is to be written anew.
+    is_rotten: bool = field(default=False, compare=False)
     #: That was read from its index (`fedq.journal.indexes`).
     is_indexed: bool = field(default=False, compare=False)
 
@@ -173,6 +175,16 @@ class SegmentPlan:
     def segments(self) -> list[int]:
         """The numbers of all segments not dropped, oldest first; the last one is being filled."""
         return [segment.number for segment in self._old] + [self._active.number]
+
+    @property
+    def full(self) -> Sequence[Segment]:
+        """The segments that nothing comes to any more, oldest first."""
+        return self._old
+
+    @property
+    def synced_segment(self) -> int:
+        """The segment up to which the disk has everything before; 0: nothing was synced yet."""
+        return self._synced[0]
 
     @property
     def bytes_held(self) -> int:

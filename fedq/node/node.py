@@ -439,8 +439,10 @@ class Node:
         self.copies.asking.tick()
         self.copies.checkpointing.tick()
         self.copies.moving.tick()
-        if state.damaged:
-            self.copies.reading.tick()
+        self.copies.mending.tick()
+        self.copies.scrubbing.tick()
+        self.copies.reading.tick()
+        self.streams.paging.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()
         self.consuming.timers.tick()

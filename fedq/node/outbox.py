@@ -63,6 +63,8 @@ class ReadWanted(NamedTuple):
     segment: int
     offset: int
     length: int
+    #: The host's memory may have other bytes than the disk by now: these are to be the disk's.
+    from_disk: bool = False
 
 
 class NodeOut:

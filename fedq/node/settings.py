@@ -72,6 +72,10 @@ class NodeSettings:
     disk_free_bytes_min: int = 0
     #: A segment of the journal ends when it is longer than this.
     segment_bytes_max: int = limits.SEGMENT_BYTES_MAX
+    #: So much of the journal is read and checked in a second; 0: none is. And how long after one
+    #: pass began the next one does, at the earliest.
+    scrub_bytes_per_second: int = limits.SCRUB_BYTES_PER_SECOND
+    scrub_every_ms: int = limits.SCRUB_EVERY_MS
     #: Asked for again while not committed.
     proposal_retry_ms: int = 500
     #: A client's request that the cluster has not answered by then is refused.

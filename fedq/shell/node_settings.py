@@ -50,6 +50,8 @@ def node_settings(
         consumers_per_channel_max=config.consumers_per_channel_max,
         consumers_per_connection_max=config.consumers_per_connection_max,
         disk_free_bytes_min=config.disk_free_bytes_min,
+        scrub_bytes_per_second=config.scrub_bytes_per_second,
+        scrub_every_ms=timing.scrub_every_ms,
     )
 
 

@@ -121,7 +121,12 @@ def consumers_that_do_not_read(stage: Stage) -> None:
         attacker.hang_up()
 
 
-@attack("H2", nodes=3, is_quick=True)
+#: Publishers wait now and then and go on, as the disk takes what they send: so there is always some
+#: on its way, of which gRPC has a message in each direction that no node can count.
+ON_ITS_WAY_BYTES = 2 * 8 * MIB
+
+
+@attack("H2", nodes=3, is_quick=True, growth_bytes=int(1.3 * MEMORY_BYTES) + ON_ITS_WAY_BYTES)
 def long_messages_until_publishers_wait(stage: Stage) -> None:
     """Persistent messages of 8 MiB into a queue with three copies, by way of each node."""
     publish = message(1, QUEUE, bytes(8 * MIB), properties={"delivery_mode": 2})

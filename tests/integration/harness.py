@@ -22,6 +22,7 @@ from typing import Any, Self
 import yaml
 
 from tests.integration.ports import LOOPBACK, free_ports
+from tests.integration.questions import Answer, Questions
 from tests.integration.stock import Address, connect, pika
 from tests.integration.waiting import TooLateError, deadline, until
 
@@ -34,9 +35,24 @@ START_S = 30.0
 watched: list["Cluster"] = []
 
 
+#: The process that forks for questions, while there is one.
+asked: list[Questions] = []
+
+
 def environment() -> dict[str, str]:
     """What child processes see: this repository first on the import path."""
     return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+def _run(*arguments: str) -> Answer:
+    """Runs a command: by the process that forks, where a run of tests has one."""
+    if asked:
+        return asked[0].ask(*arguments)
+    done = subprocess.run(
+        [sys.executable, "-m", "fedq", *arguments],
+        env=environment(), capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 class NodeProcess:
@@ -218,14 +234,11 @@ class Cluster:
         """What the command line says with `--json`, asked of `node` or any living one."""
         target = self.nodes[node] if node else self.living()
         place = f"{target.admin.host}:{target.admin.port}"
-        done = subprocess.run(
-            [sys.executable, "-m", "fedq", *command, "--json", "--node", place],
-            env=environment(), capture_output=True, text=True, timeout=20, check=False,
-        )  # fmt: skip
+        done = _run(*command, "--json", "--node", place)
         # 4: the answer says that something is wrong with the cluster.
-        if done.returncode not in (0, 4):
-            raise LookupError(f"fedq {' '.join(command)}: {done.stderr.strip()}")
-        answer: dict[str, Any] = json.loads(done.stdout)
+        if done.code not in (0, 4):
+            raise LookupError(f"fedq {' '.join(command)}: {done.err.strip()}")
+        answer: dict[str, Any] = json.loads(done.out)
         return answer
 
     def fragments(self, queue: str) -> list[dict[str, Any]]:

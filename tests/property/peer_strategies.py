@@ -102,6 +102,12 @@ def fitting(message: peer.PeerMessage) -> peer.PeerMessage:
         return message._replace(
             positions=message.positions[:size], messages=message.messages[:size]
         )
+    if isinstance(message, peer.BodiesWanted):
+        return message._replace(positions=sorted(set(message.positions)))
+    if isinstance(message, peer.Bodies):
+        positions = sorted(set(message.positions))
+        size = min(len(positions), len(message.messages))
+        return message._replace(positions=positions[:size], messages=message.messages[:size])
     if isinstance(message, peer.StreamPart):
         if message.kind != peer.READ_FROM:
             return message._replace(positions=[], messages=[])

@@ -38,6 +38,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--repeated", action="store_true", help="exceptions beside other faults")
     parser.add_argument("--stops", action="store_true", help="stops in order of all nodes")
     parser.add_argument("--copy-all", action="store_true", help="no queue says what is copied")
+    parser.add_argument("--no-streams", action="store_true", help="no run has a stream")
     parser.add_argument("--digest", action="store_true", help="print a hash of all outputs")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep-going", action="store_true", help="do not stop at ten failures")
@@ -48,7 +49,7 @@ def _results(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Resu
     run = partial(
         run_seed, lite=options.lite, echo=options.trace, digest=options.digest,
         exceptions=options.exceptions, repeated=options.repeated, stops=options.stops,
-        copy_all=options.copy_all,
+        copy_all=options.copy_all, no_streams=options.no_streams,
     )  # fmt: skip
     if options.seed is not None or options.processes == 1:
         yield from map(run, seeds)
@@ -66,13 +67,11 @@ def _say(text: str) -> None:
 def _report(result: Result, options: argparse.Namespace) -> None:
     lite = options.lite
     _say(f"\nseed {result.seed} FAILED after {result.virtual_ms} ms of virtual time")
-    _say(
-        "  "
-        + describe(result.seed, lite, options.exceptions, options.copy_all).replace("\n", "\n  ")
-    )
+    plan = describe(result.seed, lite, options.exceptions, options.copy_all, options.no_streams)
+    _say("  " + plan.replace("\n", "\n  "))
     for problem in result.problems:
         _say(f"  * {problem}")
-    flags = ("lite", "exceptions", "repeated", "stops", "copy_all")
+    flags = ("lite", "exceptions", "repeated", "stops", "copy_all", "no_streams")
     flag = "".join(f" --{name.replace('_', '-')}" for name in flags if getattr(options, name))
     _say(f"  repeat with: python -m tests.sim --seed {result.seed}{flag} --trace")
 

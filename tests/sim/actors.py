@@ -9,7 +9,12 @@ users write, and still nothing happens outside the world's order.
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
 
-from fedq.amqp.methods import ChannelOpen, ChannelOpenOk, ConnectionClose, Method
+from fedq.amqp.methods import (
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionClose,
+    Method,
+)
 from fedq.core.errors import NOT_FOUND
 from tests.sim.checkers import Ledger
 from tests.sim.client_connection import ClientConnection, Content, Refusal
@@ -86,6 +91,11 @@ class Actor:
     def label(self) -> str:
         """The present connection's name in the ledger."""
         return f"{self.name}#{self.connections}"
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it was told that it is not read."""
+        return self.connection is not None and self.connection.is_blocked
 
     def note(self, text: str) -> None:
         """One line of the trace."""
@@ -224,7 +234,9 @@ class Actor:
         self.connections += 1
         self.node = host.name
         self.note(f"connects to {host.name} as {self.label}")
-        connection = self.connection = ClientConnection(self.world, self.random, host, self)
+        connection = self.connection = ClientConnection(
+            self.world, self.random, host, self, self.ledger.tells_alarms
+        )
         life = host.life
 
         def is_served() -> bool:

@@ -137,6 +137,8 @@ class Ledger(FaultTimes):
         #: Only single processes die in this run: whoever lives keeps what it holds (P2, to the
         #: letter), if the queue has a second copy that knows of it.
         self.only_kills = False
+        #: Clients are told when they are not read.
+        self.tells_alarms = False
         #: Called at each confirm: the best moment for something to go wrong.
         self.on_confirm: Callable[[], None] | None = None
         #: Hear of every connection that is gone.

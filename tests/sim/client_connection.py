@@ -15,6 +15,7 @@ from fedq.amqp.methods import (
     BasicReturn,
     ChannelClose,
     ChannelCloseOk,
+    ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionOpen,
@@ -23,10 +24,12 @@ from fedq.amqp.methods import (
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
+    ConnectionUnblocked,
     Method,
     decode_method,
     encode_method,
 )
+from fedq.amqp.values import FieldTable
 from fedq.core.seeds import Rng
 from tests.sim.node_host import Host
 from tests.sim.sockets import Socket
@@ -37,6 +40,7 @@ FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT = 1, 2, 3, 8
 _FRAME = struct.Struct(">BHI")
 _HEADER = struct.Struct(">HHQ")
 _FLAG_DELIVERY_MODE = 1 << 12
+BLOCKED_IS_HEARD: FieldTable = {"capabilities": {"connection.blocked": True}}
 _FLAG_MESSAGE_ID = 1 << 7
 
 Content = BasicDeliver | BasicGetOk | BasicReturn
@@ -69,9 +73,16 @@ def make_properties(message_id: str, persistent: bool) -> bytes:
 class ClientConnection:
     """One connection with the plain handshake of a stock client."""
 
-    def __init__(self, world: World, generator: Rng, host: Host, listener: Listener) -> None:
+    def __init__(
+        self, world: World, generator: Rng, host: Host, listener: Listener,
+        hears_blocked: bool = False,
+    ) -> None:  # fmt: skip
+        """`hears_blocked`: it wants to be told when it is not read."""
         self.host = host
+        self._properties_of_client = BLOCKED_IS_HEARD if hears_blocked else {}
         self.is_open = False
+        #: It was told that it is not read, and not yet that it is again.
+        self.is_blocked = False
         self._listener = listener
         self._received = bytearray()
         self._frame_max = 4_096
@@ -187,7 +198,10 @@ class ClientConnection:
 
     def _on_connection_method(self, method: Method) -> None:
         if isinstance(method, ConnectionStart):
-            self.send(0, ConnectionStartOk({}, "PLAIN", b"\0guest\0guest", "en_US"))
+            self.send(
+                0,
+                ConnectionStartOk(self._properties_of_client, "PLAIN", b"\0guest\0guest", "en_US"),
+            )
         elif isinstance(method, ConnectionTune):
             self._frame_max = method.frame_max
             self.send(0, ConnectionTuneOk(method.channel_max, method.frame_max, 0))
@@ -200,6 +214,10 @@ class ClientConnection:
             self.send(0, ConnectionCloseOk())
         elif isinstance(method, ConnectionCloseOk):
             self._socket.close()
+        elif isinstance(method, ConnectionBlocked) and not self.is_blocked:
+            self.is_blocked = True
+        elif isinstance(method, ConnectionUnblocked) and self.is_blocked:
+            self.is_blocked = False
         else:
             self._listener.on_method(0, method)
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from fedq.core.ids import NodeId
 from tests.sim import inspect_node
+from tests.sim.alarms import FullNodes
 from tests.sim.checkers import Ledger
 from tests.sim.disk import EMPTY, DirectoryCopy
 from tests.sim.net import Net
@@ -58,6 +59,7 @@ class Faults:
             host.name: (0, 0, EMPTY) for host in hosts
         }
         self._rot_dice = world.generator("rot")
+        self.full = FullNodes(world, hosts, ledger)
         #: Copies of data directories, made when their processes ended.
         self._copies: dict[str, list[DirectoryCopy]] = {host.name: [] for host in hosts}
         self._directory_dice = world.generator("directories")
@@ -84,6 +86,7 @@ class Faults:
             (plan.disk_fail_every_us, self._fail_disk),
             (300 * MS if plan.rot else 0, self._copy_directories),
             (plan.exception_every_us, self._fail_at_a_call),
+            (plan.full_every_us, self.full.strike),
         )
         for every_us, action in kinds:
             if every_us:
@@ -93,6 +96,7 @@ class Faults:
     def heal(self) -> None:
         """The liveness phase begins: everything runs and is reachable from now on."""
         self._active = False
+        self.full.heal()
         self.ledger.on_confirm = None
         self.net.calm()
         for host in self.hosts:

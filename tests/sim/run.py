@@ -15,12 +15,15 @@ from fedq.core import limits
 from fedq.core.versions import SEEN
 from tests.sim import inspect_node
 from tests.sim.actors import Actor
+from tests.sim.alarms import Probe
 from tests.sim.clients import Consumer, Getter, Publisher, Setup
 from tests.sim.closing import Counter, Drainer
 from tests.sim.cluster import Cluster
 from tests.sim.confirming import Numbers
 from tests.sim.faults import Faults
 from tests.sim.party import Party
+from tests.sim.rotting import messages_lost, rot_some, unreadable
+from tests.sim.stream_party import StreamParty
 from tests.sim.subscribers import Churn, Subscriber
 from tests.sim.swarm import Plan, draw, draw_exceptions, draw_repeated, draw_stops
 from tests.sim.topology import Topology
@@ -33,6 +36,9 @@ SETUP_LIMIT_US = 20 * SECOND
 WHOLE_LIMIT_US = 25 * SECOND
 REST_LIMIT_US = 20 * SECOND
 CLOSING_LIMIT_US = 40 * SECOND
+PROBE_LIMIT_US = 60 * SECOND
+#: A pass of the scrub, a checkpoint, and a minute's pause where something could not be had at once.
+MEND_LIMIT_US = 90 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,10 @@ class Run:
             self.is_whole,
             self.cluster.raft.on_directory_lost,
         )
+        self.ledger.tells_alarms = plan.faults.full_every_us > 0
+        self.faults.full.delays_matter = plan.policies is not None
+        #: Where frames are lost, nothing is done within bounds.
+        self.tries_alarms = self.ledger.tells_alarms and calm and plan.nodes > 1
         common = (self.world, self.ledger, hosts)
         self.setup = Setup(*common, self.topology)
         self.publishers = [
@@ -101,6 +111,9 @@ class Run:
             slow_disks = plan.disk.slow > 0 or not plan.faults.only_kills
             self.party = Party(*common, plan.policies, self.numbers, strict, calm, slow_disks)
             self.party.book.registry.small_turns = plan.work_per_turn < limits.WORK_PER_TURN
+        self.stream: StreamParty | None = None
+        if plan.stream is not None:
+            self.stream = StreamParty(*common, plan.stream, self.numbers)
 
     def go(self) -> None:
         """The whole run; problems gather in the ledger."""
@@ -108,6 +121,8 @@ class Run:
         if not self._wait("set-up", SETUP_LIMIT_US, self._is_set_up):
             return
         if self.only_stops and not self._publish_all():
+            return
+        if self.tries_alarms and not self._try_alarms():
             return
         self.faults.start()
         self.world.run(self.world.now_us + self.plan.safety_us, self._has_problems)
@@ -117,6 +132,8 @@ class Run:
             return
         self._note("--- liveness ---")
         self.faults.heal()
+        if self.stream is not None:
+            self.stream.heal()
         for publisher in self._publishing():
             publisher.stopping = True
         if not self._wait("the cluster is whole", WHOLE_LIMIT_US, self.is_whole):
@@ -139,13 +156,30 @@ class Run:
         return [
             self.setup, *self.publishers, *self.consumers, *self.getters, *self.subscribers,
             self.churn, *(self.party.actors if self.party is not None else ()),
+            *(self.stream.actors if self.stream is not None else ()),
         ]  # fmt: skip
 
     def _publishing(self) -> list[Actor]:
-        return [*self.publishers, self.churn, *(self.party.senders if self.party else ())]
+        return [
+            *self.publishers, self.churn, *(self.party.senders if self.party else ()),
+            *(self.stream.senders if self.stream else ()),
+        ]  # fmt: skip
 
     def _is_set_up(self) -> bool:
+        if self.stream is not None and not self.stream.setup.done:
+            return False
         return self.topology.ready and (self.party is None or self.party.setup.done)
+
+    def _try_alarms(self) -> bool:
+        """One node is full, and nothing else is wrong."""
+        hosts = self.cluster.hosts
+        full, other = self.world.generator("probe").sample(hosts, 2)
+        probe = Probe(self.world, self.ledger, hosts, full, other, self.numbers)
+        if self.faults.full.delays_matter:
+            number = self.ledger.fault_begins()
+            probe.on_done = partial(self.ledger.fault_ends, number)
+        probe.start()
+        return self._wait("alarms are tried", PROBE_LIMIT_US, lambda: probe.done)
 
     def _publish_all(self) -> bool:
         """All is confirmed before the first stop: then it is known of each message who saw it."""
@@ -175,6 +209,11 @@ class Run:
             return False
         # Whoever waits for the last deliveries of these: they have this long to arrive.
         self.world.run(self.world.now_us + 500 * MS, self._has_problems)
+        if self.stream is not None and not self.stream.rest(self._rests):
+            return False
+        for actor in self._actors():
+            if actor.is_blocked:
+                self.ledger.broken(f"{actor.label} is blocked still, and no node is full")
         for subscriber in self.subscribers:
             subscriber.check()
         leaving: list[Actor] = [*self.consumers, *self.getters, *self.subscribers]
@@ -199,6 +238,8 @@ class Run:
         self._wait("copies agree", REST_LIMIT_US, lambda: not self._differences())
         for problem in self._differences():
             self.ledger.broken(problem)
+        if self.plan.scrub and not self._rot_and_mend():
+            return
         queues = [name for name in self.topology.queues if self._still_there(name)]
         queues += self.churn.leftover
         policed = self.party.queues if self.party is not None else []
@@ -238,6 +279,23 @@ class Run:
         if self.party is not None:
             self.party.finish()
 
+    def _rot_and_mend(self) -> bool:
+        """What has rotted on one disk, and others have, is there again before long."""
+        hosts = self.cluster.hosts
+        for problem in unreadable(hosts):
+            self.ledger.broken(problem)
+        lost = messages_lost(hosts)
+        where = rot_some(hosts, self.world.generator("rot at rest"))
+        if where:
+            self._note(f"rot on {where}")
+            if not self._wait("rot is mended", MEND_LIMIT_US, lambda: not unreadable(hosts)):
+                for problem in unreadable(hosts):
+                    self.ledger.broken(problem)
+                return False
+            if messages_lost(hosts) > lost:
+                self.ledger.broken(f"of what rotted on {where} some is lost, though others have it")
+        return not self.ledger.problems
+
     def _still_there(self, name: str) -> bool:
         """A transient queue does not outlive a stop of everything (a new era)."""
         if self.plan.queues and not self.topology.queues[name].durable:
@@ -268,6 +326,9 @@ class Run:
         for actor in actors:
             actor.start()
         self._wait(what, CLOSING_LIMIT_US, lambda: all(each.done for each in actors))
+
+    def _rests(self, what: str, condition: Callable[[], bool]) -> bool:
+        return self._wait(what, REST_LIMIT_US, condition)
 
     def _wait(self, what: str, limit_us: int, condition: Callable[[], bool]) -> bool:
         """Lives until the condition holds; false, and a problem, when it does not in time."""
@@ -304,14 +365,15 @@ def _run_in_steps(world: World, deadline_us: int, done: Callable[[], bool]) -> b
 def run_seed(
     seed: int, *, lite: bool = False, echo: bool = False, digest: bool = False,
     exceptions: bool = False, repeated: bool = False, stops: bool = False, copy_all: bool = False,
+    no_streams: bool = False,
 ) -> Result:  # fmt: skip
     """Runs one seed. An exception inside a node is a problem like any other, but for those put in.
 
     `exceptions`: another plan of the seed, in which they are; `repeated`: a third one, in which
     each comes again, beside kills, partitions and pauses; `stops`: one of stops in order alone;
-    `copy_all`: the usual one, where no queue says what is copied.
+    `copy_all`: the usual one, where no queue says what is copied; `no_streams`: without a stream.
     """
-    plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all)
+    plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
     if repeated:
         plan = draw_repeated(seed)
     elif stops:
@@ -336,9 +398,13 @@ def run_seed(
     )
 
 
-def describe(seed: int, lite: bool, exceptions: bool = False, copy_all: bool = False) -> str:
+def describe(
+    seed: int, lite: bool, exceptions: bool = False, copy_all: bool = False,
+    no_streams: bool = False,
+) -> str:  # fmt: skip
     """What a seed's run is made of."""
-    return (draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all)).describe()
+    plan = draw_exceptions(seed) if exceptions else draw(seed, lite, copy_all, no_streams)
+    return plan.describe()
 
 
 run_lite = partial(run_seed, lite=True)

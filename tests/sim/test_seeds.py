@@ -38,7 +38,12 @@ def check(result: Result, option: str = "") -> None:
     assert not result.problems, "\n".join(
         (
             *result.problems,
-            describe(result.seed, option == "--lite", copy_all=option == "--copy-all"),
+            describe(
+                result.seed,
+                option == "--lite",
+                copy_all=option == "--copy-all",
+                no_streams=option == "--no-streams",
+            ),
             f"repeat with: python -m tests.sim --seed {result.seed} {option} --trace",
         )
     )
@@ -69,7 +74,11 @@ def test_no_exception_that_comes_again_beside_other_faults_does_either(seed: int
 
 @pytest.mark.parametrize(("seed", "option"), regressions())
 def test_what_was_found_once_stays_fixed(seed: int, option: str) -> None:
-    check(run_seed(seed, stops=option == "--stops", copy_all=option == "--copy-all"), option)
+    result = run_seed(
+        seed, stops=option == "--stops", copy_all=option == "--copy-all",
+        no_streams=option == "--no-streams",
+    )  # fmt: skip
+    check(result, option)
 
 
 @pytest.mark.slow

@@ -108,6 +108,9 @@ class Echo:
     def on_journal_failed(self, reason: str) -> None:
         self.out.fatal = reason
 
+    def on_resources(self, waiting: int, resident: int, disk_free: int) -> None:
+        raise AssertionError("not used here")
+
     def on_tick(self) -> None:
         self.sent += 1
         for peer in NAMES:

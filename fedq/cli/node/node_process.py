@@ -28,6 +28,7 @@ from fedq.node.node import Node
 from fedq.node.views.access_overview import AccessView
 from fedq.node.views.overview import overview
 from fedq.shell.config.values import ConfigError, NodeConfig
+from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
 from fedq.shell.host.watchdog import Watchdog
 from fedq.shell.raft.journal import RaftStorageError
@@ -68,6 +69,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         raise CommandError(str(error)) from error
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
+    settle_allocator()
     _tell_compiled()
     with Watchdog(config.timing.loop_hang_ms):
         return await runner.wait()

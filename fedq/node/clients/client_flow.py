@@ -41,7 +41,6 @@ from fedq.node.consuming.room import Consuming
 from fedq.node.consuming.waking import feed_at_turn_limit, wake_client
 from fedq.node.containment.containing import DECIDED_FIRST, failed, fault_of
 from fedq.node.endings.channel_ends import ChannelEnds
-from fedq.node.publishing.blocking import ALARM, Blocking
 from fedq.node.publishing.draining import drain_clients
 from fedq.node.publishing.publish_flow import PublishFlow
 from fedq.node.records.answers import Answers
@@ -95,7 +94,7 @@ class ClientFlow:
         #: Channels whose requests wait until this node serves.
         self._fenced: dict[Channel, None] = {}
         self._next_turn = NextTurn(state.work)
-        self.blocking = Blocking(state)
+        self.blocking = publishing.blocking
         self._handlers = handlers
 
     # --- sockets -----------------------------------------------------------------------------
@@ -171,8 +170,8 @@ class ClientFlow:
         self.state.accounts.on_read(client, size)
         if client.bytes_waiting > WAITING_BYTES_MAX:
             self.state.hold_reading(client, "heap")
-        if self.state.publishers_wait and client.machine.contents_unfinished():
-            self.state.hold_reading(client, ALARM)
+        if self.state.memory_full and client.machine.contents_unfinished():
+            self.blocking.hold_for(client, self.state.me)
 
     def _begin_share(self, client: Client) -> None:
         """Begins a share of the turn for work of this client."""
@@ -390,6 +389,7 @@ class ClientFlow:
         if client.gone:
             return
         self.state.accounts.on_ended(client)
+        self.state.held.pop(client, None)
         client.gone = True
         for channel in list(client.channels.values()):
             self.ends.leave(channel)

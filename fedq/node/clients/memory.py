@@ -1,9 +1,11 @@
 """The bounds on what a node holds, in memory and on its disk (P8): the one place that compares.
 
 Above `memory_bytes_max`, or with less than `DISK_FREE_BYTES_MIN` free, the node takes in no more:
-connections that publish are not read and hear connection.blocked, here and, by the heartbeats, on
-all other nodes; publishes of other nodes that are on their way are stored but not acknowledged, so
-that their windows fill. Consumers go on, so it ends by itself, below nine tenths of the bound.
+connections that publish to it, here and, by the heartbeats, on all other nodes, are not read and
+hear connection.blocked (`fedq.node.publishing.blocking`). Publishes of other nodes that are on
+their way are stored, and acknowledged once a second alone: so their windows fill, and still nothing
+that makes room, like dead letters, waits for ever. Consumers go on, so it ends by itself, below
+nine tenths of the bound.
 
 What is held is the sum of what messages take, of what clients are charged, and of what waits in
 links and in the driver. It is looked at twice a second, and whenever so much has come in that it
@@ -18,23 +20,28 @@ connection with the most of them ends.
 
 from typing import Final
 
-from fedq.core.ids import FragmentId, NodeId
+from fedq.core.ids import FragmentId
+from fedq.core.limits import PUBLISH_WINDOW_BYTES_MAX
 from fedq.fragments import footprint
 from fedq.node.clients.client_flow import ClientFlow
 from fedq.node.copies.stowing import Stowing
+from fedq.node.publishing.blocking import Blocking
 from fedq.node.records.accounts import of_transaction
+from fedq.node.records.alarms import Alarm
 from fedq.node.records.chores import Each
 from fedq.node.records.client_state import Client
 from fedq.node.records.state import NodeState
 
 LOOK_EVERY_MS: Final = 500
-REASON: Final = "low on memory: messages are consumed more slowly than they are published"
-DISK_REASON: Final = "low on disk"
+#: How often other nodes hear what a full node has of them.
+LET_THROUGH_MS: Final = 1_000
 UNFINISHED: Final = "the node is low on memory: messages that were begun must be finished"
 #: A byte that comes in makes the node hold so many at most (of what comes in in great numbers), and
 #: so much of the bound may be held beyond it, both as shifts.
 _HELD_SHIFT: Final = 4
 _BEYOND_SHIFT: Final = 8
+#: What part of the bound is kept, at most, for what other nodes have on its way, as a shift.
+_COMING_SHIFT: Final = 3
 
 #: What it costs when a fragment is looked at, in units of work.
 _LOOK_WORK: Final = 5
@@ -43,24 +50,29 @@ _LOOK_WORK: Final = 5
 class Memory:
     """Compares what this node holds with its bounds."""
 
-    __slots__ = ("_full", "_look_bytes", "_looked_ms", "_stowing", "clients", "state")
+    __slots__ = (
+        "_let_through_ms", "_look_bytes", "_looked_ms", "_stowing", "blocking", "clients", "state",
+    )  # fmt: skip
 
-    def __init__(self, state: NodeState, clients: ClientFlow, stowing: Stowing) -> None:
+    def __init__(
+        self, state: NodeState, clients: ClientFlow, blocking: Blocking, stowing: Stowing
+    ) -> None:
         self.state = state
         self.clients = clients
+        self.blocking = blocking
         self._stowing = stowing
+        #: When other nodes heard last, by this node's alarm, what it has of them.
+        self._let_through_ms = 0
         self._looked_ms = 0
         #: When so much has come in, it is time for a look.
         self._look_bytes = 0
-        #: Other nodes that take in no more.
-        self._full: list[NodeId] = []
 
     def tick(self) -> None:
         """Looks when it is time."""
         state = self.state
         if state.now_ms - self._looked_ms >= LOOK_EVERY_MS:
             self._look()
-        self._compare_peers()
+        self._note_full()
         for client in state.accounts.settle_heaps():
             state.release_reading(client, "heap")
 
@@ -72,32 +84,42 @@ class Memory:
     def _look(self) -> None:
         state = self.state
         self._looked_ms = state.now_ms
-        was_full = state.takes_nothing
+        was_full, had_memory = state.takes_nothing, not state.memory_full
         self._compare_memory()
         self._compare_disk()
-        self._hold_publishers()
-        if was_full and not state.takes_nothing:
-            self._go_on()
+        self._note_full()
+        if had_memory and state.memory_full:
+            self.blocking.look_at_all()
+        elif not self.blocking.is_looking:
+            # What they publish to may have moved.
+            self.blocking.look_at_held()
+        if state.takes_nothing and not was_full:
+            self._let_through_ms = state.now_ms
+        elif was_full:
+            withheld_ms = state.now_ms - self._let_through_ms
+            if withheld_ms >= LET_THROUGH_MS or not state.takes_nothing:
+                self._let_through()
         if state.memory_full:
             self._end_unfinished()
 
     def _compare_memory(self) -> None:
         state = self.state
-        bound, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        most, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
+        # Other nodes hear of it a moment later: what they have on its way is taken in, too.
+        coming = PUBLISH_WINDOW_BYTES_MAX * len(state.live_peers())
+        bound = most - min(coming, most >> _COMING_SHIFT)
         self._stowing.look(held)
         left = max((bound - held) >> _HELD_SHIFT, bound >> _BEYOND_SHIFT)
         self._look_bytes = state.bytes_taken + left
         if not state.memory_full:
-            if held > bound or (resident > bound and held > bound // 2):
+            if held > bound or (resident > most and held > most // 2):
                 state.memory_full = True
                 state.out.warnings.append(
-                    f"{held} bytes held, {resident} resident, more than {bound}: publishers wait"
+                    f"{held} bytes held, {resident} resident, of {most}: publishers wait"
                 )
-                self.clients.blocking.set_blocked("memory", REASON)
-        elif held < bound // 10 * 9 and (resident <= bound or held < bound // 20 * 9):
+        elif held < bound // 10 * 9 and (resident <= most or held < most // 20 * 9):
             state.memory_full = False
             state.out.story.append(f"{held} bytes held: publishers go on")
-            self.clients.blocking.set_blocked("memory", None)
 
     def _compare_disk(self) -> None:
         state = self.state
@@ -109,38 +131,41 @@ class Memory:
                 state.out.warnings.append(
                     f"{free} bytes of disk free, less than {bound}: publishers wait"
                 )
-                self.clients.blocking.set_blocked("disk", DISK_REASON)
-        elif free >= bound // 10 * 11:
+        elif free >= bound + bound // 10:
             state.disk_low = False
             state.out.story.append(f"{free} bytes free on disk: publishers go on")
-            self.clients.blocking.set_blocked("disk", None)
 
-    def _compare_peers(self) -> None:
-        """What is full on one node blocks the publishers of all, as with RabbitMQ."""
-        full = [node for node, peer in self.state.peers.items() if peer.full]
-        if full == self._full:
-            return
-        self._full = full
-        names = ", ".join(full) or "no other node"
-        self.state.out.story.append(f"publishers wait for {names}")
-        reason = f"low on memory or disk: {names}"
-        self.clients.blocking.set_blocked("peers", reason if full else None)
-        self._hold_publishers()
-
-    def _hold_publishers(self) -> None:
-        """Keeps publishers from being read while this node, or another one, takes in no more."""
-        self.clients.blocking.set_waiting(self.state.takes_nothing or bool(self._full))
-
-    def _go_on(self) -> None:
-        """Lets other nodes hear of what has waited here."""
+    def _note_full(self) -> None:
+        """Notes which nodes take in no more, this one among them."""
         state = self.state
+        full = {node: peer.alarm for node, peer in state.peers.items() if peer.alarm is not None}
+        if state.takes_nothing:
+            full[state.me] = Alarm(state.memory_full, state.disk_low)
+        if full == state.full:
+            return
+        before, state.full = state.full, full
+        for node, alarm in full.items():
+            if before.get(node) != alarm and node != state.me:
+                state.out.story.append(f"{node} is {alarm.reason}: publishers to it wait")
+        for node in before:
+            if node not in full and node != state.me:
+                state.out.story.append(f"publishers do not wait for {node} any more")
+        self.blocking.look_at_held()
+
+    def _let_through(self) -> None:
+        """Lets other nodes hear what this one has of them by now, full or not."""
+        state = self.state
+        self._let_through_ms = state.now_ms
         state.chores.begin(self, Each(state.work, state.primaries, self._look_at, _LOOK_WORK))
         done, state.relays_done = state.relays_done, []
         for node, message in done:
             state.send(node, message)
 
     def _look_at(self, fragment: FragmentId) -> None:
-        self.state.marks.primaries[fragment] = None
+        primary = self.state.primaries.get(fragment)
+        if primary is not None and primary.fragment.out.owed:
+            primary.lets_through = primary.fragment.out.owed[-1].event
+            self.state.marks.primaries[fragment] = None
 
     def _end_unfinished(self) -> None:
         """Ends contents without an end, as long as their bodies are the most of what is held."""
@@ -166,7 +191,8 @@ def held_bytes(state: NodeState) -> int:
         + footprint.EMPTY * (len(state.primaries) + len(state.backups))
     )
     for peer in state.peers.values():
-        messages += peer.link.bytes_unacked + peer.link.bytes_held
+        # What is on its way is there twice: as it was said, and as gRPC has it.
+        messages += 2 * peer.link.bytes_unacked + peer.link.bytes_held
     for fragment, publisher in state.publishers.items():
         if fragment not in state.primaries:
             messages += publisher.bytes_unconfirmed
@@ -178,6 +204,8 @@ def held_bytes(state: NodeState) -> int:
             del state.transacting[channel]
         else:
             messages += of_transaction(channel.transaction)
-    messages += state.reads.bytes_asked + state.plan.places_bytes
+    for readers in state.streams.values():
+        messages += readers.bytes_held
+    messages += state.reads.bytes_asked + state.pages.bytes_held + state.plan.places_bytes
     messages += state.scratch.bytes_under_way + state.scratch.index_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

@@ -33,4 +33,4 @@ class Clients:
         )  # fmt: skip
         self.evictions = Evictions(state, self.flow, endings.private)
         self.fencing = Fencing(state, self.flow)
-        self.memory = Memory(state, self.flow, copies.stowing)
+        self.memory = Memory(state, self.flow, publishing.blocking, copies.stowing)

@@ -21,6 +21,7 @@ from fedq.node.cluster.punctuality import Punctuality
 from fedq.node.cluster.reviving import Reviving
 from fedq.node.cluster.tallies import Tallies
 from fedq.node.containment.setting_aside import SettingAside
+from fedq.node.records.alarms import alarm_in
 from fedq.node.records.chores import Each
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
@@ -39,7 +40,7 @@ class ClusterFlow:
     """Keeps this node a member: heartbeats, lease, joining and, as the leader, failover."""
 
     __slots__ = (
-        "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version",
+        "_beat_ms", "_changing", "_heard_as", "_is_up", "_members_version", "_said_full",
         "_served", "_up_versions", "abandoned", "aside", "beat_due", "coming_up", "deciding",
         "detector", "handing", "lease", "proposals", "punctuality", "reviving", "state",
         "tallies",
@@ -74,6 +75,8 @@ class ClusterFlow:
         self._changing: dict[int, None] = {}
         #: Whether this turn's frames carry a heartbeat.
         self.beat_due = False
+        #: What the last heartbeat said of this node's room.
+        self._said_full = False
 
     # --- inputs ------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class ClusterFlow:
             peer.sent_heard_ms = heartbeat.sent_ms
             peer.leaving = heartbeat.leaving
             peer.stalls = heartbeat.stalls
-            peer.full = heartbeat.full
+            peer.alarm = alarm_in(heartbeat)
             if frame.session == peer.link.session[::-1] != NO_SESSION:
                 # Both maps agree on who is up. Otherwise this node may have been declared down
                 # in a map that it has not seen yet: no lease may come of that.
@@ -174,6 +177,10 @@ class ClusterFlow:
     def take_frames(self) -> None:
         """The frames that go to each peer at the end of a turn, with a heartbeat if one is due."""
         state, out = self.state, self.state.out
+        if state.takes_nothing != self._said_full:
+            # What others go on sending meanwhile is taken in beyond the bound.
+            self._said_full = state.takes_nothing
+            self.beat_due = True
         for node, peer in state.peers.items():
             beat = self._heartbeat_for(node)
             frames = peer.link.take_frames(state.map.version, state.now_ms, beat)
@@ -194,6 +201,8 @@ class ClusterFlow:
             state.settings.start,
             state.disk_stalls,
             state.takes_nothing,
+            state.memory_full,
+            state.disk_low,
         )
 
     def decide_joined(self) -> bool:

@@ -3,7 +3,7 @@
 Inputs: ticks. Outputs: records for the journal (`fedq.journal.checkpoints`), written as a chore,
 piece by piece while messages come and go. A checkpoint is begun when the journal has begun another
 segment since the last one, or holds much more than memory does; and not before a multiple of the
-time, and of the bytes, that the last one took.
+time, and of the bytes, that the last one took. (Of the bytes it is none where a segment has rot.)
 
 While another release may have to read this journal, or this node is being stopped, there is none:
 the last word on what was seen would be void. One that fails is given up, and tried again later; the
@@ -26,6 +26,7 @@ from fedq.journal.records import (
     encode_seen,
     encode_standing,
 )
+from fedq.journal.rot import wants_checkpoint
 from fedq.node.copies.fragment_roles import FragmentRoles
 from fedq.node.copies.held import (
     LOOK_SHIFT,
@@ -94,6 +95,8 @@ class Checkpointing:
     def _is_due(self) -> bool:
         state, plan = self.state, self.state.plan
         if plan.newest > self._last and plan.bytes_written >= self._next_bytes:
+            return True
+        if plan.newest > self._last and wants_checkpoint(plan):
             return True
         if len(plan.segments) == 1 or state.now_ms < self._look_ms:
             return False

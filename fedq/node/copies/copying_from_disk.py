@@ -39,8 +39,8 @@ class CopyingFromDisk:
 
     def look(self, primary: Primary) -> None:
         """Asks for what the copies of a fragment wait for."""
-        if primary.damaged:
-            # Another node is to lead, and to send.
+        if primary.damaged or self._reading.is_mending(primary):
+            # Another node is to lead, and to send; or has what cannot be read here.
             return
         for node, progress in primary.replication.backups.items():
             if progress.waits_for and progress not in self._under_way:

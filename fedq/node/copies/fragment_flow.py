@@ -294,8 +294,9 @@ class FragmentFlow:
     def _pay_owed(self, primary: Primary) -> None:
         """Pays what is owed after a commit: one cumulative mark per origin.
 
-        While memory is full other nodes hear nothing, so that their publishers pause. This node's
-        own are not read anyhow; and dead letters, which make room by going, must not wait for it.
+        While this node is full other nodes hear it a moment later, so that their publishers pause
+        (`fedq.node.clients.memory`). This node's own are not read anyhow; and dead letters, which
+        make room by going, must not wait for it.
         """
         fragment, commit = primary.fragment, primary.replication.commit
         state, owed = self.state, fragment.out.owed
@@ -310,7 +311,7 @@ class FragmentFlow:
         refused: dict[Origin, list[int]] = {}
         while owed and owed[0].event <= commit:
             each = owed.popleft()
-            if own is not None and each.origin != own:
+            if own is not None and each.origin != own and each.event > primary.lets_through:
                 kept.append(each)
                 continue
             done[each.origin] = each.through

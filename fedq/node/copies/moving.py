@@ -6,6 +6,9 @@ has nothing alive any more. That is log cleaning (Rosenblum and Ousterhout, 1992
 the least that is alive is moved, and only one of which less than half is, while more than half of
 the journal is dead; so no byte that comes in makes more than one be written again.
 
+A segment with rot is emptied likewise, however much of it is alive: what cannot be read there is
+fetched from other copies (`fedq.node.copies.mending`).
+
 Segments are moved one at a time, in pieces: a piece is not begun before the one before is on disk,
 and is as large as half of what came in meanwhile, so that it keeps up. A message that is gone on
 the way leaves a copy that is dead: what says so is younger than both.
@@ -19,6 +22,7 @@ from fedq.core.ids import FragmentId
 from fedq.core.ranges import from_ranges, join_overlapping, to_ranges
 from fedq.fragments.alive import Found
 from fedq.journal.records import encode_copy
+from fedq.journal.rot import next_rotten
 from fedq.journal.segments import Segment
 from fedq.node.copies.held import (
     LOOK_SHIFT,
@@ -32,7 +36,9 @@ from fedq.node.copies.held import (
     is_in_journal,
     place_of,
 )
+from fedq.node.copies.mending import Mending
 from fedq.node.copies.moving_from_disk import FromDisk
+from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.records.state import NodeState
 from fedq.node.risk import Fault
 
@@ -50,10 +56,14 @@ _BYTES_SHIFT: Final = 12
 class Moving:
     """Moves one segment after the other."""
 
-    __slots__ = ("_bytes_before", "_chunk", "_journey", "_next_ms", "state")
+    __slots__ = (
+        "_bytes_before", "_chunk", "_journey", "_mending", "_next_ms", "_reading", "state",
+    )  # fmt: skip
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: NodeState, mending: Mending, reading: ReadingBack) -> None:
         self.state = state
+        self._mending = mending
+        self._reading = reading
         #: The segment on the move; None: none is.
         self._journey: _Journey | None = None
         #: The chunk with its last piece, and what the journal had taken in by then.
@@ -96,10 +106,12 @@ class Moving:
         self._next_ms = state.now_ms + _LOOK_EVERY_MS
         if state.disk_low or state.disk_stalls or has_failed_copy(state):
             return None
-        if not has_much_dead(state):
+        segment = next_rotten(state.plan)
+        if segment is None and has_much_dead(state):
+            segment = state.plan.mostly_dead()
+        if segment is None:
             return None
-        segment = state.plan.mostly_dead()
-        return _Journey(state, segment) if segment is not None else None
+        return _Journey(state, segment, FromDisk(state, segment, self._mending, self._reading))
 
     def on_piece(self, journey: "_Journey") -> None:
         """Takes note that a piece is appended."""
@@ -166,7 +178,7 @@ class _Journey:
         "from_disk", "is_done", "segment",
     )  # fmt: skip
 
-    def __init__(self, state: NodeState, segment: Segment) -> None:
+    def __init__(self, state: NodeState, segment: Segment, from_disk: FromDisk) -> None:
         self._state = state
         self.segment = segment
         self._left = list(segment.spans)
@@ -180,7 +192,7 @@ class _Journey:
         #: All of it is appended.
         self.is_done = False
         #: What is not in memory.
-        self.from_disk = FromDisk(state, segment)
+        self.from_disk = from_disk
 
     def go_on(self) -> bool:
         """Moves some, until the piece is full or the work is spent; true when the piece is done."""

@@ -1,17 +1,24 @@
 """What a segment that is to be moved has of messages that are on disk alone: read from there.
 
 Inputs: positions that are alive and not in memory; what the disk has read. Outputs: reads of that
-very segment, a few at a time, and the messages. What cannot be read fails: then the segment stays.
+very segment, a few at a time, and the messages. What cannot be read is asked for from other copies;
+what nobody has is lost, if this node serves the fragment and has it nowhere else. If it is not
+known whether somebody has it, the segment stays, and is tried again later.
 """
 
 from typing import Final
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import MIB
-from fedq.core.ranges import Range, count, is_in, overlaps
+from fedq.core.ranges import Range, count, from_ranges, is_in, minus, overlaps
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
+from fedq.journal.rot import is_full, note_rot
 from fedq.journal.segments import Segment
+from fedq.node.copies.held import find_held, is_alive
+from fedq.node.copies.mending import Mending
+from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 
 #: How much is read in one go.
@@ -23,10 +30,16 @@ _BYTES_SHIFT: Final = 11
 class FromDisk:
     """Reads for one segment on the move."""
 
-    __slots__ = ("_read", "_segment", "_state", "_under_way", "_wanted", "failure")
+    __slots__ = (
+        "_mending", "_read", "_reading", "_segment", "_state", "_under_way", "_wanted", "failure",
+    )  # fmt: skip
 
-    def __init__(self, state: NodeState, segment: Segment) -> None:
+    def __init__(
+        self, state: NodeState, segment: Segment, mending: Mending, reading: ReadingBack
+    ) -> None:
         self._state = state
+        self._mending = mending
+        self._reading = reading
         self._segment = segment
         #: What is to be read: where, and which positions of that, ascending.
         self._wanted: list[tuple[FragmentId, Place, list[Range]]] = []
@@ -80,14 +93,45 @@ class FromDisk:
         self._state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         found, reasons = messages_in(data, fragment, place.first, place.last)
         bodies = {p: message for p, message in found.items() if is_in(ranges, p)}
-        if reasons and len(bodies) < count(ranges):
-            self.failure = f"fragment {fragment}, from byte {place.offset} on: {reasons[0]}"
         self._read.append((fragment, bodies))
+        if reasons and len(bodies) < count(ranges):
+            why = f"segment {self._segment.number}, from byte {place.offset} on: {reasons[0]}"
+            missing = minus(ranges, [(position, position) for position in bodies])
+            self._mend(fragment, list(from_ranges(missing)), why)
 
-    def on_read_failed(self, reason: str) -> None:
-        """Takes note that something could not be read."""
+    def on_read_failed(self, fragment: FragmentId, ranges: list[Range], reason: str) -> None:
+        """Has others asked for what could not be read, if the segment is still there."""
         self._under_way -= 1
-        self.failure = reason
+        if is_full(self._state.plan, self._segment.number):
+            self._mend(fragment, list(from_ranges(ranges)), reason)
+
+    def _mend(self, fragment: FragmentId, positions: list[int], why: str) -> None:
+        note_rot(self._state.plan, self._segment.number)
+        self._under_way += 1
+
+        def on_done(left: list[int], is_silent: bool) -> None:
+            self._under_way -= 1
+            self._on_mended(fragment, left, is_silent, why)
+
+        self._mending.ask(fragment, positions, on_done, fills=False)
+
+    def _on_mended(self, fragment: FragmentId, left: list[int], is_silent: bool, why: str) -> None:
+        """Gives up what nobody has, but for what may be elsewhere on this disk."""
+        held = find_held(self._state, fragment)
+        if held is None:
+            return
+        alive = [position for position in left if is_alive(held, position)]
+        if alive and (is_silent or not isinstance(held, Primary)):
+            self.failure = f"{len(alive)} messages of fragment {fragment} wait for a copy: {why}"
+            return
+        only_here = [p for p in alive if not self._may_be_elsewhere(fragment, p)]
+        if only_here and isinstance(held, Primary):
+            self._reading.lose(held, only_here, why)
+
+    def _may_be_elsewhere(self, fragment: FragmentId, position: int) -> bool:
+        number = self._segment.number
+        places = self._state.plan.locate_all(fragment, position)
+        return any(place.segment != number for place in places)
 
 
 def _may_join(
@@ -122,4 +166,4 @@ class _Piece:
 
     def on_read_failed(self, reason: str) -> None:
         """Hands on why nothing was read."""
-        self._from_disk.on_read_failed(reason)
+        self._from_disk.on_read_failed(self._fragment, self._ranges, reason)

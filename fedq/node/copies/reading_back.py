@@ -5,7 +5,9 @@ and messages in their places, as if they had just come. What is kept singly is r
 waits for that.
 
 What cannot be read is looked for again where the journal has it by then (a segment may have been
-moved meanwhile); after some tries it is lost here: named, counted, settled, and the rest goes on.
+moved meanwhile); after some tries it is asked for from other copies (`fedq.node.copies.mending`).
+If one that may have it does not answer, that one is to lead; if nobody has it, it is lost: named,
+counted, settled, and the rest goes on. So is what readers of a stream could not be given.
 
 Changes fragments of this node; marks them.
 """
@@ -15,10 +17,13 @@ from typing import Final
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import KIB, MIB
-from fedq.core.ranges import Range, count, join_overlapping
-from fedq.fragments.stowing import fill, is_persistent, lose, waits_for_disk
+from fedq.core.ranges import Range, count, join_overlapping, to_ranges
+from fedq.fragments.stowing import fill, is_in_journal, lose, missing, waits_for_disk
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
+from fedq.journal.rot import note_rot
+from fedq.node.copies.mending import Mending
+from fedq.node.records.reads import extended
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 
@@ -31,6 +36,8 @@ _READ_BYTES: Final = MIB
 _READS_MAX: Final = 4
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
+#: What a disk has failed to read is read anew every so often (`Primary.may_be_read_yet`).
+_RETRY_MS: Final = 500
 _NOWHERE: Final = "nothing says where it is"
 #: So many messages more than one are lost in one go.
 _LOST_MAX: Final = 255
@@ -61,16 +68,23 @@ class Reading:
 class ReadingBack:
     """Reads ahead for the lines that have bodies on disk alone."""
 
-    __slots__ = ("_readings", "state")
+    __slots__ = ("_readings", "_resting", "mending", "state")
 
-    def __init__(self, state: NodeState) -> None:
+    def __init__(self, state: NodeState, mending: Mending) -> None:
         self.state = state
+        self.mending = mending
         self._readings: dict[FragmentId, Reading] = {}
+        #: Until when nothing is read, of fragments whose disk fails.
+        self._resting: dict[FragmentId, int] = {}
 
     def asked_through(self, fragment: FragmentId) -> int:
         """Up to which position the line's bodies are asked for, and are to stay."""
         reading = self._readings.get(fragment)
         return reading.asked_through if reading is not None else 0
+
+    def is_mending(self, primary: Primary) -> bool:
+        """Whether messages of the fragment are fetched from other copies."""
+        return self.mending.is_under_way(primary.fragment.fragment_id)
 
     def forget_gone(self) -> None:
         """Forgets fragments that this node serves no more, or in another reign."""
@@ -82,7 +96,13 @@ class ReadingBack:
         """Asks for what is to be read next, if there is anything on disk alone."""
         fragment = primary.fragment
         reading = self._readings.get(fragment.fragment_id)
-        if primary.damaged:
+        if fragment.fragment_id in self._resting:
+            return
+        if primary.unreadable:
+            unreadable, primary.unreadable = primary.unreadable, []
+            for first, last, reason in unreadable:
+                self.give_up(primary, first, last, reason)
+        if primary.damaged or self.mending.is_under_way(fragment.fragment_id):
             return
         if not waits_for_disk(fragment):
             if reading is not None and not reading.under_way:
@@ -98,13 +118,13 @@ class ReadingBack:
             self._seek_next(reading)
 
     def _read_ahead(self, reading: Reading) -> None:
+        if reading.primary.fragment.log is not None:
+            # Its readers are anywhere (`fedq.node.streams.paging`).
+            return
         fragment, ahead = reading.primary.fragment, reading.ahead
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
             ahead.popleft()
         room = self._window() - sum(reading.under_way) - sum([size for _, size in ahead])
-        if fragment.log is not None:
-            # Of a stream all is read back: its readers are anywhere in it.
-            room = max(room, 1)
         if fragment.must_read and not reading.under_way:
             # What is here is behind what is next: whatever it takes, that has to come.
             room = max(room, 1)
@@ -160,17 +180,8 @@ class ReadingBack:
 
     def _extended(self, reading: Reading, place: Place, last: int) -> Place:
         """The place with those that follow it there, up to a position, and up to a mebibyte."""
-        plan, fragment = self.state.plan, reading.primary.fragment.fragment_id
-        while place.last < last and place.length < _READ_BYTES:
-            after = plan.locate(fragment, place.last + 1)
-            if after is None or after.segment != place.segment:
-                break
-            end = place.offset + place.length
-            if after.offset < end or after.offset - end > _READ_BYTES >> 1:
-                break
-            length = after.offset + after.length - place.offset
-            place = place._replace(length=length, last=after.last)
-        return place
+        fragment = reading.primary.fragment.fragment_id
+        return extended(self.state.plan, fragment, place, last, _READ_BYTES)
 
     def _ask_for_absent(self, reading: Reading) -> None:
         """Asks for what is kept singly and on disk alone."""
@@ -200,6 +211,7 @@ class ReadingBack:
         """Takes in what was read; what was not among it is looked for when its turn has come."""
         state, fragment = self.state, reading.primary.fragment
         reading.under_way.remove(place.length)
+        reading.primary.unread_ms = 0
         if state.primaries.get(fragment.fragment_id) is not reading.primary:
             return
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
@@ -211,6 +223,7 @@ class ReadingBack:
             reading.ahead.append((place.last, size))
         if reasons:
             reading.reason = reasons[0]
+            note_rot(state.plan, place.segment)
         state.mark_fragment(fragment.fragment_id)
 
     def on_read_failed(self, reading: Reading, place: Place, reason: str) -> None:
@@ -219,41 +232,83 @@ class ReadingBack:
         fragment = reading.primary.fragment.fragment_id
         if self.state.primaries.get(fragment) is reading.primary:
             reading.reason = reason
+            reading.primary.note_unread(self.state.now_ms)
             self.state.mark_fragment(fragment)
 
     def give_up(self, primary: Primary, first: int, last: int, reason: str) -> bool:
-        """Gives up what cannot be read between two positions, and says so.
+        """Has others asked for what cannot be read between two positions; true if it is settled.
 
-        It is lost; but where another copy in sync has it, that one is to lead (false).
+        That is, if nobody may have it: then it is lost.
         """
+        identity = primary.fragment.fragment_id
+        positions: list[int] = []
+        scratched: list[int] = []
+        while (stretch := missing(primary.fragment, first, last)) is not None:
+            journalled = is_in_journal(primary.fragment, stretch[0])
+            (positions if journalled else scratched).extend(range(stretch[0], stretch[1] + 1))
+            first = stretch[1] + 1
+        if scratched:
+            # No journal is to be mended; but a copy in sync has what it is not spared.
+            self.on_mended(primary, scratched, not primary.replication.sparing, reason)
+        if positions:
+            asked = _Asked(self, primary, reason)
+            self.mending.ask(identity, positions, asked.on_done, fills=True)
+        return not primary.damaged and not self.mending.is_under_way(identity)
+
+    def on_mended(self, primary: Primary, left: list[int], is_silent: bool, reason: str) -> None:
+        """Goes on; what nobody had is lost, unless a copy that may have it did not answer."""
         state, fragment = self.state, primary.fragment
-        if primary.replication.in_sync and others_have(primary, first):
+        identity = fragment.fragment_id
+        if state.primaries.get(identity) is not primary:
+            return
+        reading = self._readings.get(identity)
+        if reading is not None:
+            reading.tries.clear()
+        state.mark_fragment(identity)
+        if not left:
+            return
+        if is_silent and primary.replication.in_sync:
             if not primary.damaged:
                 state.out.warnings.append(
-                    f"fragment {fragment.fragment_id} of queue {primary.queue.name!r} cannot be "
-                    f"read from the disk at position {first}: {reason}; another copy is to lead it"
+                    f"fragment {identity} of queue {primary.queue.name!r} cannot be read from the "
+                    f"disk at position {left[0]}: {reason}; another copy is to lead it"
                 )
-            primary.damaged.append((first, last))
-            state.damaged[fragment.fragment_id] = None
-            return False
+            primary.damaged += to_ranges(left)
+            state.damaged[identity] = None
+            return
+        if primary.may_be_read_yet(state.now_ms):
+            self._resting[identity] = state.now_ms + _RETRY_MS
+            return
+        self.lose(primary, left, reason)
+
+    def lose(self, primary: Primary, positions: list[int], reason: str) -> None:
+        """Gives up messages at ascending positions, and says so."""
+        state, fragment = self.state, primary.fragment
+        identity, lost = fragment.fragment_id, 0
         state.risk.begin()
-        ranges = lose(fragment, first, last)
+        for first, last in to_ranges(positions):
+            lost += count(lose(fragment, first, last))
         state.risk.end()
-        lost = count(ranges)
         state.messages_lost += lost
         text = (
-            f"{lost} messages of queue {primary.queue.name!r} (fragment "
-            f"{fragment.fragment_id}, positions {first} to {last}) cannot be read from the disk "
-            f"and are lost here: {reason}"
+            f"{lost} messages of queue {primary.queue.name!r} (fragment {identity}, positions "
+            f"{positions[0]} to {positions[-1]}) cannot be read from the disk, no other copy has "
+            f"them, and they are lost here: {reason}"
         )
         state.out.warnings.append(text)
-        state.found[f"lost {fragment.fragment_id}"] = (text, state.now_ms)
-        state.mark_fragment(fragment.fragment_id)
-        return True
+        state.found[f"lost {identity}"] = (text, state.now_ms)
+        state.mark_fragment(identity)
 
     def tick(self) -> None:
-        """Looks after what others have, and this node cannot read: are there others yet?"""
+        """Looks after what others have, and this node cannot read: are there others yet?
+
+        And reads anew what a disk has failed to read.
+        """
         state = self.state
+        for fragment, until_ms in list(self._resting.items()):
+            if state.now_ms >= until_ms:
+                del self._resting[fragment]
+                state.mark_fragment(fragment)
         for fragment in list(state.damaged):
             primary = state.primaries.get(fragment)
             if primary is None or not primary.damaged:
@@ -262,11 +317,6 @@ class ReadingBack:
                 damaged, primary.damaged = primary.damaged, []
                 for first, last in join_overlapping(damaged):
                     self.give_up(primary, first, last, "no other copy is left that has it")
-
-
-def others_have(primary: Primary, position: int) -> bool:
-    """Whether copies in sync have a message of which this node has no body."""
-    return not primary.replication.sparing or is_persistent(primary.fragment, position)
 
 
 def _next_missing(reading: Reading) -> Range | None:
@@ -279,6 +329,21 @@ def _next_missing(reading: Reading) -> Range | None:
     if fragment.must_read and fragment.fresh.first <= reading.asked_through:
         return fragment.fresh.first, fragment.fresh.next_last
     return None
+
+
+class _Asked:
+    """What others are asked for, for a line."""
+
+    __slots__ = ("_back", "_primary", "_reason")
+
+    def __init__(self, back: ReadingBack, primary: Primary, reason: str) -> None:
+        self._back = back
+        self._primary = primary
+        self._reason = reason
+
+    def on_done(self, left: list[int], is_silent: bool) -> None:
+        """Hands on what nobody had."""
+        self._back.on_mended(self._primary, left, is_silent, self._reason)
 
 
 class _Piece:

@@ -127,7 +127,6 @@ class ReplicaFlow:
             self._give_up(backup, failure)
             return False
         chunk = 0
-        state.bytes_taken += len(records)
         if applied.journal:
             number = state.plan.append(
                 replication.fragment_id,

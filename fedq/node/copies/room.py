@@ -8,11 +8,14 @@ from fedq.node.copies.copying_from_disk import CopyingFromDisk
 from fedq.node.copies.dispatching import Dispatching
 from fedq.node.copies.fragment_flow import FragmentFlow
 from fedq.node.copies.fragment_roles import FragmentRoles
+from fedq.node.copies.lending import Lending
+from fedq.node.copies.mending import Mending
 from fedq.node.copies.moving import Moving
 from fedq.node.copies.questions import Questions
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.replica_flow import ReplicaFlow
 from fedq.node.copies.scratching import Scratching
+from fedq.node.copies.scrubbing import Scrubbing
 from fedq.node.copies.stowing import Stowing
 from fedq.node.publishing.room import Publishing
 from fedq.node.records.state import NodeState
@@ -27,12 +30,15 @@ class Copies:
         "copying",
         "dispatching",
         "fragments",
+        "lending",
+        "mending",
         "moving",
         "questions",
         "reading",
         "replicas",
         "roles",
         "scratching",
+        "scrubbing",
         "stowing",
     )
 
@@ -46,8 +52,11 @@ class Copies:
         self.roles = FragmentRoles(state, self.fragments, self.replicas)
         self.asking = Asking(state, self.questions)
         self.checkpointing = Checkpointing(state, self.roles)
-        self.moving = Moving(state)
-        self.reading = ReadingBack(state)
+        self.mending = Mending(state)
+        self.lending = Lending(state)
+        self.reading = ReadingBack(state, self.mending)
+        self.moving = Moving(state, self.mending, self.reading)
         self.scratching = Scratching(state, self.reading)
         self.stowing = Stowing(state, self.reading, self.scratching)
+        self.scrubbing = Scrubbing(state)
         self.copying = CopyingFromDisk(state, self.reading)

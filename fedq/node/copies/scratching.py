@@ -16,7 +16,7 @@ from fedq.core.ids import FragmentId
 from fedq.core.limits import KIB, MIB
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.stowing import may_stow
+from fedq.fragments.stowing import may_scratch
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.records.chores import Each
 from fedq.node.records.scratch import UNDER_WAY_BYTES_MAX
@@ -69,14 +69,14 @@ class Scratching:
         size = min(_PIECE_BYTES_MAX, kept_bytes(state.settings))
         primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
         holder: Fragment | Replica
-        if primary is not None and may_stow(primary.fragment):
+        if primary is not None and may_scratch(primary.fragment):
             holder = primary.fragment
             any_kind = not holder.recorder.durable and not primary.replication.sparing
             positions, messages = holder.fresh.beyond(
                 kept_bytes(state.settings), self._reading.asked_through(fragment), size,
                 _LOOK_MAX, any_kind,
             )  # fmt: skip
-        elif backup is not None and not backup.failed:
+        elif backup is not None and not backup.failed and not state.is_stream(backup.queue):
             holder = backup.replica
             found = holder.for_scratch(size, _LOOK_MAX)
             positions = sorted(found)

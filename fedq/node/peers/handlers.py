@@ -47,6 +47,8 @@ def handlers_of(
         p.InterestDone: private.flow.on_interest_done,
         p.Relay: publishing.relays.on_relay,
         p.RelayDone: publishing.relays.on_relay_done,
+        p.BodiesWanted: copies.lending.on_wanted,
+        p.Bodies: copies.mending.on_bodies,
         p.Call: copies.fragments.on_call,
         p.Reply: copies.asking.on_reply,
         p.ReadStream: streams.serving.on_read,

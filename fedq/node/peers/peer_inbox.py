@@ -29,6 +29,7 @@ from fedq.core.peer_messages import (
     Settle,
 )
 from fedq.node.records.state import NodeState
+from fedq.proxy.links import size_of
 
 Handler = Callable[[NodeId, Any], None]
 
@@ -120,6 +121,7 @@ class PeerInbox:
                 self._waiting[sender] = None
                 return
             work.serve(_work_of(message))
+            state.bytes_taken += size_of(message)
             state.at, state.at_what = sender, message
             handlers[type(message)](sender, message)
 

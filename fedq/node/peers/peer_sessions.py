@@ -84,7 +84,7 @@ class PeerSessions:
         if session == before:
             return
         peer.applied = MapVersion(0) if session != NO_SESSION else state.map.version
-        peer.full = False
+        peer.alarm = None
         if before != NO_SESSION:
             self._end(node, peer)
             if before[1] != theirs_up:

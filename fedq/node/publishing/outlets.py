@@ -15,6 +15,7 @@ from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
 from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
 from fedq.node.publishing.admission import Admission
+from fedq.node.publishing.blocking import Blocking
 from fedq.node.publishing.confirming import (
     mark_settled,
     on_publishes_done,
@@ -25,7 +26,7 @@ from fedq.node.publishing.confirming import (
 from fedq.node.publishing.fan_out import FanOut, weight_of
 from fedq.node.publishing.piles import Piles
 from fedq.node.publishing.relay_flow import RelayFlow
-from fedq.node.records.client_state import Channel, Owner
+from fedq.node.records.client_state import Channel, Client, Owner
 from fedq.node.records.peer import RelayWaiter
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
@@ -51,13 +52,14 @@ class Reach(NamedTuple):
 class Outlets:
     """The ways from a route to every queue that it names."""
 
-    __slots__ = ("admission", "fan_out", "propose_fragment", "relays", "state")
+    __slots__ = ("admission", "blocking", "fan_out", "propose_fragment", "relays", "state")
 
     def __init__(
         self, state: NodeState, admission: Admission, fan_out: FanOut, relays: RelayFlow,
-        propose_fragment: Callable[[QueueKey], None],
+        blocking: Blocking, propose_fragment: Callable[[QueueKey], None],
     ) -> None:  # fmt: skip
         self.state = state
+        self.blocking = blocking
         self.admission = admission
         self.fan_out = fan_out
         self.relays = relays
@@ -158,8 +160,12 @@ class Outlets:
     ) -> None:  # fmt: skip
         publisher.add(messages, group)
         self.state.marks.publishers[publisher.fragment_id] = None
-        if publisher.full and channel is not None:
+        if channel is None:
+            return
+        if publisher.full:
             self._pause(channel, publisher)
+        if self.state.full:
+            self.blocking.hold_for(channel.client, publisher.fragment_id)
 
     def publisher(
         self, queue: QueueKey, sticky: dict[QueueKey, FragmentId], spread: int
@@ -178,10 +184,15 @@ class Outlets:
         return publisher
 
     def _choose_fragment(self, queue: QueueKey, spread: int) -> FragmentId:
-        """The fragment at hand; else one of the nearest zone, spread over senders."""
+        """The fragment at hand; else one of the nearest zone, spread over senders.
+
+        One that takes in now, if there is any.
+        """
         state = self.state
         infos = [state.map.fragments[fragment] for fragment in state.map.queues[queue].fragments]
         alive = [info for info in infos if state.primary_of(info.id) is not None] or infos
+        if state.full and len(alive) > 1:
+            alive = [info for info in alive if not self.blocking.waits(info.id)] or alive
         for info in alive:
             if info.primary == state.me:
                 return info.id
@@ -229,9 +240,11 @@ class Outlets:
                 publisher.remote_publishes = 0
                 self.propose_fragment(info.queue)
 
-    def commit(self, publisher: FragmentPublisher[Owner], batch: Numbered) -> None:
-        """Sends a transaction to its fragment."""
+    def commit(self, publisher: FragmentPublisher[Owner], batch: Numbered, client: Client) -> None:
+        """Sends a transaction of a client to its fragment."""
         fragment = publisher.fragment_id
+        if self.state.full and batch.messages:
+            self.blocking.hold_for(client, fragment)
         primary, info = self.state.primaries.get(fragment), self.state.map.fragments.get(fragment)
         if primary is not None:
             self._enter(primary, batch, False)

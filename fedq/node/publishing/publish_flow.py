@@ -31,7 +31,7 @@ from fedq.core.message import (
     split,
     split_route,
 )
-from fedq.node.publishing.blocking import ALARM
+from fedq.node.publishing.blocking import Blocking
 from fedq.node.publishing.fan_out import run_max
 from fedq.node.publishing.messages import delayed, properties_of
 from fedq.node.publishing.outlets import Outlets
@@ -60,13 +60,15 @@ Batch: TypeAlias = list[PublishRun]
 class PublishFlow:
     """Takes the publishes of channels and sends them to every queue."""
 
-    __slots__ = ("may_publish", "outlets", "piles", "state")
+    __slots__ = ("blocking", "may_publish", "outlets", "piles", "state")
 
     def __init__(
-        self, state: NodeState, outlets: Outlets, may_publish: Callable[[Client, str], bool]
-    ) -> None:
+        self, state: NodeState, outlets: Outlets, blocking: Blocking,
+        may_publish: Callable[[Client, str], bool],
+    ) -> None:  # fmt: skip
         self.state = state
         self.outlets = outlets
+        self.blocking = blocking
         #: Whether a client's user may write to an exchange.
         self.may_publish = may_publish
         #: What is being piled up; empty between two calls.
@@ -79,8 +81,8 @@ class PublishFlow:
         """
         client, state = channel.client, self.state
         client.publishes = True
-        if state.publishers_wait:
-            state.hold_reading(client, ALARM)
+        if state.memory_full:
+            self.blocking.hold_for(client, state.me)
         try:
             try:
                 return self._take_batch(channel, batch)

@@ -14,6 +14,7 @@ from fedq.core.ids import Incarnation, NodeId
 from fedq.core.message import FLAG_COPIES, FLAG_DIED, route_of, split_route
 from fedq.core.peer_messages import Relay, RelayDone
 from fedq.node.publishing.admission import Admission
+from fedq.node.publishing.blocking import Blocking
 from fedq.node.publishing.confirming import settle_relayed
 from fedq.node.publishing.fan_out import FanOut, weight_of
 from fedq.node.publishing.messages import properties_of
@@ -44,10 +45,13 @@ class _Coming:
 class RelayFlow:
     """Relays publishes to the private queues of other nodes, and takes those for its own."""
 
-    __slots__ = ("_coming", "_used", "admission", "fan_out", "state")
+    __slots__ = ("_coming", "_used", "admission", "blocking", "fan_out", "state")
 
-    def __init__(self, state: NodeState, admission: Admission, fan_out: FanOut) -> None:
+    def __init__(
+        self, state: NodeState, admission: Admission, fan_out: FanOut, blocking: Blocking
+    ) -> None:
         self.state = state
+        self.blocking = blocking
         self.admission = admission
         self.fan_out = fan_out
         #: What relays have done of this turn's work: all of them have the share of a client.
@@ -85,6 +89,8 @@ class RelayFlow:
             if not relays.add(vhost, messages, wanted):
                 self.flush(node)
                 relays.add(vhost, messages, wanted)
+            if self.state.full and waiter.channel is not None:
+                self.blocking.hold_for(waiter.channel.client, node)
             if relays.full and waiter.channel is not None:
                 client = waiter.channel.client
                 self.state.hold_reading(client, f"relays to {node}")
@@ -181,7 +187,7 @@ class RelayFlow:
             return
         through = coming.message.first + len(coming.message.messages) - 1
         done = RelayDone(through, coming.unmatched, coming.refused)
-        if self.state.takes_nothing:
+        if self.state.memory_full:
             self.state.relays_done.append((coming.sender, done))
         else:
             self.state.send(coming.sender, done)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from fedq.core.ids import QueueKey
 from fedq.node.publishing.admission import Admission
+from fedq.node.publishing.blocking import Blocking
 from fedq.node.publishing.dead_letters import DeadLetters
 from fedq.node.publishing.fan_out import FanOut
 from fedq.node.publishing.outlets import Outlets
@@ -16,7 +17,7 @@ from fedq.node.records.state import NodeState
 class Publishing:
     """The parts of this room, each made of those before it."""
 
-    __slots__ = ("admission", "flow", "letters", "outlets", "relays")
+    __slots__ = ("admission", "blocking", "flow", "letters", "outlets", "relays")
 
     def __init__(
         self, state: NodeState, propose_fragment: Callable[[QueueKey], None],
@@ -24,8 +25,11 @@ class Publishing:
     ) -> None:  # fmt: skip
         """`propose_fragment` is for `Outlets`, `may_publish` for `PublishFlow`: see there."""
         self.admission = Admission(state)
+        self.blocking = Blocking(state)
         fan_out = FanOut(state)
-        self.relays = RelayFlow(state, self.admission, fan_out)
-        self.outlets = Outlets(state, self.admission, fan_out, self.relays, propose_fragment)
+        self.relays = RelayFlow(state, self.admission, fan_out, self.blocking)
+        self.outlets = Outlets(
+            state, self.admission, fan_out, self.relays, self.blocking, propose_fragment
+        )
         self.letters = DeadLetters(state, self.outlets)
-        self.flow = PublishFlow(state, self.outlets, may_publish)
+        self.flow = PublishFlow(state, self.outlets, self.blocking, may_publish)

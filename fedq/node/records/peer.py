@@ -3,6 +3,7 @@
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.ids import NO_PROCESS, FragmentId, Incarnation, MapVersion
 from fedq.core.peer_messages import PeerMessage
+from fedq.node.records.alarms import Alarm
 from fedq.node.records.client_state import Channel, Owner
 from fedq.proxy.fanout import Relays
 from fedq.proxy.links import Link
@@ -12,7 +13,7 @@ class Peer:
     """Another node of the cluster."""
 
     __slots__ = (
-        "answering", "applied", "down_ms", "forgetting", "full", "interest_told", "introduced",
+        "alarm", "answering", "applied", "down_ms", "forgetting", "interest_told", "introduced",
         "leaving", "link", "met_at", "process", "relayed", "relays", "sent_heard_ms", "stalls",
         "unsaid", "waiting",
     )  # fmt: skip
@@ -44,8 +45,8 @@ class Peer:
         self.leaving = False
         #: Its disk hangs, as it said itself.
         self.stalls = False
-        #: It takes in no more.
-        self.full = False
+        #: What it is short of, if it takes in no more.
+        self.alarm: Alarm | None = None
         #: Messages of it that wait for a turn with room for them.
         self.waiting: list[PeerMessage] = []
         #: See `peer_sessions`: what it had has not all returned; and what is to be said.

@@ -6,6 +6,9 @@ answered at most once.
 
 from typing import Protocol
 
+from fedq.core.ids import FragmentId
+from fedq.journal.places import Place
+from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut, ReadWanted
 
 
@@ -22,22 +25,28 @@ class ReadAnswer(Protocol):
 class Reads:
     """Reads under way."""
 
-    __slots__ = ("_last", "_out", "_waiting", "bytes_asked")
+    __slots__ = ("_out", "_waiting", "asked", "bytes_asked")
 
     def __init__(self, out: NodeOut) -> None:
         self._out = out
-        self._last = 0
+        #: How many there were.
+        self.asked = 0
         self._waiting: dict[int, tuple[int, ReadAnswer]] = {}
         #: What is under way.
         self.bytes_asked = 0
 
-    def ask(self, segment: int, offset: int, length: int, wanted: ReadAnswer) -> int:
-        """Asks for bytes of a segment; returns the number of the read."""
-        self._last += 1
-        self._waiting[self._last] = (length, wanted)
+    def ask(
+        self, segment: int, offset: int, length: int, wanted: ReadAnswer, from_disk: bool = False
+    ) -> int:
+        """Asks for bytes of a segment; returns the number of the read.
+
+        `from_disk`: what the host's memory has of it does not count.
+        """
+        self.asked += 1
+        self._waiting[self.asked] = (length, wanted)
         self.bytes_asked += length
-        self._out.reads.append(ReadWanted(self._last, segment, offset, length))
-        return self._last
+        self._out.reads.append(ReadWanted(self.asked, segment, offset, length, from_disk))
+        return self.asked
 
     def answer(self, number: int, data: bytes) -> None:
         """Hands out what was read."""
@@ -52,3 +61,17 @@ class Reads:
         self.bytes_asked -= length
         if wanted is not None:
             wanted.on_read_failed(reason)
+
+
+def extended(plan: SegmentPlan, fragment: FragmentId, place: Place, last: int, most: int) -> Place:
+    """The place with those that follow it there, up to a position, and up to so many bytes."""
+    while place.last < last and place.length < most:
+        after = plan.locate(fragment, place.last + 1)
+        if after is None or after.segment != place.segment:
+            break
+        end = place.offset + place.length
+        if after.offset < end or after.offset - end > most >> 1:
+            break
+        length = after.offset + after.length - place.offset
+        place = place._replace(length=length, last=after.last)
+    return place

@@ -5,6 +5,7 @@ Plain records; who changes what is said in each flow's docstring.
 
 from collections import deque
 from collections.abc import Mapping
+from typing import Final
 
 from fedq.core.ids import MapVersion, NodeId, Origin, QueueKey
 from fedq.core.policy import PLAIN
@@ -18,14 +19,19 @@ from fedq.replication.backup import OFFERED, BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
 
+#: A disk that fails to read may be read again later, and its process ends once it fails to write:
+#: so long nothing is lost by it.
+UNREAD_MS_MAX: Final = 10_000
+
 
 class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
         "attaching", "calls", "damaged", "dying", "ending", "fragment", "gets", "handing_over",
-        "is_plain", "mark", "marking", "noted", "pace", "promised", "queue", "replication",
-        "seen_at", "seen_event", "takers", "unsure", "used_ms", "windows",
+        "is_plain", "lets_through", "mark", "marking", "noted", "pace", "promised", "queue",
+        "replication", "seen_at", "seen_event", "takers", "unread_ms", "unreadable",
+        "unsure", "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +62,9 @@ class Primary:
         self.calls: deque[tuple[NodeId, int, int]] = deque()
         #: Answers that wait until an event is committed: (event, node, request, number).
         self.promised: deque[tuple[int, NodeId, int, int]] = deque()
+        #: While this node is full: up to which event other nodes hear all the same what is
+        #: committed.
+        self.lets_through = 0
         #: This node's own disk.
         self.mark = DurableMark(fragment.last)
         #: Members that may hold deliveries of an earlier reign and have not said so yet, with
@@ -67,6 +76,8 @@ class Primary:
         #: Between which positions messages cannot be read from this node's disk, though others have
         #: them: it is to be led by one of these.
         self.damaged: list[Range] = []
+        #: What readers of a stream could not be given of that disk, and why: to be given up.
+        self.unreadable: list[tuple[int, int, str]] = []
         #: The map is asked for another primary: nothing is handed out before it has answered.
         self.handing_over = False
         #: The epoch at which it was said, as the last word of this reign, what was seen: nothing is
@@ -74,6 +85,20 @@ class Primary:
         self.seen_at = 0
         #: And the number of the event that says so.
         self.seen_event = 0
+
+        #: Since when the disk has failed to read what it has of it; 0: it has not.
+        self.unread_ms = 0
+
+    def note_unread(self, now_ms: int) -> None:
+        """Takes note that the disk has failed to read what it has of this fragment."""
+        self.unread_ms = self.unread_ms or max(now_ms, 1)
+
+    def may_be_read_yet(self, now_ms: int) -> bool:
+        """Whether what cannot be read may be read later: the disk has failed, but not for long.
+
+        What it did read and is damaged stays so.
+        """
+        return self.unread_ms > 0 and now_ms - self.unread_ms < UNREAD_MS_MAX
 
     @property
     def holds_back(self) -> bool:

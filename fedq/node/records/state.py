@@ -22,6 +22,7 @@ from fedq.journal.recovered import Recovered
 from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut
 from fedq.node.records.accounts import Accounts
+from fedq.node.records.alarms import Alarm
 from fedq.node.records.chores import Chores
 from fedq.node.records.client_state import Channel, Client, Consumer, Owner
 from fedq.node.records.marks import Marks
@@ -30,6 +31,8 @@ from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.reads import Reads
 from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.scratch import Scratch
+from fedq.node.records.scrub import Scrub
+from fedq.node.records.stream_pages import Pages
 from fedq.node.records.stream_readers import StreamReaders
 from fedq.node.records.suspects import Suspects
 from fedq.node.risk import Risk
@@ -125,7 +128,7 @@ class NodeState:
     def _begin_counting(self, settings: NodeSettings) -> None:
         """Begins to count what is held, beside messages, and what the driver says of it."""
         self.accounts = Accounts(settings.share_bytes_max)
-        #: Bytes that have come in since the process began, of clients and of other nodes' records.
+        #: Bytes that have come in since the process began, of clients and of other nodes.
         self.bytes_taken = 0
         #: As the driver says: what waits in its buffers, the process's memory beyond what it began
         #: with, and what is free on its disk (-1: unknown).
@@ -133,6 +136,7 @@ class NodeState:
         #: Messages that could not be read from the disk any more, since the process began; and the
         #: fragments of which others have them (`Primary.damaged`).
         self.messages_lost = 0
+        self.scrub = Scrub()
         self.damaged: dict[FragmentId, None] = {}
         self.disk_free = -1
         #: Channels in tx mode, and some that are gone.
@@ -153,13 +157,18 @@ class NodeState:
         self.scratch = Scratch(self.out)
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, StreamReaders] = {}  # Those that have readers here.
+        #: What was read back for them, of streams that this node serves.
+        self.pages = Pages()
         #: Those who got deliveries the short way, and several (`fan_out`).
         self.fanned_clients: dict[Client, None] = {}
         #: Memory holds more than it should, or the disk has little room: nothing is taken in.
         self.memory_full = self.disk_low = False
-        #: That is so here, or on another node that is up: nobody's publishers are read.
-        self.publishers_wait = False
-        #: Answers to relays that wait until it does not any more.
+        #: Nodes of which that is so, this one among them, and what they are short of.
+        self.full: dict[NodeId, Alarm] = {}
+        #: Clients that are not read, since they publish to what such a node would have to take in,
+        #: and for what: a fragment, or a node (`fedq.node.publishing.blocking`).
+        self.held: dict[Client, FragmentId | NodeId] = {}
+        #: Answers to relays that wait while memory is full.
         self.relays_done: list[tuple[NodeId, PeerMessage]] = []
         #: Channels that are gone once their request is answered: until then they hold deliveries.
         self.leaving: dict[Channel, None] = {}

@@ -21,6 +21,10 @@ def troubles(state: NodeState) -> Iterator[str]:
             "waits for the disk of its journal: other copies lead in its place where there are "
             "any in sync; check the disk"
         )
+    if state.memory_full:
+        yield "is low on memory: who publishes to it waits until consumers have taken enough"
+    if state.disk_low:
+        yield "is low on disk: who publishes to it waits; make room on its disk"
     if state.settings.last_stop and state.now_ms - state.joined_ms < STOP_LASTS_MS:
         yield state.settings.last_stop
     if state.log_stalls:

@@ -139,7 +139,8 @@ class Transactions:
         self.outlets.flush(fragment)
         committing = Committing(self.answers, channel)
         group: ConfirmGroup[Owner] = ConfirmGroup(committing, len(messages), len(messages), 1)
-        self.outlets.commit(publisher, publisher.add_atomic(messages, settled, group))
+        batch = publisher.add_atomic(messages, settled, group)
+        self.outlets.commit(publisher, batch, channel.client)
 
     def _transaction(self, channel: Channel, request: Method) -> Transaction:
         if channel.transaction is None:

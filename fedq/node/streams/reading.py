@@ -21,12 +21,15 @@ from fedq.node.records.client_state import Consumer
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
-from fedq.node.streams.serving import Serving, base_of, position_of
+from fedq.node.streams.serving import DEAL_SHIFT, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import Beginning
 
 #: So many readers are looked at in a unit of work, as a shift.
 _LOOK_SHIFT: Final = 3
+#: What was written for readers that have no room for it may take a part of what pages may, all
+#: streams together: one in so many.
+_CHUNKS_PART: Final = 4
 #: The highest offset that a header can say.
 _OFFSET_MAX: Final = (1 << 63) - 1
 
@@ -73,24 +76,32 @@ class Reading:
         """Gives the readers of a stream what they take now, as far as the turn has room for it."""
         state = self.state
         readers, info = state.streams.get(queue), self._placed(queue)
-        if readers is None or info is None or not state.serving:
+        if readers is None or info is None:
+            return
+        if not state.serving:
+            state.pages.later[info.id] = None
             return
         primary = state.primaries.get(info.id)
         if primary is not None and not self.serving.serve(readers, primary):
             state.marks.unfinished[info.id] = None
             return
-        self._serve(readers, info, primary)
-        places = {each.cursor.next: None for each in readers.consumers if each.cursor is not None}
-        for place in [place for place in readers.chunks if place not in places]:
-            del readers.chunks[place]
+        is_done = self._serve(readers, info, primary)
+        if is_done:
+            self.serving.paging.had_a_look(info.id)
+        # What was written and not given yet, as the turn had no room, is given in the next one.
+        most = self.serving.paging.bound // (_CHUNKS_PART * len(state.streams))
+        readers.keep(most, 0 if is_done else 1)
         if readers.is_idle:
             del state.streams[queue]
 
-    def _serve(self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None) -> None:
-        """Serves readers in turns, a chunk each, until they have enough or all there is."""
-        state = self.state
+    def _serve(self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None) -> bool:
+        """Serves readers in turns, a chunk each, until they have enough or all there is.
+
+        False if the turn had no room for all of that.
+        """
+        state, places = self.state, readers.places()
         waiting = list(readers.consumers)
-        state.work.deal(len(waiting) >> _LOOK_SHIFT)
+        state.work.spend(len(waiting) >> _LOOK_SHIFT)
         while waiting:
             hungry: list[Consumer] = []
             for consumer in waiting:
@@ -100,12 +111,13 @@ class Reading:
                 chunk = self._chunk_for(readers, info, primary, consumer, room)
                 if chunk is None:
                     continue
-                if not state.work.deal(1):
+                count = self._give(readers, places, consumer, chunk, room)
+                if not state.work.deal(1 + (count >> DEAL_SHIFT)):
                     state.marks.unfinished[info.id] = None
-                    return
-                self._give(readers, consumer, chunk, room)
+                    return False
                 hungry.append(consumer)
             waiting = hungry
+        return True
 
     def _chunk_for(
         self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None,
@@ -127,15 +139,25 @@ class Reading:
         positions, messages = self.serving.read(primary, cursor.next, room)
         return _write(readers, info, cursor.next, positions, messages)
 
-    def _give(self, readers: StreamReaders, consumer: Consumer, chunk: Chunk, room: int) -> None:
-        """Gives a reader what it takes of a chunk."""
+    def _give(
+        self, readers: StreamReaders, places: dict[int, int], consumer: Consumer, chunk: Chunk,
+        room: int,
+    ) -> int:  # fmt: skip
+        """Gives a reader what it takes of a chunk, which goes with the last reader there."""
         positions, messages = chunk.part(room)
         assert consumer.cursor is not None
-        consumer.cursor.next = positions[-1] + 1
+        place, following = consumer.cursor.next, positions[-1] + 1
+        consumer.cursor.next = following
+        places[following] = places.get(following, 0) + 1
+        places[place] -= 1
+        if not places[place]:
+            del places[place]
+            readers.drop(place)
         consumer.channel.got += len(positions)
         self.state.at, self.state.at_what = consumer, None
         self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
         readers.turn(consumer)
+        return len(positions)
 
     # --- streams that other nodes serve ------------------------------------------------------
 
@@ -201,7 +223,8 @@ def _write(
         with_offset(message, min(max(position - base, 0), _OFFSET_MAX))
         for position, message in zip(positions, messages, strict=True)
     ]
-    chunk = readers.chunks[place] = Chunk(positions, written)
+    chunk = Chunk(positions, written)
+    readers.put(place, chunk)
     return chunk
 
 

@@ -2,6 +2,7 @@
 
 from fedq.node.consuming.room import Consuming
 from fedq.node.records.state import NodeState
+from fedq.node.streams.paging import Paging
 from fedq.node.streams.reading import Reading
 from fedq.node.streams.serving import Serving
 
@@ -9,8 +10,9 @@ from fedq.node.streams.serving import Serving
 class Streams:
     """The parts of this room, each made of those before it."""
 
-    __slots__ = ("reading", "serving")
+    __slots__ = ("paging", "reading", "serving")
 
     def __init__(self, state: NodeState, consuming: Consuming) -> None:
-        self.serving = Serving(state)
+        self.paging = Paging(state)
+        self.serving = Serving(state, self.paging)
         self.reading = Reading(state, consuming.flow, self.serving)

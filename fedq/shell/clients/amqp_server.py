@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, Protocol, cast
 
 from fedq.core.ids import ConnectionId
-from fedq.core.limits import LOGINS_PER_ADDRESS_MAX, MIB, UNREAD_BYTES_MAX
+from fedq.core.limits import LOGINS_PER_ADDRESS_MAX, UNREAD_BYTES_MAX
 from fedq.shell.clients.keep_alive import keep_alive
 from fedq.shell.clients.listeners import ClientSecurity
 from fedq.shell.clients.lobby import Lobby
@@ -49,8 +49,6 @@ LOBBY_CLIENTS_MAX: Final = 2_000
 _CONNECTIONS_SPARED: Final = 16
 #: How long the TLS handshake may take; the time for the AMQP handshake begins after it.
 TLS_HANDSHAKE_S: Final = 10.0
-#: Freed memory up to twice this stays with the process, see `_keep_freed_memory`.
-_KEPT_BLOCK_BYTES: Final = 16 * MIB
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +112,6 @@ class AmqpServer:
         self._behind: dict[_Client, None] = {}
         #: Nobody is let in any more.
         self._has_ended = False
-        _keep_freed_memory()
 
     async def listen(self, bound: socket.socket, tls: ClientSecurity | None) -> None:
         """Accepts clients on a bound socket from now on, and owns it."""
@@ -239,17 +236,6 @@ class AmqpServer:
         self.lobby.leave(client)
         if self._clients.pop(client.connection, None) is not None and client.is_introduced:
             self._feed(self._node.on_disconnected, client.connection)
-
-
-def _keep_freed_memory() -> None:
-    """Makes the C library keep what one turn freed for the next.
-
-    glibc gives memory back beyond twice the largest block that was ever freed (mallopt(3),
-    M_MMAP_THRESHOLD). Turns that are small by their bounds free no large one, so each would
-    return its memory and fault it in again, at 5 % of the processor time. The block itself is
-    never touched, so it costs nothing; other C libraries take no notice.
-    """
-    bytes(_KEPT_BLOCK_BYTES)
 
 
 def _host_of(accepted: socket.socket | None) -> str:

@@ -110,6 +110,7 @@ class _Limits(_Section):
     consumer_max_per_channel: _Consumers = limits.CONSUMERS_PER_CHANNEL_MAX
     consumer_max_per_connection: _Consumers = limits.CONSUMERS_PER_CONNECTION_MAX
     disk_free_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = limits.DISK_FREE_BYTES_MIN
+    scrub_bytes_per_second: Annotated[int, Field(ge=0, le=1 << 40)] = limits.SCRUB_BYTES_PER_SECOND
 
 
 class _Timing(_Section):
@@ -121,6 +122,7 @@ class _Timing(_Section):
     revive_wait_ms: _Patience = _TIMING.revive_wait_ms
     stop_wait_ms: _Milliseconds = _TIMING.stop_wait_ms
     loop_hang_ms: _Patience = _TIMING.loop_hang_ms
+    scrub_every_ms: Annotated[int, Field(ge=100, le=1 << 40)] = _TIMING.scrub_every_ms
 
 
 class _PasswordFile(_Section):
@@ -226,6 +228,7 @@ def _convert(
         consumers_per_channel_max=document.limits.consumer_max_per_channel,
         consumers_per_connection_max=document.limits.consumer_max_per_connection,
         disk_free_bytes_min=document.limits.disk_free_bytes,
+        scrub_bytes_per_second=document.limits.scrub_bytes_per_second,
         timing=Timing(**document.timing.model_dump()),
         file=file,
         lines=lines,

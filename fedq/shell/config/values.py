@@ -20,6 +20,8 @@ from fedq.core.limits import (
     CONSUMERS_PER_CONNECTION_MAX,
     DISK_FREE_BYTES_MIN,
     LOGINS_PER_ADDRESS_MAX,
+    SCRUB_BYTES_PER_SECOND,
+    SCRUB_EVERY_MS,
 )
 
 DEFAULT_AMQP_PORT: Final = 5672
@@ -95,6 +97,8 @@ class Timing:
     stop_wait_ms: int = 10_000
     #: How long the event loop may stand still before the process ends; 0: for ever.
     loop_hang_ms: int = 30_000
+    #: How long after one pass of the scrub began the next one does.
+    scrub_every_ms: int = SCRUB_EVERY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,8 @@ class NodeConfig:
     consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
     consumers_per_connection_max: int = CONSUMERS_PER_CONNECTION_MAX
     disk_free_bytes_min: int = DISK_FREE_BYTES_MIN
+    #: How much of its journal the node reads again in a second, looking for rot; 0: none.
+    scrub_bytes_per_second: int = SCRUB_BYTES_PER_SECOND
     timing: Timing = Timing()
     #: Where it was read from, for messages: the file, and the line of each key.
     file: Path | None = field(default=None, compare=False)

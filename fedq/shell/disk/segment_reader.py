@@ -91,6 +91,9 @@ class SegmentReader:
             path = self._directory / segment_name(wanted.segment)
         file = SPARES.open_file(path, os.O_RDONLY)
         try:
+            if wanted.from_disk:
+                # What is only in the host's memory is not what a power cut would leave.
+                os.posix_fadvise(file, wanted.offset, wanted.length, os.POSIX_FADV_DONTNEED)
             data = os.pread(file, wanted.length, wanted.offset)
             while len(data) < wanted.length:
                 more = os.pread(file, wanted.length - len(data), wanted.offset + len(data))

@@ -112,7 +112,7 @@ class Suspect(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., position: _Optional[int] = ..., size: _Optional[int] = ..., digest: _Optional[bytes] = ..., proven: _Optional[bool] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("sent_ms", "echo_ms", "leads", "leaving", "start", "stalls", "full")
+    __slots__ = ("sent_ms", "echo_ms", "leads", "leaving", "start", "stalls", "full", "memory_full", "disk_low")
     SENT_MS_FIELD_NUMBER: _ClassVar[int]
     ECHO_MS_FIELD_NUMBER: _ClassVar[int]
     LEADS_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +120,8 @@ class Heartbeat(_message.Message):
     START_FIELD_NUMBER: _ClassVar[int]
     STALLS_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FULL_FIELD_NUMBER: _ClassVar[int]
+    DISK_LOW_FIELD_NUMBER: _ClassVar[int]
     sent_ms: int
     echo_ms: int
     leads: bool
@@ -127,10 +129,12 @@ class Heartbeat(_message.Message):
     start: str
     stalls: bool
     full: bool
-    def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ...) -> None: ...
+    memory_full: bool
+    disk_low: bool
+    def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ..., memory_full: _Optional[bool] = ..., disk_low: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
-    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth", "tally", "read_stream", "stream_part")
+    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth", "tally", "read_stream", "stream_part", "bodies_wanted", "bodies")
     PUBLISH_BATCH_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_DONE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +165,8 @@ class PeerMessage(_message.Message):
     TALLY_FIELD_NUMBER: _ClassVar[int]
     READ_STREAM_FIELD_NUMBER: _ClassVar[int]
     STREAM_PART_FIELD_NUMBER: _ClassVar[int]
+    BODIES_WANTED_FIELD_NUMBER: _ClassVar[int]
+    BODIES_FIELD_NUMBER: _ClassVar[int]
     publish_batch: PublishBatch
     publish_done: PublishDone
     watch: Watch
@@ -191,7 +197,9 @@ class PeerMessage(_message.Message):
     tally: Tally
     read_stream: ReadStream
     stream_part: StreamPart
-    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ..., copy_query: _Optional[_Union[CopyQuery, _Mapping]] = ..., copy_worth: _Optional[_Union[CopyWorth, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., read_stream: _Optional[_Union[ReadStream, _Mapping]] = ..., stream_part: _Optional[_Union[StreamPart, _Mapping]] = ...) -> None: ...
+    bodies_wanted: BodiesWanted
+    bodies: Bodies
+    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ..., copy_query: _Optional[_Union[CopyQuery, _Mapping]] = ..., copy_worth: _Optional[_Union[CopyWorth, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., read_stream: _Optional[_Union[ReadStream, _Mapping]] = ..., stream_part: _Optional[_Union[StreamPart, _Mapping]] = ..., bodies_wanted: _Optional[_Union[BodiesWanted, _Mapping]] = ..., bodies: _Optional[_Union[Bodies, _Mapping]] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("node", "incarnation")
@@ -602,6 +610,34 @@ class StreamPart(_message.Message):
     positions: _containers.RepeatedScalarFieldContainer[int]
     messages: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., next: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class BodiesWanted(_message.Message):
+    __slots__ = ("fragment", "reign", "request", "positions")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    request: int
+    positions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., request: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Bodies(_message.Message):
+    __slots__ = ("fragment", "reign", "request", "through", "positions", "messages")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    request: int
+    through: int
+    positions: _containers.RepeatedScalarFieldContainer[int]
+    messages: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., request: _Optional[int] = ..., through: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Got(_message.Message):
     __slots__ = ("request", "fragment", "reign", "positions", "redelivered", "messages", "ready")

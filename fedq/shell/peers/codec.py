@@ -312,6 +312,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.Tally, "tally"),
     _kind(peer.ReadStream, "read_stream"),
     _kind(peer.StreamPart, "stream_part"),
+    _kind(peer.BodiesWanted, "bodies_wanted"),
+    _kind(peer.Bodies, "bodies"),
 )
 _BY_TYPE = {kind.make: kind for kind in _KINDS}
 _BY_SLOT = {kind.slot: kind for kind in _KINDS}

@@ -12,12 +12,16 @@ from fedq.shell.peers.malformed import MalformedFrameError
 def check(message: peer.PeerMessage) -> None:
     """Raises `MalformedFrameError` for fields that do not fit together."""
     match message:
-        case peer.Deliver() | peer.Got() | peer.StreamPart() if len(message.positions) != len(
-            message.messages
-        ):
+        case peer.Deliver() | peer.Got() | peer.StreamPart() | peer.Bodies() if len(
+            message.positions
+        ) != len(message.messages):
             raise MalformedFrameError("a delivery whose positions and messages differ in number")
         case peer.StreamPart() if not _ascends(message):
             raise MalformedFrameError("a part of a stream that does not ascend")
+        case peer.Bodies() | peer.BodiesWanted() if any(
+            a >= b for a, b in pairwise(message.positions)
+        ):
+            raise MalformedFrameError("positions of bodies that do not ascend")
         case peer.Got() if len(message.messages) > 1:
             raise MalformedFrameError("more than one message for one basic.get")
         case peer.PublishBatch() | peer.Relay() if not message.messages:

@@ -12,6 +12,7 @@ def put_heartbeat(frame: pb.PeerFrame, heartbeat: Heartbeat) -> None:
     wire.SetInParent()
     (
         wire.sent_ms, wire.echo_ms, wire.leads, wire.leaving, wire.start, wire.stalls, wire.full,
+        wire.memory_full, wire.disk_low,
     ) = heartbeat  # fmt: skip
 
 
@@ -21,5 +22,6 @@ def get_heartbeat(frame: pb.PeerFrame) -> Heartbeat:
     if len(beat.start) > NAME_BYTES_MAX:
         raise MalformedFrameError("a start's id is longer than 255 characters")
     return Heartbeat(
-        beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving, beat.start, beat.stalls, beat.full
-    )
+        beat.sent_ms, beat.echo_ms, beat.leads, beat.leaving, beat.start, beat.stalls, beat.full,
+        beat.memory_full, beat.disk_low,
+    )  # fmt: skip

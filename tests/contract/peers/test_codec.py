@@ -95,7 +95,7 @@ def test_a_flipped_bit_is_a_frame_or_refused(frame: peer.PeerFrame, where: int, 
     except MalformedFrameError:
         return
     for message in decoded.messages:
-        if isinstance(message, peer.Deliver | peer.Got | peer.StreamPart):
+        if isinstance(message, peer.Deliver | peer.Got | peer.StreamPart | peer.Bodies):
             assert len(message.positions) == len(message.messages)
         if isinstance(message, peer.Attach):
             assert all(first <= last for first, last in message.held)
@@ -178,6 +178,16 @@ def _last(step: str = "a step", count: int = 1, **fields: object) -> bytes:
         (_wire(deliver=pb.Deliver(fragment=1, positions=[1])), "differ in number"),
         (_wire(got=pb.Got(fragment=1, positions=[1])), "differ in number"),
         (_wire(stream_part=pb.StreamPart(fragment=1, positions=[1])), "differ in number"),
+        (_wire(bodies=pb.Bodies(fragment=1, positions=[1])), "differ in number"),
+        (
+            _wire(bodies=pb.Bodies(fragment=1, positions=[2, 1], messages=[_PLAIN] * 2)),
+            "do not ascend",
+        ),
+        (_wire(bodies_wanted=pb.BodiesWanted(fragment=1, positions=[1, 1])), "do not ascend"),
+        (
+            _wire(bodies_wanted=pb.BodiesWanted(fragment=1, positions=[2**64 - 1])),
+            "a number is too high",
+        ),
         (_wire(stream_part=pb.StreamPart(fragment=1, value=5, next=4)), "does not ascend"),
         (_wire(attach=pb.Attach(fragment=1, held=pb.Ranges(first=[1]))), "ends of some ranges"),
         (

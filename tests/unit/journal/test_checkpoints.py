@@ -137,6 +137,9 @@ def test_rot_in_what_is_alive_names_its_place_and_is_mended() -> None:
     assert "1 messages" in damage.reason
     assert not salvaged.fragments[TWO].whole
     assert salvaged.fragments[ONE].whole
+    # Its size is that of the file which is left of it, for who reads all of that.
+    left = mended(found[3], [damage])
+    assert [each.size for each in salvaged.segments if each.number == 3] == [len(left)]
     # What is mended is not found again, though it is still called alive.
     again = salvage({**found, 3: mended(found[3], [damage])})
     assert list(again.fragments[TWO].messages) == []

@@ -11,20 +11,24 @@ from fedq.amqp.methods import (
     QueueDeclare,
 )
 from fedq.core.ids import NodeId
+from tests.unit.amqp.wire import publish
 from tests.unit.node.harness import TICK_MS, Client, Cluster
 
 COUNT = 120
+MEMORY = 64 * 1024 * 1024
 WORK = 100
 #: Hearing that it is blocked costs ten units; so much may be overdrawn.
 TOLD_MAX = WORK // 10 + 2
 
 
 class Crowd:
-    """Very many clients of one node, which says so when its disk is full."""
+    """Very many clients of one node, which have published, and hear when its memory is full."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster(1, disk_free_bytes_min=100, work_per_turn=WORK)
+        self.cluster = Cluster(1, memory_bytes_max=MEMORY, work_per_turn=WORK)
         self.clients = [self.cluster.client() for _ in range(COUNT)]
+        for client in self.clients:
+            client.write(publish(1, "", "nobody", b"x"))
         self.cluster.pass_ms(1_000)
         self.forget()
 
@@ -32,10 +36,10 @@ class Crowd:
         for client in self.clients:
             client.said.clear()
 
-    def report(self, disk_free: int) -> None:
-        """The disk has so much room; the node looks within half a second."""
+    def report(self, waiting: int) -> None:
+        """So much waits to be written; the node looks within half a second."""
         host = self.cluster.hosts[NodeId("n1")]
-        host.inbox.append(lambda node: node.on_resources(0, 0, disk_free))
+        host.inbox.append(lambda node: node.on_resources(waiting, 0, -1))
         self.cluster.now_ms += 500
         host.inbox.append(lambda node: node.on_tick())
 
@@ -60,9 +64,9 @@ def words(client: Client) -> list[str]:
 
 def test_an_alarm_is_told_to_some_clients_in_each_turn() -> None:
     crowd = Crowd()
-    for free, word in ((1, ConnectionBlocked), (1_000, ConnectionUnblocked)):
+    for waiting, word in ((MEMORY, ConnectionBlocked), (0, ConnectionUnblocked)):
         crowd.forget()
-        crowd.report(disk_free=free)
+        crowd.report(waiting)
         heard = crowd.turns()
         assert sum(heard) == COUNT
         assert max(heard) <= TOLD_MAX, heard
@@ -71,10 +75,10 @@ def test_an_alarm_is_told_to_some_clients_in_each_turn() -> None:
 
 def test_who_was_not_told_yet_hears_nothing_of_an_alarm_that_is_over() -> None:
     crowd = Crowd()
-    crowd.report(disk_free=1)
+    crowd.report(waiting=MEMORY)
     assert 0 < crowd.turn() <= TOLD_MAX
     told = [client for client in crowd.clients if client.said]
-    crowd.report(disk_free=1_000)
+    crowd.report(waiting=0)
     crowd.turns()
     assert 0 < len(told) < COUNT
     for client in crowd.clients:
@@ -87,13 +91,13 @@ def test_who_publishes_waits_wherever_the_round_is() -> None:
     last = crowd.clients[-1]
     last.send(QueueDeclare("q"), ConfirmSelect())
     crowd.forget()
-    crowd.report(disk_free=1)
+    crowd.report(waiting=MEMORY)
     crowd.turn()
     assert not last.said
     last.publish("q", "x")
     host = crowd.cluster.hosts[NodeId("n1")]
     assert host.reading[last.connection] is False
-    crowd.report(disk_free=1_000)
+    crowd.report(waiting=0)
     crowd.turns()
     assert host.reading[last.connection] is True
     assert last.has(BasicAck)

@@ -24,6 +24,8 @@ from fedq.amqp.methods import (
 )
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
+from fedq.core.peer_messages import BodiesWanted
+from fedq.node.records.roles import UNREAD_MS_MAX
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
 
@@ -264,6 +266,24 @@ def test_what_cannot_be_read_is_lost_by_name_and_the_rest_goes_on() -> None:
     assert client.ask(QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 0
 
 
+@pytest.mark.parametrize("fails_ms", [8_000, 12_000])
+def test_a_disk_that_fails_to_read_for_a_while_loses_nothing(fails_ms: int) -> None:
+    cluster = Cluster(1, **SMALL, scrub_bytes_per_second=0)
+    client = filled(cluster, 300)
+    segments = cluster.hosts[NodeId("n1")].segments
+    hidden = {number: segments.pop(number) for number in list(segments)[:-1]}
+    client.ask(BasicConsume("q", no_ack=True), BasicConsumeOk)
+    cluster.pass_ms(fails_ms)
+    segments.update(hidden)
+    cluster.pass_ms(5_000)
+    got = client.deliveries()
+    if fails_ms < UNREAD_MS_MAX:
+        assert got == [body(number) for number in range(300)]
+    else:
+        assert got[-1] == body(299)
+        assert cluster.node("n1").state.messages_lost == 300 - len(got) > 0
+
+
 def test_a_node_that_starts_again_has_all_of_it() -> None:
     cluster = Cluster(1, **SMALL)
     filled(cluster, 200)
@@ -274,10 +294,11 @@ def test_a_node_that_starts_again_has_all_of_it() -> None:
     assert [each.removeprefix("again: ") for each in got] == [body(n) for n in range(200)]
 
 
-def test_what_one_node_cannot_read_another_one_serves_and_sends() -> None:
+def test_what_one_node_cannot_read_another_one_serves_if_it_does_not_answer() -> None:
     cluster = Cluster(3, **SMALL)
     filled(cluster, 300, replicas=2)
     primary = cluster.primary_of("q")
+    ignore_questions(cluster)
     wanted = body(150).encode()
     segments = cluster.hosts[NodeId(primary)].segments
     data = next(data for data in segments.values() if wanted in data)
@@ -303,6 +324,7 @@ def test_a_copy_that_cannot_be_read_to_its_end_is_made_by_the_next_primary() -> 
     segments = cluster.hosts[NodeId(primary)].segments
     data = next(data for data in segments.values() if wanted in data)
     data[data.index(wanted)] ^= 1
+    ignore_questions(cluster)
     cluster.pass_ms(3_000)
     cluster.start(joining)
     cluster.wait_for(lambda: cluster.primary_of("q") not in (primary, joining), 30_000)
@@ -315,6 +337,13 @@ def test_a_copy_that_cannot_be_read_to_its_end_is_made_by_the_next_primary() -> 
     assert not cluster.node(primary).copies.reading._readings
     got = drained(cluster, cluster.client(joining), 300)
     assert sorted(each.removeprefix("again: ") for each in got) == [body(n) for n in range(300)]
+
+
+def ignore_questions(cluster: Cluster) -> None:
+    """Nobody that runs answers what others cannot read."""
+    for host in cluster.hosts.values():
+        if host.node is not None:
+            host.node.inbox._handlers[BodiesWanted] = lambda _sender, _message: None
 
 
 def count_of(cluster: Cluster, name: str) -> int:

@@ -19,6 +19,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from fedq.node.copies.scratching import RETRY_MS
+from fedq.node.records.roles import UNREAD_MS_MAX
 from tests.unit.node.copies.test_long_queues import SMALL, body, count_of, drained
 from tests.unit.node.harness import Client, Cluster
 
@@ -162,6 +163,9 @@ def test_what_cannot_be_read_is_lost_by_name_and_the_rest_goes_on(damage: str) -
     else:
         del data[data.index(wanted) :]
     got = drained(cluster, client, 120)
+    # A disk that fails is asked again for a while.
+    cluster.pass_ms(UNREAD_MS_MAX + 2_000)
+    got += client.deliveries()
     lost = [number for number in range(300) if body(number) not in got]
     assert 150 in lost
     assert got == [body(number) for number in range(300) if number not in lost]

@@ -19,6 +19,7 @@ from fedq.amqp.methods import (
     QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
+    encode_method,
 )
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.node.streams import serving
@@ -306,6 +307,49 @@ def test_what_a_turn_has_no_room_for_comes_in_the_next_ones(name: str) -> None:
     # Nothing else happens: no tick has to wake them.
     cluster.settle()
     assert [reader.deliveries() for reader in readers] == [numbers(500)] * 5
+
+
+def test_readers_go_on_when_their_node_may_serve_again() -> None:
+    """What a reader acknowledged meanwhile is not forgotten."""
+    cluster = Cluster(3)
+    client = declared(cluster)
+    client.publish("s", *numbers(3))
+    reader = cluster.client("n3")
+    reads(reader, prefetch=1)
+    assert reader.deliveries() == ["0"]
+    # All hang for longer than a lease, and hear what was sent before they hear each other.
+    cluster.now_ms += 1_000
+    reader.write(encode_method(1, BasicAck(1)))
+    cluster.turn()
+    assert not cluster.node("n3").state.serving
+    assert reader.deliveries() == []
+    cluster.wait_for(lambda: cluster.node("n3").state.serving)
+    cluster.pass_ms(200)
+    assert reader.deliveries() == ["1"]
+
+
+def test_many_at_the_end_do_not_hold_up_who_is_behind() -> None:
+    """The last event of the stream is no message: there is nothing to read behind the last one."""
+    cluster = Cluster(1, work_per_turn=4)
+    client = declared(cluster, x_max_length_bytes=2_000, x_stream_max_segment_size_bytes=500)
+    state = cluster.node("n1").state
+
+    def ends_with_message() -> bool:
+        [primary] = state.primaries.values()
+        ranges = primary.fragment.messages.ranges()
+        return not ranges or primary.replication.commit <= ranges[-1][1]
+
+    for number in range(40):
+        client.publish("s", str(number % 10) * 100)
+    while ends_with_message():
+        client.publish("s", "x" * 100)
+    others = [cluster.client() for _ in range(20)]
+    for other in others:
+        reads(other, "last")
+    reads(client)
+    cluster.settle()
+    [primary] = state.primaries.values()
+    assert len(client.deliveries()) == primary.fragment.fresh.count
 
 
 def test_old_segments_go(cluster: Cluster) -> None:

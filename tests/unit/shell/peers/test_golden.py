@@ -89,6 +89,12 @@ STREAMS: Final[list[peer.PeerMessage]] = [
     peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [P + 1, P + 4], [A, B]),
     peer.StreamPart(F, 6, 5, 2**62, MOST, [], []),
 ]
+#: Those that came with version 10.
+MENDING: Final[list[peer.PeerMessage]] = [
+    peer.BodiesWanted(F, 6, 3, [P + 1, P + 4, MOST]),
+    peer.Bodies(F, 6, 3, MOST, [P + 1, P + 4], [A, B]),
+    peer.Bodies(F, 6, 4, 0, [], []),
+]
 BEAT: Final = peer.Heartbeat(2**40, 2**40 - 5, True, True, "0a1b", True, True)
 WORDS: Final = LastWords(
     "a step", [Suspect(F, P + 1, 9, bytes(range(16)), True), Suspect(F, 0, 0, b"", False)]
@@ -114,7 +120,7 @@ def test_the_golden_frames_still_read_and_are_still_written_alike() -> None:
     assert read == FRAMES
     kinds = [type(message) for frame in read for message in frame.messages]
     assert kinds == [type(message) for frame in FRAMES for message in frame.messages]
-    later = [type(message) for message in STREAMS]
+    later = [type(message) for message in [*STREAMS, *MENDING]]
     assert {*kinds, *later} == {*get_args(peer.PeerMessage)}
 
 
@@ -123,6 +129,26 @@ def test_the_golden_frames_of_streams_still_read_and_are_still_written_alike() -
     written = [ENVELOPE._replace(first=1, messages=[message]) for message in STREAMS]
     assert [encode_frame(frame, 9) for frame in written] == golden
     assert [decode_frame(data) for data in golden] == written
+
+
+def test_the_golden_frames_of_mending_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v10-mending.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in MENDING]
+    assert [encode_frame(frame, 10) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
+#: Heartbeats of nodes that say what they are short of, in any version (docs/adr/0069).
+ALARMS: Final = [
+    ENVELOPE._replace(heartbeat=BEAT._replace(memory_full=memory, disk_low=disk))
+    for memory, disk in ((True, False), (False, True), (True, True))
+]
+
+
+def test_the_golden_alarms_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v9-alarms.frames")
+    assert [encode_frame(frame, 9) for frame in ALARMS] == golden
+    assert [decode_frame(data) for data in golden] == ALARMS
 
 
 #: What a frame without its long contents says of them.

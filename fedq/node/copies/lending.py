@@ -1,0 +1,172 @@
+"""Messages for copies elsewhere that cannot be read there: the other side of mending.
+
+Inputs: questions of nodes that serve or copy a fragment which this node serves or copies, too.
+Outputs: `Bodies`, of memory and of this node's own disk, about a mebibyte in each. A few questions
+are worked on at a time, the others wait; of one node and fragment only the newest one does.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fedq.core.ids import FragmentId, NodeId
+from fedq.core.limits import MIB
+from fedq.core.peer_messages import Bodies, BodiesWanted
+from fedq.core.ranges import from_ranges, to_ranges
+from fedq.fragments.alive import Found
+from fedq.journal.bodies import messages_in
+from fedq.journal.places import Place
+from fedq.journal.rot import note_rot
+from fedq.node.copies.held import LOOK_SHIFT, Held, alive_in, content_of, find_held, place_of
+from fedq.node.copies.mending import POSITIONS_MAX
+from fedq.node.records.state import NodeState
+
+#: What one answer brings, but for its last message.
+_ANSWER_BYTES: Final = MIB
+#: Questions that are worked on at a time.
+_LOANS_MAX: Final = 4
+#: Bytes that are taken apart for a unit of work, as a shift.
+_BYTES_SHIFT: Final = 11
+
+
+class Lending:
+    """Answers what other copies ask for."""
+
+    __slots__ = ("_under_way", "_waiting", "state")
+
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
+        self._waiting: dict[tuple[NodeId, FragmentId], BodiesWanted] = {}
+        self._under_way = 0
+
+    def on_wanted(self, sender: NodeId, message: BodiesWanted) -> None:
+        """Takes a question, if the sender has a copy of the fragment, and so has this node."""
+        info = self.state.map.fragments.get(message.fragment)
+        if info is None or sender not in info.copies or not message.positions:
+            return
+        self._waiting[sender, message.fragment] = message
+        self._begin_some()
+
+    def _begin_some(self) -> None:
+        state = self.state
+        while self._waiting and self._under_way < _LOANS_MAX:
+            key = next(iter(self._waiting))
+            message = self._waiting.pop(key)
+            held = find_held(state, message.fragment)
+            if held is not None and place_of(held).reign == message.reign:
+                self._under_way += 1
+                loan = _Loan(self, key[0], message, held)
+                state.chores.add(loan, loan)
+
+    def on_done(self, asker: NodeId, answer: Bodies | None) -> None:
+        """Sends an answer, if there is one; begins with the next question."""
+        self._under_way -= 1
+        if answer is not None:
+            self.state.send(asker, answer)
+        self._begin_some()
+
+
+class _Loan:
+    """A chore, and then what waits for reads: one question on its way to an answer."""
+
+    __slots__ = (
+        "_asked", "_asker", "_away", "_bodies", "_bytes", "_content", "_lending", "_message",
+        "_pieces", "_place", "_tries",
+    )  # fmt: skip
+
+    def __init__(self, lending: Lending, asker: NodeId, message: BodiesWanted, held: Held) -> None:
+        self._lending = lending
+        self._asker = asker
+        self._message = message
+        self._content = content_of(held)
+        self._asked = message.positions[:POSITIONS_MAX]
+        self._pieces: Iterator[Found] = alive_in(held, to_ranges(self._asked))
+        self._bodies: dict[int, bytes] = {}
+        self._bytes = 0
+        #: What is on disk alone, ascending, and how often the first of it was looked for.
+        self._away: list[int] = []
+        self._tries = 0
+        self._place: Place | None = None
+
+    def go_on(self) -> bool:
+        """Looks for the next messages; true when all were looked for."""
+        work = self._lending.state.work
+        if not self._is_current():
+            self._lending.on_done(self._asker, None)
+            return True
+        while (found := next(self._pieces, None)) is not None:
+            work.spend(1 + (found.looked_at >> LOOK_SHIFT))
+            for position in from_ranges(found.ranges):
+                body = found.body(position)
+                if body:
+                    self._bodies[position] = body
+                elif body is not None:
+                    self._away.append(position)
+            if work.is_spent:
+                return False
+        self._away = sorted(position for position in self._away if position not in self._bodies)
+        self._read_next()
+        return True
+
+    def on_read(self, data: bytes) -> None:
+        """Takes what is wanted out of a piece of a segment."""
+        state, place = self._lending.state, self._place
+        # internal: it is asked for with a place only.
+        assert place is not None
+        state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
+        found, reasons = messages_in(data, self._message.fragment, place.first, place.last)
+        if reasons:
+            note_rot(state.plan, place.segment)
+        for position in [position for position in self._away if position in found]:
+            self._bodies[position] = found[position]
+            self._bytes += len(found[position])
+        first = self._away[0]
+        self._away = [position for position in self._away if position not in self._bodies]
+        if first in self._bodies:
+            self._tries = 0
+        self._read_next()
+
+    def on_read_failed(self, reason: str) -> None:
+        """Looks elsewhere: the segment may have been moved, or the disk fails there."""
+        self._read_next()
+
+    def _read_next(self) -> None:
+        """Reads what is on disk alone, wherever it may be, up to the bound of an answer."""
+        state, fragment = self._lending.state, self._message.fragment
+        if not self._is_current():
+            self._lending.on_done(self._asker, None)
+            return
+        while self._away and self._bytes < _ANSWER_BYTES:
+            places = state.plan.locate_all(fragment, self._away[0])
+            if self._tries < len(places):
+                place = self._place = places[self._tries]
+                self._tries += 1
+                state.reads.ask(place.segment, place.offset, place.length, self)
+                return
+            self._tries = 0
+            self._away.pop(0)
+        self._answer()
+
+    def _answer(self) -> None:
+        """Answers with what was found, in order and up to the bound."""
+        message, left = self._message, dict.fromkeys(self._away)
+        positions: list[int] = []
+        messages: list[bytes] = []
+        size = through = 0
+        for position in self._asked:
+            if position in left or size >= _ANSWER_BYTES:
+                break
+            through = position
+            body = self._bodies.get(position)
+            if body is not None:
+                positions.append(position)
+                messages.append(body)
+                size += len(body)
+        answer = Bodies(
+            message.fragment, message.reign, message.request, through, positions, messages
+        )
+        self._lending.on_done(self._asker, answer)
+
+    def _is_current(self) -> bool:
+        """Whether the messages are still held as they were when it was asked for them."""
+        held = find_held(self._lending.state, self._message.fragment)
+        return held is not None and content_of(held) is self._content

@@ -1,0 +1,184 @@
+"""What was published to a run's stream and what its readers saw, against a plain log.
+
+The log is what the last reader of all gets, when everything is at rest. It must have every
+confirmed message, but those before its first one where a size is kept to; and each other reader
+must have seen that very log, from where it began, in order, with nothing left out and nothing
+twice. What stands at an offset never changes, whoever leads.
+"""
+
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+from tests.sim.checkers import Ledger
+from tests.sim.streams import StreamPlan
+
+#: What a message takes in a stream beside its body, at most.
+_BESIDE_BODY_BYTES = 120
+
+
+class Published:
+    """A message, and what became of its publish."""
+
+    def __init__(self, number: int, label: str, sent_us: int, body: bytes) -> None:
+        self.number = number
+        #: The connection that it was sent on: what is sent on one is stored in order.
+        self.label = label
+        self.sent_us = sent_us
+        self.body = body
+        self.confirmed_us: int | None = None
+
+
+class Reader:
+    """One basic.consume: where it began, when, and what it got."""
+
+    def __init__(self, label: str, start: str | int, asked_us: int) -> None:
+        self.label = label
+        self.start = start
+        self.asked_us = asked_us
+        #: When it heard that it had begun; None: it did not.
+        self.begun_us: int | None = None
+        self.offsets: list[int] = []
+        self.is_alive = True
+
+    def describe(self) -> str:
+        """It in words."""
+        return f"{self.label}, which began at {self.start!r}"
+
+
+class StreamBook:
+    """See the module's docstring."""
+
+    def __init__(self, ledger: Ledger, plan: StreamPlan) -> None:
+        self.ledger = ledger
+        self.plan = plan
+        self.published: dict[int, Published] = {}
+        self.readers: list[Reader] = []
+        #: The message at each offset that anybody saw.
+        self.log: dict[int, int] = {}
+        self._offsets: dict[int, int] = {}
+
+    # --- while it runs ---------------------------------------------------------------------------
+
+    def publish(self, number: int, label: str, body: bytes) -> Published:
+        """A message is about to be sent."""
+        sent = self.published[number] = Published(number, label, self.ledger.world.now_us, body)
+        return sent
+
+    def confirmed(self, sent: Published) -> None:
+        """It is confirmed."""
+        sent.confirmed_us = self.ledger.world.now_us
+
+    def begins(self, label: str, start: str | int) -> Reader:
+        """A reader asks to begin."""
+        reader = Reader(label, start, self.ledger.world.now_us)
+        self.readers.append(reader)
+        return reader
+
+    def delivered(self, reader: Reader, offset: int, body: bytes) -> None:
+        """A reader got a message."""
+        number = int(body.split(b":", 1)[0])
+        sent = self.published.get(number)
+        if sent is None or sent.body != body:
+            self.ledger.broken(f"{reader.describe()} got {body[:20]!r}, which nobody sent")
+            return
+        if reader.offsets and offset <= reader.offsets[-1]:
+            self.ledger.broken(f"{reader.describe()}: {offset} came after {reader.offsets[-1]}")
+        if isinstance(reader.start, int) and offset < reader.start:
+            self.ledger.broken(f"{reader.describe()} got offset {offset}")
+        was_there = sent.confirmed_us is not None and sent.confirmed_us < reader.asked_us
+        if reader.start == "next" and was_there:
+            self.ledger.broken(f"{reader.describe()} got {number}, which was there before")
+        known = self.log.setdefault(offset, number)
+        if known != number:
+            self.ledger.broken(f"{reader.describe()} got {number} at {offset}, others {known}")
+        elsewhere = self._offsets.setdefault(number, offset)
+        if elsewhere != offset and self.ledger.faultless:
+            self.ledger.broken(f"{number} is at {elsewhere} and at {offset}")
+        reader.offsets.append(offset)
+
+    # --- at rest ---------------------------------------------------------------------------------
+
+    def is_read(self, last: Reader) -> bool:
+        """Whether all who read still have all that the last reader of all got."""
+        return all(
+            bool(reader.offsets) and reader.offsets[-1] == last.offsets[-1]
+            for reader in self.readers
+            if reader.is_alive and last.offsets and self._owes(reader, last.offsets[-1])
+        )
+
+    def _owes(self, reader: Reader, offset: int) -> bool:
+        """Whether the reader must see what stands at this offset."""
+        if reader.begun_us is None:
+            return False
+        if isinstance(reader.start, int):
+            return offset >= reader.start
+        if reader.start == "first":
+            return True
+        return self.published[self.log[offset]].sent_us > reader.begun_us
+
+    def finish(self, last: Reader) -> None:
+        """Holds everything against the log."""
+        final = last.offsets
+        for reader in self.readers:
+            self._check_reader(reader, final)
+        kept = {self.log[offset]: None for offset in final}
+        lost = [
+            sent for sent in self.published.values()
+            if sent.confirmed_us is not None and sent.number not in kept
+        ]  # fmt: skip
+        self._check_order(final)
+        if lost and not self.plan.max_bytes:
+            self.ledger.broken(f"P1: confirmed and not in the stream: {lost[0].number}")
+        if self.plan.max_bytes:
+            self._check_retention(final, kept, lost)
+
+    def _check_reader(self, reader: Reader, final: list[int]) -> None:
+        """What it saw is the log from where it began."""
+        got = reader.offsets
+        for offset in got[bisect_left(got, final[0]) :] if final else got:
+            if not final or bisect_left(final, offset) == bisect_right(final, offset):
+                self.ledger.broken(f"{reader.describe()} saw {offset}, which is gone")
+                return
+        for before, after in pairwise(got):
+            skipped = final[bisect_right(final, before) : bisect_left(final, after)]
+            if skipped:
+                self.ledger.broken(f"{reader.describe()} did not see {skipped[:5]}")
+                return
+        if got:
+            missed = [
+                each for each in final[: bisect_left(final, got[0])] if self._owes(reader, each)
+            ]
+            if missed:
+                self.ledger.broken(f"{reader.describe()} missed {missed[:5]} before {got[0]}")
+
+    def _check_order(self, final: list[int]) -> None:
+        """What was sent on one connection stands in its order (of what stands twice, the first)."""
+        newest: dict[str, int] = {}
+        seen: dict[int, None] = {}
+        for offset in final:
+            sent = self.published[self.log[offset]]
+            if sent.number not in seen and sent.number < newest.get(sent.label, 0):
+                self.ledger.broken(f"P4: {sent.number} stands behind {newest[sent.label]}")
+            seen[sent.number] = None
+            newest[sent.label] = max(newest.get(sent.label, 0), sent.number)
+
+    def _check_retention(
+        self, final: list[int], kept: dict[int, None], lost: list[Published]
+    ) -> None:
+        """What went is the beginning, no more than had to go, and all that had to."""
+        oldest: dict[str, int] = {}
+        for number in kept:
+            label = self.published[number].label
+            oldest[label] = min(oldest.get(label, number), number)
+        for sent in lost:
+            if sent.number > oldest.get(sent.label, 1 << 60):
+                self.ledger.broken(f"P1: {sent.number} went, and an older one is there")
+        bodies = [len(self.published[self.log[offset]].body) for offset in final]
+        largest = max([len(sent.body) for sent in self.published.values()], default=0)
+        most = sum(bodies) + len(bodies) * _BESIDE_BODY_BYTES
+        grain = 2 * (self.plan.segment_bytes + largest + _BESIDE_BODY_BYTES)
+        if (lost or (final and final[0])) and most + grain < self.plan.max_bytes:
+            self.ledger.broken(f"{most} bytes are left of {self.plan.max_bytes} that may be kept")
+        batch = max([each.burst for each in self.plan.publishers]) * (largest + _BESIDE_BODY_BYTES)
+        if sum(bodies) > self.plan.max_bytes + grain + batch:
+            self.ledger.broken(f"{sum(bodies)} bytes are there, {self.plan.max_bytes} may be")

@@ -1,0 +1,112 @@
+"""What a run has of streams: a plan with dice of its own, so that other seeds keep their histories.
+
+A stream has publishers, and readers that begin anywhere and come back where they were; bodies leave
+memory in most of these runs, and whole segments go in some.
+"""
+
+from dataclasses import dataclass
+
+from fedq.amqp.values import TableValue
+from fedq.core.seeds import Rng, derive
+from tests.sim.world import MS
+
+NAME = "stream"
+#: The share of seeds that have one, of those that may.
+SHARE = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPublisherPlan:
+    """What a publisher sends, and how."""
+
+    messages: int
+    burst: int
+    gap_us: int
+    body_bytes: int
+    persistent: float
+    vanish: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderPlan:
+    """Where a reader begins ("first", "next", "last", an offset), and how fast it reads."""
+
+    start: str | int
+    prefetch: int
+    work_us: int
+    #: The chance, looked at every 100 ms, that it drops its connection.
+    vanish: float = 0.0
+    #: Once it has lost its connection it goes on where it was, or begins as it did first.
+    resumes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """A stream and those who use it."""
+
+    #: x-fedq-replicas; 0: not given (the default of two).
+    replicas: int
+    #: x-max-length-bytes; 0: nothing ever goes.
+    max_bytes: int
+    segment_bytes: int
+    publishers: tuple[StreamPublisherPlan, ...]
+    readers: tuple[ReaderPlan, ...]
+
+    def arguments(self) -> dict[str, TableValue]:
+        """The declaration's arguments."""
+        found: dict[str, TableValue] = {"x-queue-type": "stream"}
+        if self.replicas:
+            found["x-fedq-replicas"] = self.replicas
+        if self.max_bytes:
+            found["x-max-length-bytes"] = self.max_bytes
+            found["x-stream-max-segment-size-bytes"] = self.segment_bytes
+        return found
+
+    def describe(self) -> list[str]:
+        """The plan in lines."""
+        return [
+            f"a stream of {self.replicas} copies, {self.max_bytes} bytes in segments of "
+            f"{self.segment_bytes}",
+            *map(str, self.publishers), *map(str, self.readers),
+        ]  # fmt: skip
+
+
+def draw_stream(seed: int, lite: bool, safety_us: int) -> StreamPlan | None:
+    """The stream of a seed; most have none."""
+    dice = derive(seed, "stream")
+    if dice.random() >= SHARE:
+        return None
+    publishers = tuple(
+        _draw_publisher(dice, lite, safety_us) for _ in range(dice.choice((1, 1, 2)))
+    )
+    sent = sum(each.messages * each.body_bytes for each in publishers)
+    max_bytes = dice.choice((0, 0, sent // 2, sent // 5))
+    return StreamPlan(
+        replicas=dice.choice((0, 0, 0, 1, 3)),
+        max_bytes=max_bytes,
+        segment_bytes=max(1, dice.choice((max_bytes // 20, max_bytes // 3))),
+        publishers=publishers,
+        readers=tuple(_draw_reader(dice, lite) for _ in range(dice.choice((2, 4, 6)))),
+    )
+
+
+def _draw_publisher(dice: Rng, lite: bool, safety_us: int) -> StreamPublisherPlan:
+    messages, burst = dice.randint(20, 200), dice.choice((1, 5, 20))
+    return StreamPublisherPlan(
+        messages=messages,
+        burst=burst,
+        gap_us=dice.choice((2 * MS, safety_us * burst // messages)),
+        body_bytes=dice.choice((10, 100, 1_000)),
+        persistent=dice.choice((0.0, 0.5, 1.0)),
+        vanish=0.0 if lite else dice.choice((0.0, 0.0, 0.1)),
+    )
+
+
+def _draw_reader(dice: Rng, lite: bool) -> ReaderPlan:
+    return ReaderPlan(
+        start=dice.choice(("first", "first", "next", "last", dice.randint(0, 200))),
+        prefetch=dice.choice((1, 5, 50, 500)),
+        work_us=dice.choice((0, 1, 5)) * MS,
+        vanish=0.0 if lite else dice.choice((0.0, 0.05, 0.2)),
+        resumes=dice.random() < 0.7,
+    )
