@@ -49,6 +49,8 @@ class RecoveredFragment:
     #: Live persistent messages whose bodies are on disk alone: first position, last position,
     #: and about how many bytes their records take. They ascend; there are no gaps inside.
     stowed: list[tuple[int, int, int]] = field(default_factory=list)
+    #: The same, of what this node led, and has in scratch files.
+    scratched: list[tuple[int, int, int]] = field(default_factory=list)
     #: What is alive, while it is folded without bodies.
     bare: Bare | None = field(default=None, compare=False, repr=False)
     #: The bytes of its messages; 0: nobody has asked yet.
