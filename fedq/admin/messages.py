@@ -5,6 +5,7 @@ with backslash escapes, because a message cannot carry it otherwise.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from fedq import __version__
 from fedq.admin.refusal import invalid
@@ -16,6 +17,7 @@ from fedq.node.views.overview_types import (
     LocalFragment,
     MemberOverview,
     MemberState,
+    NamedReaderOverview,
     NodeOverview,
 )
 from fedq.shell.pb import admin_pb2 as pb
@@ -60,6 +62,7 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         journal_segments=node.journal_segments,
         troubles=node.troubles,
         failed_logins=node.failed_logins,
+        scrub=pb.Scrub(**asdict(node.scrub)),
     )
 
 
@@ -148,7 +151,16 @@ def queue_names(keys: Sequence[QueueKey]) -> list[pb.QueueName]:
     return [pb.QueueName(vhost=key.vhost, name=key.name) for key in keys]
 
 
-def local_fragment(overview: LocalFragment) -> pb.LocalFragment:
+def named_reader(overview: NamedReaderOverview) -> pb.NamedReader:
+    """A name that a stream keeps a place for."""
+    return pb.NamedReader(
+        name=overview.name, offset=overview.offset, lag=overview.lag, node=overview.node or ""
+    )
+
+
+def local_fragment(
+    overview: LocalFragment, readers: Sequence[NamedReaderOverview] = ()
+) -> pb.LocalFragment:
     """A fragment as its primary sees it."""
     return pb.LocalFragment(
         fragment=overview.fragment,
@@ -158,4 +170,5 @@ def local_fragment(overview: LocalFragment) -> pb.LocalFragment:
         unacknowledged=overview.unacknowledged,
         bytes=overview.bytes_held,
         active_node=overview.active or "",
+        readers=map(named_reader, readers),
     )

@@ -25,6 +25,7 @@ Notes: TypeAlias = Mapping[int, Mapping[int, int]]
 #: Ascending ranges of positions between which to look.
 Spans: TypeAlias = Sequence[Range]
 EVERYWHERE: Final[Spans] = ((0, 1 << 64),)
+NONE_ABSENT: Final[Mapping[int, bool]] = {}
 
 
 class Found(NamedTuple):
@@ -48,7 +49,7 @@ def in_fragment(fragment: Fragment, spans: Spans = EVERYWHERE) -> Iterator[Found
             yield from _in_runs(after, first, last, fragment)
     tracked = fragment.tracked
     if tracked is not None:
-        yield from in_singles(lambda: tracked.messages, tracked.notes, spans)
+        yield from in_singles(lambda: tracked.messages, tracked.notes, spans, tracked.absent)
 
 
 def in_replica(replica: Replica, spans: Spans = EVERYWHERE) -> Iterator[Found]:
@@ -113,9 +114,13 @@ def _reading(batch: Batch) -> Callable[[int], bytes | None]:
 
 
 def in_singles(
-    singles: Callable[[], Mapping[int, bytes]], notes: Notes, spans: Spans = EVERYWHERE
-) -> Iterator[Found]:
-    """What is alive among messages by position; `singles` gives them as they are by then."""
+    singles: Callable[[], Mapping[int, bytes]], notes: Notes, spans: Spans = EVERYWHERE,
+    absent: Mapping[int, bool] = NONE_ABSENT,
+) -> Iterator[Found]:  # fmt: skip
+    """What is alive among messages by position; `singles` gives them as they are by then.
+
+    `absent`: whether those are persistent that are on disk alone.
+    """
     positions = list(singles())
     for start in range(0, len(positions), PIECE):
         messages = singles()
@@ -124,7 +129,7 @@ def in_singles(
             position
             for position in looked_at
             if (message := messages.get(position)) is not None
-            and (not message or message[0] & FLAG_PERSISTENT)
+            and (message[0] & FLAG_PERSISTENT if message else absent.get(position, True))
             and (spans is EVERYWHERE or is_in(spans, position))
         )
         yield Found(to_ranges(piece), len(looked_at), messages.get, _about(notes, piece))

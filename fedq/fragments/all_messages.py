@@ -8,10 +8,10 @@ import heapq
 from collections.abc import Iterator, Mapping
 
 from fedq.core.ids import NodeId
-from fedq.core.message import is_persistent
 from fedq.core.ranges import Range, count, from_ranges, join_ranges, to_ranges
 from fedq.fragments.fresh import Fresh
 from fedq.fragments.runs import InFlight, Run
+from fedq.fragments.stowed import Stretch
 from fedq.fragments.tracked import TrackedMessages
 
 
@@ -78,9 +78,7 @@ class AllMessages(Mapping[int, bytes]):
             found += self._in_flight.persistent_ranges()
         if self._tracked is not None:
             messages = self._tracked.in_order()
-            found += to_ranges(
-                p for p, message in messages.items() if not message or is_persistent(message)
-            )
+            found += to_ranges(p for p in messages if self._tracked.is_persistent(p))
         return join_ranges(found)
 
     @property
@@ -93,12 +91,14 @@ class AllMessages(Mapping[int, bytes]):
         """How many messages are on disk alone."""
         return self._fresh.stowed_count
 
-    def stowed(self) -> list[tuple[int, int, int]]:
-        """What is on disk alone: first and last position, bytes; ascending."""
-        stowed = self._fresh.stowed()
+    def stowed(self, persistent: bool) -> list[Stretch]:
+        """What is on disk alone, of one kind; ascending."""
+        runs = self._fresh.stowed()
+        stowed = [(r.first, r.last, r.stowed) for r in runs if r.persistent == persistent]
         if self._tracked is not None and self._tracked.absent:
             # What they take is known when they are read.
-            stowed = sorted([*stowed, *[(p, p, 1) for p in self._tracked.absent]])
+            absent = self._tracked.absent
+            stowed = sorted([*stowed, *[(p, p, 1) for p in absent if absent[p] == persistent]])
         return stowed
 
     def oldest_persistent(self) -> int | None:
@@ -133,7 +133,8 @@ class AllMessages(Mapping[int, bytes]):
         """Asserts the invariants; costs a walk over everything."""
         positions = [position for position, _ in self.pairs()]
         assert positions == sorted(set(positions)), "a message is kept twice, or out of order"
-        stowed = [(first, last) for first, last, _ in self.stowed()]
+        stretches = sorted([*self.stowed(True), *self.stowed(False)])
+        stowed = [(first, last) for first, last, _ in stretches]
         assert len(positions) + count(stowed) == len(self)
         assert self.ranges() == join_ranges([*to_ranges(positions), *stowed])
         for place in (self._fresh, self._in_flight, self._tracked):

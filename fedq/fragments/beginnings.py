@@ -35,26 +35,28 @@ class Stretch(NamedTuple):
 
 def split(
     messages: Mapping[int, bytes], notes: KnownNotes, stowed: Sequence[tuple[int, int, int]] = (),
-    singly: bool = False,
+    singly: bool = False, scratched: Sequence[tuple[int, int, int]] = (),
 ) -> tuple[list[Stretch], dict[int, bytes]]:  # fmt: skip
     """The stretches of messages about which nothing is to be said, and the others by position.
 
-    `stowed`: first and last positions, and bytes, of others that are on disk alone; `singly`:
-    all are to be kept singly. Those of which something is to be said stand for `ON_DISK`.
+    `stowed`, `scratched`: first and last positions, and bytes, of others that are on disk alone,
+    where persistent ones are and where others are; `singly`: all are to be kept singly. Those of
+    which something is to be said stand for `ON_DISK`.
     """
     noted = dict.fromkeys([position for table in notes.values() for position in table])
+    on_disk = [(*each, True) for each in stowed] + [(*each, False) for each in scratched]
     if singly:
         noted = dict.fromkeys(messages)
-        noted.update(dict.fromkeys(from_ranges([(first, last) for first, last, _ in stowed])))
+        noted.update(dict.fromkeys(from_ranges([(each[0], each[1]) for each in on_disk])))
     stretches, singles = _split_in_memory(messages, noted)
-    if not stowed:
+    if not on_disk:
         return stretches, singles
     apart = to_ranges(sorted(noted))
-    for first, last, size in stowed:
+    for first, last, size, persistent in on_disk:
         each = size / (last - first + 1)
         for low, high in minus([(first, last)], apart):
             share = max(int(each * (high - low + 1)), high - low + 1)
-            stretches.append(Stretch(low, [], True, high, share))
+            stretches.append(Stretch(low, [], persistent, high, share))
         for position in from_ranges(overlaps([(first, last)], apart)):
             singles[position] = ON_DISK
     stretches.sort(key=lambda stretch: stretch.first)

@@ -8,7 +8,6 @@ fragment (`check`).
 from collections.abc import Mapping, Sequence
 
 from fedq.core.ids import FragmentId, NodeId, Origin, first_position
-from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.policy import DROP_HEAD, PLAIN, QueuePolicy
 from fedq.core.ranges import join_ranges
 from fedq.fragments.all_messages import AllMessages
@@ -18,6 +17,7 @@ from fedq.fragments.moves import Going
 from fedq.fragments.outbox import FragmentOut
 from fedq.fragments.recorder import Recorder, SparingRecorder
 from fedq.fragments.runs import InFlight
+from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.stream_runs import StreamRuns
 from fedq.fragments.streams import StreamLog
 from fedq.fragments.tracked import Notes, TrackedMessages
@@ -38,11 +38,11 @@ class Contents:
         policy: QueuePolicy = PLAIN, messages: Mapping[int, bytes] | None = None,
         origins: Mapping[Origin, int] | None = None,
         notes: KnownNotes | None = None, unix_ms: int = 0, sparing: bool = False,
-        stowed: Sequence[tuple[int, int, int]] = (),
+        stowed: Sequence[Stretch] = (), scratched: Sequence[Stretch] = (),
     ) -> None:  # fmt: skip
         """A fragment that begins its reign with `messages` (ascending) left by an earlier one.
 
-        `stowed`: first and last positions, and bytes, of others that are on disk alone.
+        `stowed`, `scratched`: others that are on disk alone: in the journal, and in scratch files.
 
         `recording`: events are encoded for a journal or for backups; a private queue has neither.
         `sparing`: those alone that concern persistent messages.
@@ -80,27 +80,30 @@ class Contents:
         self.out = FragmentOut()
         kind = SparingRecorder if sparing else Recorder
         self.recorder = kind(fragment_id, reign, self.out, active=recording, durable=durable)
-        if messages or stowed:
-            self._begin_with(messages or {}, notes or {}, stowed, unix_ms)
+        if messages or stowed or scratched:
+            self._begin_with(messages or {}, notes or {}, stowed, scratched, unix_ms)
 
     def _begin_with(
-        self, messages: Mapping[int, bytes], notes: KnownNotes,
-        stowed: Sequence[tuple[int, int, int]], unix_ms: int,
+        self, messages: Mapping[int, bytes], notes: KnownNotes, stowed: Sequence[Stretch],
+        scratched: Sequence[Stretch], unix_ms: int,
     ) -> None:  # fmt: skip
         """Takes up what an earlier reign has left: any of it may have been seen."""
         came = notes.get(NOTE_CAME, {})
         notes = {what: table for what, table in notes.items() if what != NOTE_CAME}
-        stretches, singles = split(messages, notes, stowed, self.singly)
+        stretches, singles = split(messages, notes, stowed, self.singly, scratched)
         for stretch in stretches:
             if stretch.stowed:
-                self.fresh.add_stowed(stretch.first, stretch.last, stretch.stowed)
+                self.fresh.add_stowed(
+                    stretch.first, stretch.last, stretch.stowed, stretch.persistent
+                )
             else:
                 self.fresh.add(stretch.first, stretch.messages, stretch.persistent)
         if singles:
             tracked = self.make_tracked()
-            self.out.dead.extend(tracked.take_over(singles, notes, unix_ms))
+            transient = StowedRanges(scratched)
+            self.out.dead.extend(tracked.take_over(singles, notes, unix_ms, transient))
             self.shut += len(tracked.absent)
-        self.seen_through = max([*messages, *[last for _, last, _ in stowed]])
+        self.seen_through = max([*messages, *[last for _, last, _ in (*stowed, *scratched)]])
         assert self.seen_through <= self.last
         self.bytes_held = sum(map(len, messages.values())) + self.fresh.stowed_bytes
         if self.log is not None:
@@ -149,6 +152,19 @@ class Contents:
         return AllMessages(self.fresh, self._in_flight, self.tracked)
 
     @property
+    def stowed(self) -> list[Stretch]:
+        """What is on disk alone, in the journal: first and last position, bytes; ascending."""
+        return self.messages.stowed(True) if self.recorder.durable else []
+
+    @property
+    def scratched(self) -> list[Stretch]:
+        """What is on disk alone, in scratch files: first and last position, bytes; ascending."""
+        transient = self.messages.stowed(False)
+        if self.recorder.durable:
+            return transient
+        return sorted([*self.messages.stowed(True), *transient])
+
+    @property
     def unacked(self) -> dict[int, NodeId]:
         """The taker of each message that has one; a walk over all that is with takers."""
         found = dict(self._in_flight.holders()) if self._in_flight is not None else {}
@@ -177,11 +193,13 @@ class Contents:
 
     def forget_singles(self, tracked: TrackedMessages, positions: list[int], going: Going) -> None:
         """Lets messages go that are kept singly; of those on disk alone nothing waits any more."""
-        absent = len(tracked.absent)
+        absent = tracked.absent
+        waited = [position for position in positions if position in absent] if absent else []
+        if waited:
+            self.shut -= len(waited)
+            going.persistent = going.persistent or any(absent[p] for p in waited)
         messages, ranges = tracked.forget(positions)
-        if absent and (waited := absent - len(tracked.absent)):
-            self.shut -= waited
-            going.persistent = True
+        if waited:
             messages = [message for message in messages if message]
         going.add(messages, ranges)
 
@@ -192,8 +210,7 @@ class Contents:
     ) -> None:
         """Records a note about messages as an event; `keep`: it is worth a place on disk."""
         self.last += 1
-        held = [tracked.messages[p] for p in values]
-        persistent = any(not message or message[0] & FLAG_PERSISTENT for message in held)
+        persistent = any(map(tracked.is_persistent, values))
         self.recorder.note(self.last, what, values, persistent, keep)
 
     def oldest_persistent(self) -> int | None:

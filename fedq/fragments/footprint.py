@@ -56,7 +56,8 @@ def _of_singles(tracked: TrackedMessages) -> int:
 
 def of_replica(replica: Replica) -> int:
     """What a backup's copy takes."""
-    size = replica.bytes_in_memory + (replica.stowed.bytes_held >> _STOWED_SHIFT)
+    on_disk = replica.stowed.bytes_held + replica.scratched.bytes_held
+    size = replica.bytes_in_memory + (on_disk >> _STOWED_SHIFT)
     size += replica.count_read * (MESSAGE + _SINGLE)
     size += replica.count_unread * _UNREAD
     size += len(replica.came) * _NOTE

@@ -270,9 +270,10 @@ class Fragment(Contents):
                 self.make_tracked().adopt(position, *found)
                 continue
             stowed_bytes = fresh.stowed_bytes
+            persistent = fresh.stowed_count > 0 and fresh.is_persistent(position)
             message = fresh.extract(position) if fresh.count else None
             if message is not None:
-                self.make_tracked().adopt(position, message, None)
+                self.make_tracked().adopt(position, message, None, persistent)
             if message == ON_DISK:
                 # It is waited for, and counted when it is here.
                 self.bytes_held -= stowed_bytes - fresh.stowed_bytes

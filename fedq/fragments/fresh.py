@@ -3,10 +3,12 @@
 Inputs: batches of messages at consecutive positions, how many are wanted, up to which position the
 disk has them; what was read from there. Outputs: messages in their order, and what is on disk alone
 (*stowed*: RabbitMQ says paged out). A long line keeps its beginning in memory, and of the rest no
-more than positions and bytes, a few numbers for a mebibyte.
+more than positions and bytes, a few numbers for a mebibyte. What the journal has is let go of
+(`stow`); of what it does not have a piece is named (`beyond`), for somebody to write it elsewhere
+and to say when that is done (`let_go`).
 
-Invariants: no run has gaps; runs are in ascending order; only persistent messages are stowed; what
-stands behind a stowed run waits for it (P4), so `at_hand` counts what stands before the first one.
+Invariants: no run has gaps; runs are in ascending order; what stands behind a stowed run waits for
+it (P4), so `at_hand` counts what stands before the first one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -155,6 +157,11 @@ class Fresh(Runs):
             self._count_at_hand()
         return message
 
+    def is_persistent(self, position: int) -> bool:
+        """Whether some of the run that has this position are persistent."""
+        index = self._index_of(position)
+        return index >= 0 and self._runs[index].persistent
+
     def _delete(self, index: int) -> None:
         del self._runs[index]
         if self._head == len(self._runs):
@@ -163,7 +170,7 @@ class Fresh(Runs):
 
     # --- what is on disk alone ---------------------------------------------------------------
 
-    def add_stowed(self, first: int, last: int, size: int) -> None:
+    def add_stowed(self, first: int, last: int, size: int, persistent: bool = True) -> None:
         """Adds messages behind all others that are on disk alone, and take so many bytes."""
         count = last - first + 1
         if not self.stowed_count:
@@ -172,11 +179,11 @@ class Fresh(Runs):
         self.stowed_count += count
         self.stowed_bytes += size
         before = self._runs[-1] if self._runs else None
-        if before is not None and _may_join(before, first, size):
+        if before is not None and _may_join(before, first, size, persistent):
             before.left += count
             before.stowed += size
         else:
-            self._runs.append(_stowed_run(first, count, size))
+            self._runs.append(_stowed_run(first, count, size, persistent))
 
     def stow(self, through: int, keep: int, beyond: int = 0, most: int = 1 << 62) -> int:
         """Lets go of the bodies of persistent messages up to a position: the disk has these.
@@ -184,23 +191,38 @@ class Fresh(Runs):
         About `keep` bytes at the beginning of the line stay, and all up to `beyond`. `most`: so
         many messages are looked at. Returns how many bytes went.
         """
+        return self._let_go(0, through, self._index_to_stow_from(keep), beyond, most, False)
+
+    def let_go(self, first: int, last: int, keep: int, beyond: int) -> int:
+        """Lets go of the bodies between two positions, all of which were written elsewhere.
+
+        What has become a part of the beginning meanwhile stays. Returns how many bytes went.
+        """
+        begins = max(self._index_to_stow_from(keep), self._index_of(first))
+        return self._let_go(first, last, begins, beyond, 1 << 62, True)
+
+    def _let_go(
+        self, first: int, through: int, begins: int, beyond: int, most: int, any_kind: bool
+    ) -> int:
         runs = self._runs
-        begins = self._index_to_stow_from(keep)
         before, freed = runs[:begins], 0
         for index in range(begins, len(runs)):
             run = runs[index]
-            if most > 0 and beyond < run.first <= through and _may_go(run):
+            if run.first > through:
+                before += runs[index:]
+                break
+            may_go = not run.stowed if any_kind else _may_go(run)
+            rest: Run | None = None
+            if may_go and most > 0 and beyond < run.first and first <= run.first <= through:
                 most -= run.left
                 rest = _split(run, through + 1 - run.first) if run.last > through else None
-                run.stowed = _size_if_persistent(run)
+                run.stowed = weigh_run(run) if any_kind else _size_if_persistent(run)
                 if run.stowed:
                     run.messages = []
                     self.stowed_count += run.left
                     freed += run.stowed
-            else:
-                rest = None
             joined = before[-1] if run.stowed and len(before) > self._head else None
-            if joined is not None and _may_join(joined, run.first, run.stowed):
+            if joined is not None and _may_join(joined, run.first, run.stowed, run.persistent):
                 joined.left += run.left
                 joined.stowed += run.stowed
             else:
@@ -211,6 +233,38 @@ class Fresh(Runs):
         self.stowed_bytes += freed
         self._count_at_hand()
         return freed
+
+    def beyond(
+        self, keep: int, after: int, size: int, most: int, any_kind: bool
+    ) -> tuple[list[int], list[bytes]]:
+        """The next messages behind the beginning of the line that only memory has, with positions.
+
+        Beyond a position, about so many bytes, and from runs that follow on each other in the line:
+        so `let_go` finds all between the first and the last one. Those that are persistent are left
+        out, unless it is `any_kind`. At most so many messages are looked at.
+        """
+        positions: list[int] = []
+        messages: list[bytes] = []
+        index = max(self._index_to_stow_from(keep), self._index_of(after))
+        while index < len(self._runs) and size > 0 and most > 0:
+            run = self._runs[index]
+            index += 1
+            if run.first <= after < run.last and not run.stowed:
+                # What is new has joined what was read back.
+                self._runs.insert(index, _split(run, after + 1 - run.first))
+            if run.stowed or run.first <= after or (run.persistent and not any_kind):
+                if positions:
+                    break
+                most -= 1
+                continue
+            part, taken = _up_to(run, size)
+            if part < run.left:
+                self._runs.insert(index, _split(run, part))
+            positions += range(run.first, run.last + 1)
+            messages += run.messages  # type: ignore[arg-type]  # no gaps
+            size -= taken
+            most -= run.left
+        return positions, messages
 
     def _index_to_stow_from(self, keep: int) -> int:
         """The index of the first run that may go: about so many bytes before it stay."""
@@ -275,18 +329,21 @@ class Fresh(Runs):
         pieces: list[Run] = []
         share = left * before // (before + after) if before and after else left if before else 0
         if before:
-            pieces.append(_stowed_run(run.first, before, share))
+            pieces.append(_stowed_run(run.first, before, share, run.persistent))
         for start in range(0, count, self._run_max):
             piece: list[bytes | None] = [*part[start : start + self._run_max]]
-            pieces.append(Run(first + start, piece, True, None))
+            pieces.append(Run(first + start, piece, flags & FLAG_PERSISTENT != 0, None))
         if after:
-            pieces.append(_stowed_run(first + count, after, left - share))
+            pieces.append(_stowed_run(first + count, after, left - share, run.persistent))
         self._runs[index : index + 1] = pieces
 
-    def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int]:
-        """Forgets what is stowed between two positions; returns where it was, and its bytes."""
+    def forget_stowed(self, first: int, last: int) -> tuple[list[Range], int, bool]:
+        """Forgets what is stowed between two positions.
+
+        Returns where it was, its bytes, and whether any of it was persistent.
+        """
         ranges: list[Range] = []
-        gone = 0
+        gone, persistent = 0, False
         index = max(self._index_of(first), self._head)
         while index < len(self._runs) and self._runs[index].first <= last:
             run = self._runs[index]
@@ -300,11 +357,12 @@ class Fresh(Runs):
             pieces: list[Run] = []
             share_before = left * before // max(1, before + after)
             if before:
-                pieces.append(_stowed_run(run.first, before, share_before))
+                pieces.append(_stowed_run(run.first, before, share_before, run.persistent))
             if after:
-                pieces.append(_stowed_run(high + 1, after, left - share_before))
+                pieces.append(_stowed_run(high + 1, after, left - share_before, run.persistent))
             ranges.append((low, high))
             gone += run.stowed - left
+            persistent = persistent or run.persistent
             self.stowed_count -= count
             self.stowed_bytes += left - run.stowed
             self.count -= count
@@ -314,13 +372,11 @@ class Fresh(Runs):
             self._runs.clear()
             self._head = 0
         self._count_at_hand()
-        return ranges, gone
+        return ranges, gone, persistent
 
-    def stowed(self) -> list[tuple[int, int, int]]:
-        """What is on disk alone: first and last position, bytes; ascending."""
-        if not self.stowed_count:
-            return []
-        return [(run.first, run.last, run.stowed) for run in self._live() if run.stowed]
+    def stowed(self) -> list[Run]:
+        """The runs that are on disk alone, ascending."""
+        return [run for run in self._live() if run.stowed] if self.stowed_count else []
 
     def stowed_after(self, position: int) -> Range | None:
         """The positions of the first stowed run that has some beyond a position."""
@@ -360,15 +416,32 @@ class Fresh(Runs):
         assert self.at_hand == (self.count if at_hand is None else at_hand)
 
 
-def _stowed_run(first: int, count: int, size: int) -> Run:
-    run = Run(first, [], True, None)
+def _stowed_run(first: int, count: int, size: int, persistent: bool) -> Run:
+    run = Run(first, [], persistent, None)
     run.left, run.stowed = count, size
     return run
 
 
-def _may_join(run: Run, first: int, size: int) -> bool:
+def _may_join(run: Run, first: int, size: int, persistent: bool) -> bool:
     """Whether stowed messages from this position on may become a part of the run before them."""
-    return bool(run.stowed) and run.last + 1 == first and run.stowed + size <= STOWED_RUN_BYTES
+    if not run.stowed or run.persistent != persistent:
+        return False
+    return run.last + 1 == first and run.stowed + size <= STOWED_RUN_BYTES
+
+
+def _up_to(run: Run, size: int) -> tuple[int, int]:
+    """How many of a run's first messages have about so many bytes, at least 1; and their bytes."""
+    taken = weigh_run(run)
+    if taken <= size:
+        return run.left, taken
+    count = taken = 0
+    for message in run.messages:
+        assert message is not None
+        count += 1
+        taken += len(message)
+        if taken >= size:
+            break
+    return count, taken
 
 
 def _split(run: Run, at: int) -> Run:

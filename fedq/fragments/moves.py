@@ -50,9 +50,8 @@ class Going:
         """Adds those that are on disk alone; returns how many there were."""
         before = fresh.stowed_count
         for first, last in ranges:
-            gone, size = fresh.forget_stowed(first, last)
+            gone, size, persistent = fresh.forget_stowed(first, last)
             self.ranges += gone
             self.size += size
-        count = before - fresh.stowed_count
-        self.persistent = self.persistent or count > 0
-        return count
+            self.persistent = self.persistent or persistent
+        return before - fresh.stowed_count

@@ -22,7 +22,7 @@ from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Batch, Unread
 from fedq.journal.decoding import Outline, outlines
-from fedq.journal.events import Copy, Enqueue, Group, Note, Seen, Settle, Single
+from fedq.journal.events import Copy, Enqueue, Group, Note, Readers, Seen, Settle, Single
 from fedq.journal.notes import Notes, forget_notes, take_notes
 from fedq.journal.records import NOTE_CAME, NOTES_THAT_CHANGE
 
@@ -54,7 +54,8 @@ class Replica:
 
     __slots__ = (
         "_ahead", "_doubtful", "_read", "_read_bytes", "_sorts", "_top", "_unread", "came",
-        "durable", "edits", "fragment_id", "notes", "origins", "seen", "sorted", "stowed",
+        "durable", "edits", "fragment_id", "notes", "origins", "readers", "scratched", "seen",
+        "sorted", "stowed",
     )  # fmt: skip
 
     def __init__(
@@ -66,10 +67,12 @@ class Replica:
         origins: Mapping[Origin, int] | None = None,
         notes: Mapping[int, Mapping[int, int]] | None = None,
         stowed: Iterable[Stretch] = (),
+        scratched: Iterable[Stretch] = (),
     ) -> None:
         """Begins with what the node recovered, or had as the primary of before.
 
-        `stowed`: where others stand that are on disk alone, ascending, with their bytes.
+        `stowed`, `scratched`: where others stand that are on disk alone, ascending, with their
+        bytes: persistent ones in the journal, and the rest in scratch files.
         """
         self.fragment_id = fragment_id
         self.durable = durable
@@ -77,10 +80,12 @@ class Replica:
         self._read_bytes = sum(map(len, self._read.values()))
         #: All of them beyond those that are read.
         self._unread = Unread()
-        #: And those that are on disk alone.
+        #: And those that are on disk alone: in the journal, and in scratch files.
         self.stowed = StowedRanges(stowed)
+        self.scratched = StowedRanges(scratched)
+        on_disk = chain(self.stowed.ranges(), self.scratched.ranges())
         #: The highest position there ever was here.
-        self._top = max([0, *self._read, *[last for _, last in self.stowed.ranges()]])
+        self._top = max([0, *self._read, *[last for _, last in on_disk]])
         #: Highest publish number of each origin up to which this copy surely has everything.
         self.origins: dict[Origin, int] = dict(origins or {})
         #: What is known of the messages, by kind (`fedq.journal.records.NOTES`), by position.
@@ -98,6 +103,8 @@ class Replica:
         self._ahead: dict[Origin, int] | None = None
         #: What the primary said that was seen, as its last word; None: it has not, or in vain.
         self.seen: Seen | None = None
+        #: Where named readers of a stream go on.
+        self.readers: Mapping[str, int] = {}
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
         #: Counts how often they were brought in that order.
@@ -107,7 +114,10 @@ class Replica:
 
     def __contains__(self, position: object) -> bool:
         """Whether a message at this position is here, or on disk. Reads all that are unread."""
-        return position in self.messages or position in self.stowed
+        return position in self.messages or self._is_on_disk(position)
+
+    def _is_on_disk(self, position: object) -> bool:
+        return position in self.stowed or position in self.scratched
 
     @property
     def messages(self) -> dict[int, bytes]:
@@ -123,7 +133,7 @@ class Replica:
     @property
     def bytes_held(self) -> int:
         """The bytes that the messages take."""
-        return self.bytes_in_memory + self.stowed.bytes_held
+        return self.bytes_in_memory + self.stowed.bytes_held + self.scratched.bytes_held
 
     @property
     def bytes_in_memory(self) -> int:
@@ -143,7 +153,8 @@ class Replica:
     @property
     def count(self) -> int:
         """How many messages there are, wherever they are."""
-        return len(self._read) + self._unread.count + self.stowed.count
+        on_disk = self.stowed.count + self.scratched.count
+        return len(self._read) + self._unread.count + on_disk
 
     def apply(self, records: bytes) -> Applied:
         """Applies the primary's records in order; a repeated one changes nothing.
@@ -203,6 +214,9 @@ class Replica:
         if isinstance(record, Seen):
             self.seen = record
             return True, 0, 0
+        if isinstance(record, Readers):
+            self.readers = record.taken(self.readers)
+            return True, 0, 0
         return False, 0, 0
 
     def start_copy(self, dropped: list[Range], origins: bytes) -> None:
@@ -259,7 +273,8 @@ class Replica:
 
     def positions(self) -> Positions:
         """The positions of this copy, to be found as long as `edits` stays as it is."""
-        return Positions(self._read, chain(self._unread.ranges(), self.stowed.ranges()))
+        on_disk = chain(self.stowed.ranges(), self.scratched.ranges())
+        return Positions(self._read, chain(self._unread.ranges(), on_disk))
 
     def oldest_persistent(self) -> int | None:
         """The lowest live position that the journal must keep."""
@@ -286,7 +301,7 @@ class Replica:
         persistent = False
         for position in within(ranges, self.came) if self.came else ():
             self.came.pop(position, None)
-        if self.stowed.count:
+        if self.stowed.count or self.scratched.count:
             persistent = self._forget_stowed(ranges)
         if self.notes or self._doubtful:
             # They are forgotten by position.
@@ -308,11 +323,12 @@ class Replica:
         return persistent or any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _forget_stowed(self, ranges: list[Range]) -> bool:
-        """Forgets what is on disk alone in the ranges; whether there was any: it is persistent."""
-        count = 0
+        """Forgets what is on disk alone in the ranges; whether any of it is persistent."""
+        count = transient = 0
         for first, last in ranges:
             count += self.stowed.forget(first, last)
-        if count:
+            transient += self.scratched.forget(first, last)
+        if count or transient:
             for notes in (self.notes, self._doubtful):
                 gone = [p for table in notes.values() for p in within(ranges, table)]
                 forget_notes(notes, [p for p in gone if p not in self._read])
@@ -347,6 +363,40 @@ class Replica:
             if position == newest:
                 break
 
+    def for_scratch(self, size: int, most: int) -> dict[int, bytes]:
+        """The next messages that the journal does not have, by position.
+
+        About so many bytes; about `most` are looked at. They stay, until `scratch`.
+        """
+        found = self._unread.transient(size, most, self.durable)
+        if found:
+            return found
+        for position, message in islice(self._read.items(), most):
+            if size <= 0:
+                break
+            in_journal = self.durable and message[0] & FLAG_PERSISTENT
+            if not in_journal and not message[0] & SINGLE:
+                found[position] = message
+                size -= len(message)
+        return found
+
+    def scratch(self, positions: Sequence[int]) -> int:
+        """Lets bodies go that were written to a scratch file, those that are still here.
+
+        Returns how many messages those were. What has got a note meanwhile stays.
+        """
+        self.edits += 1
+        before = self.scratched.count
+        for first, last, size in self._unread.let_go(positions):
+            self.scratched.add(first, last, size)
+        noted = dict.fromkeys([p for table in self.notes.values() for p in table])
+        for position in positions if self._read else ():
+            if position in self._read and position not in noted:
+                size = len(self._read.pop(position))
+                self._read_bytes -= size
+                self.scratched.add(position, position, size)
+        return self.scratched.count - before
+
     def _add(self, positions: Sequence[int], messages: Sequence[bytes]) -> bool:
         """Adds messages; whether persistent ones are among them.
 
@@ -355,7 +405,7 @@ class Replica:
         held, added = self.messages, 0
         self._top = max(self._top, max(positions, default=0))
         for position, message in zip(positions, messages, strict=True):
-            if position not in held and position not in self.stowed:
+            if position not in held and not self._is_on_disk(position):
                 held[position] = message
                 added += len(message)
         self._read_bytes += added

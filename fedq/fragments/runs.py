@@ -85,6 +85,7 @@ class Run:
         if not self.persistent:
             return []
         if self.stowed:
+            # Those that are stowed together are of one kind.
             return [(self.first, self.last)]
         return to_ranges([
             position for position, message in self.pairs() if message[0] & FLAG_PERSISTENT
@@ -93,7 +94,7 @@ class Run:
     def oldest_persistent(self) -> int | None:
         """The position of the run's first persistent message."""
         if self.stowed:
-            return self.first
+            return self.first if self.persistent else None
         if self.persistent:
             for position, message in self.pairs():
                 if message[0] & FLAG_PERSISTENT:
@@ -168,7 +169,6 @@ class Runs:
         assert self.count == sum(run.left for run in self._live())
         for run in self._live():
             if run.stowed:
-                assert run.persistent
                 assert not run.messages
                 continue
             assert run.left == sum(message is not None for message in run.messages)

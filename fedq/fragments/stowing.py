@@ -1,10 +1,11 @@
 """Bodies of a long line that leave memory, and come back: what is *stowed* is on disk alone.
 
-Inputs: a fragment, up to which position the journal has its messages, what was read from there.
-Outputs: bytes that are free, positions that are wanted next. Only persistent messages of a durable
-queue are stowed, which stand in the journal anyhow; and not where a policy looks at each of them
-(a length asks for no more than their count). The beginning of the line stays in memory, so that who
-takes does not wait; of a stream, its end.
+Inputs: a fragment, up to which position the journal has its messages, what was read from there or
+from scratch files. Outputs: bytes that are free, positions that are wanted next. Persistent
+messages of a durable queue stand in the journal anyhow; all others are written to scratch files
+first (`fedq.node.copies.scratching`). None goes where a policy looks at each of them (a length asks
+for no more than their count). The beginning of the line stays in memory, so that who takes does not
+wait; of a stream, its end.
 """
 
 from collections.abc import Mapping
@@ -17,8 +18,13 @@ from fedq.fragments.moves import Going
 
 
 def may_stow(fragment: Fragment) -> bool:
-    """Whether bodies of its messages may be on disk alone."""
-    return fragment.recorder.durable and not fragment.singly
+    """Whether bodies of its messages may be on disk alone; of a stream, what the journal has."""
+    return not fragment.singly and (fragment.log is None or fragment.recorder.durable)
+
+
+def may_scratch(fragment: Fragment) -> bool:
+    """Whether those bodies may go to scratch files that the journal does not have."""
+    return not fragment.singly and fragment.log is None
 
 
 def waits_for_disk(fragment: Fragment) -> bool:
@@ -26,6 +32,16 @@ def waits_for_disk(fragment: Fragment) -> bool:
     if fragment.fresh.stowed_count and fragment.log is None:
         return True
     return fragment.tracked is not None and len(fragment.tracked.absent) > 0
+
+
+def is_in_journal(fragment: Fragment, position: int) -> bool:
+    """Whether a message that is on disk alone is in the journal, and not in a scratch file."""
+    if not fragment.recorder.durable:
+        return False
+    tracked = fragment.tracked
+    if tracked is not None and position in tracked.absent:
+        return tracked.absent[position]
+    return fragment.fresh.is_persistent(position)
 
 
 def fill(fragment: Fragment, bodies: Mapping[int, bytes]) -> int:

@@ -24,6 +24,7 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.policy import StreamPolicy
 from fedq.core.ranges import Range, within
 from fedq.fragments.beginnings import SINGLE
+from fedq.fragments.named import ReaderPlaces
 from fedq.fragments.runs import Runs
 
 #: Stamps at most.
@@ -80,7 +81,7 @@ class StreamLog:
 
     __slots__ = (
         "_gap_ms", "_noted_ms", "_segments", "_stamps", "batch", "came", "due", "notes_times",
-        "policy", "size", "through",
+        "policy", "readers", "size", "through",
     )  # fmt: skip
 
     def __init__(self, policy: StreamPolicy) -> None:
@@ -90,6 +91,8 @@ class StreamLog:
         #: The notes of when messages came, by position; both ascend.
         self.came: dict[int, int] = {}
         self._noted_ms = 0
+        #: Where named readers go on.
+        self.readers = ReaderPlaces()
         self._segments: deque[Segment] = deque([Segment()])
         self._stamps: list[Stamp] = []
         #: How much time a stamp spans.
@@ -303,6 +306,11 @@ class _Times:
         before = Stamp(0, 0)
         before.last_ms = self.latest(0)
         return [before, *stamps]
+
+
+def places_of(log: StreamLog | None) -> dict[str, int]:
+    """Where the named readers of a stream go on; nobody reads what is none."""
+    return log.readers.all() if log is not None else {}
 
 
 def sizes_of(messages: Iterable[bytes]) -> list[int]:

@@ -8,7 +8,7 @@ Invariants: `unacked`, `redelivered` and `notes` speak of messages that are here
 a holder stands in the line, and in order of position within a priority (P4).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from fedq.amqp.content import expiration_of
 from fedq.amqp.rewriting import delay_of, with_headers
@@ -36,8 +36,8 @@ class TrackedMessages:
     def __init__(self, policy: QueuePolicy) -> None:
         self.policy = policy
         self.messages: dict[int, bytes] = {}
-        #: Those that are on disk alone yet, and told as `ON_DISK`. They are persistent.
-        self.absent: dict[int, None] = {}
+        #: Those that are on disk alone yet, and told as `ON_DISK`; whether they are persistent.
+        self.absent: dict[int, bool] = {}
         #: No message here has had more bytes.
         self.longest = 1
         self.unacked: dict[int, NodeId] = {}
@@ -69,17 +69,26 @@ class TrackedMessages:
 
     def oldest_persistent(self) -> int | None:
         """The first position of a persistent message."""
-        return oldest_persistent(self.in_order())
+        return oldest_persistent(self.in_order(), self.absent)
+
+    def is_persistent(self, position: int) -> bool:
+        """Whether a message that is here is persistent, wherever its body is."""
+        message = self.messages[position]
+        return message[0] & FLAG_PERSISTENT != 0 if message else self.absent[position]
 
     # --- they come ---------------------------------------------------------------------------
 
     def take_over(
-        self, messages: Mapping[int, bytes], notes: Mapping[int, Mapping[int, int]], unix_ms: int
-    ) -> list[int]:
-        """Takes over the messages (ascending) of an earlier reign; returns the dead ones."""
+        self, messages: Mapping[int, bytes], notes: Mapping[int, Mapping[int, int]], unix_ms: int,
+        transient: Container[int] = (),
+    ) -> list[int]:  # fmt: skip
+        """Takes over the messages (ascending) of an earlier reign; returns the dead ones.
+
+        `transient`: of those that are on disk alone.
+        """
         self.messages = dict(messages)
         self._highest = max(self.messages, default=0)
-        self.absent = {position: None for position, message in messages.items() if not message}
+        self.absent = {p: p not in transient for p, message in messages.items() if not message}
         self.longest = max(map(len, self.messages.values()), default=1)
         self.notes = {what: dict(values) for what, values in notes.items()}
         for position, when in self.notes.get(NOTE_EXPIRES, {}).items():
@@ -111,12 +120,17 @@ class TrackedMessages:
         if self.policy.max_bytes is not None:
             self.ready_bytes += sum(map(body_size, messages))
 
-    def adopt(self, position: int, message: bytes, holder: NodeId | None) -> None:
-        """Adopts a message that was in a run; ready if it has no holder."""
+    def adopt(
+        self, position: int, message: bytes, holder: NodeId | None, persistent: bool = True
+    ) -> None:
+        """Adopts a message that was in a run; ready if it has no holder.
+
+        `persistent`: says it of one that is on disk alone.
+        """
         self._grow(position, position)
         self.messages[position] = message
         if not message:
-            self.absent[position] = None
+            self.absent[position] = persistent
         if len(message) > self.longest:
             self.longest = len(message)
         if holder is not None:
@@ -316,9 +330,14 @@ class TrackedMessages:
             assert self.ready_bytes == sum(body_size(self.messages[p]) for p in waiting)
 
 
-def oldest_persistent(messages: Mapping[int, bytes]) -> int | None:
-    """The first persistent position of messages that are in ascending order."""
+def oldest_persistent(
+    messages: Mapping[int, bytes], absent: Mapping[int, bool] | None = None
+) -> int | None:
+    """The first persistent position of messages that are in ascending order.
+
+    `absent`: whether those are that are on disk alone.
+    """
     for position, message in messages.items():
-        if not message or message[0] & FLAG_PERSISTENT:
+        if message[0] & FLAG_PERSISTENT if message else absent is None or absent[position]:
             return position
     return None

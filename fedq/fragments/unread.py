@@ -10,8 +10,10 @@ all. Invariants: positions ascend from batch to batch, each batch has at least o
 a batch of which less is left is read.)
 """
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from fedq.core.message import FLAG_PERSISTENT
@@ -62,6 +64,10 @@ class Batch:
         return all(
             flags & wanted == FLAG_PERSISTENT for flags in dict.fromkeys(self.outline.flags())
         )
+
+    def has_no_past(self) -> bool:
+        """Whether none of its messages has a time or a past."""
+        return not any(flags & SINGLE for flags in dict.fromkeys(self.outline.flags()))
 
     def size(self) -> int:
         """The bytes of the messages that are left."""
@@ -170,6 +176,47 @@ class Unread:
             batch.gone += batch.left
         self._batches.extendleft(reversed(kept))
         return stowed
+
+    def transient(self, size: int, most: int, durable: bool) -> dict[int, bytes]:
+        """The messages of the next batches of which the journal has nothing.
+
+        About so many bytes, of batches that follow on each other here, so that `let_go` finds all
+        of them; about `most` batches are looked at. `durable`: the journal has persistent ones.
+        """
+        found: dict[int, bytes] = {}
+        for batch in islice(self._batches, most):
+            if (durable and batch.persistent) or not batch.has_no_past():
+                if found:
+                    break
+                continue
+            found |= batch.read()
+            size -= batch.size()
+            if size <= 0:
+                break
+        return found
+
+    def let_go(self, positions: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Takes out the batches of which all that is left is at these positions (ascending).
+
+        Returns their first and last positions, and their bytes.
+        """
+        gone: list[tuple[int, int, int]] = []
+        kept: deque[Batch] = deque()
+        while self._batches and self._batches[0].first <= positions[-1]:
+            batch = self._batches.popleft()
+            first, last, left = batch.first, batch.outline.last_position, batch.left
+            at = bisect_left(positions, first)
+            part = positions[at : at + left]
+            if len(part) < left or (part[0], part[-1]) != (first, last):
+                kept.append(batch)
+                continue
+            size = batch.size()
+            gone.append((first, last, size))
+            self.bytes_held -= size
+            self.count -= left
+            batch.gone += left
+        self._batches.extendleft(reversed(kept))
+        return gone
 
     def oldest_persistent(self) -> int | None:
         """The lowest position of a persistent message."""

@@ -42,11 +42,15 @@ class RecoveredFragment:
     whole: bool = True
     #: What its last primary said that was seen; None: it is not known.
     seen: Seen | None = None
+    #: Where its named readers go on; replaced, never changed.
+    readers: dict[str, int] = field(default_factory=dict)
     #: The journal has it. (What this node led, and cannot take up again, need not be there.)
     durable: bool = True
     #: Live persistent messages whose bodies are on disk alone: first position, last position,
     #: and about how many bytes their records take. They ascend; there are no gaps inside.
     stowed: list[tuple[int, int, int]] = field(default_factory=list)
+    #: The same, of what this node led, and has in scratch files.
+    scratched: list[tuple[int, int, int]] = field(default_factory=list)
     #: What is alive, while it is folded without bodies.
     bare: Bare | None = field(default=None, compare=False, repr=False)
     #: The bytes of its messages; 0: nobody has asked yet.

@@ -384,6 +384,14 @@ class Node:
         """Takes note that a piece of a segment cannot be read."""
         self.state.reads.fail(number, reason)
 
+    def on_scratch_written(self, number: int) -> None:
+        """Takes note that a piece is in its scratch file."""
+        self.state.scratch.on_written(number)
+
+    def on_scratch_failed(self, number: int, reason: str) -> None:
+        """Takes note that a piece cannot be written to its scratch file."""
+        self.state.scratch.on_failed(number, reason)
+
     def on_journal_failed(self, reason: str) -> None:
         """Takes note that the disk is lost: nothing can be promised any more (P7)."""
         self.state.out.fatal = f"the journal cannot be written: {reason}"
@@ -435,6 +443,7 @@ class Node:
         self.copies.scrubbing.tick()
         self.copies.reading.tick()
         self.streams.paging.tick()
+        self.streams.naming.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()
         self.consuming.timers.tick()
@@ -448,6 +457,7 @@ class Node:
             self.copies.roles.forget_cold()
             self.copies.reading.forget_gone()
             self.copies.stowing.forget_gone()
+            self.copies.scratching.tick()
             self.map.sessions.give_up_absent()
             self._drop_dead()
 

@@ -20,9 +20,10 @@ turn the driver
 When a journal chunk with `sync` and all before it are on disk, the driver calls
 `node.on_synced(number)` in a later turn. What `reads` wants is read beside the turns, in any order;
 each is answered once, in a later turn, by `node.on_read` with exactly the bytes asked for, or by
-`node.on_read_failed` where the file is gone, or shorter, or the disk fails. Order inside a lane is
-total. Nothing in `writes` promises more than what is already safe: the node holds back what waits
-for disks and backups.
+`node.on_read_failed` where the file is gone, or shorter, or the disk fails. So is what `scratch`
+wants written: by `node.on_scratch_written`, once a read would find it, or `node.on_scratch_failed`;
+none of it outlives the process. Order inside a lane is total. Nothing in `writes` promises more
+than what is already safe: the node holds back what waits for disks and backups.
 """
 
 from collections.abc import Iterator
@@ -43,8 +44,20 @@ class Verification(NamedTuple):
     password: str
 
 
+class ScratchPiece(NamedTuple):
+    """A piece that is to be written to a scratch file, from `offset` on; the file may be new."""
+
+    number: int
+    segment: int
+    offset: int
+    data: bytes
+
+
 class ReadWanted(NamedTuple):
-    """A piece of a segment that is to be read: `length` bytes from `offset` on."""
+    """A piece of a segment that is to be read: `length` bytes from `offset` on.
+
+    A negative number of a segment is that of a scratch file.
+    """
 
     number: int
     segment: int
@@ -59,8 +72,8 @@ class NodeOut:
 
     __slots__ = (
         "again", "closes", "drop_segments", "due_ms", "fanned", "fanned_to", "fatal", "faults",
-        "journal", "linger", "peers", "proposals", "reading", "reads", "set_aside", "story",
-        "urgent", "valid_until_ms", "verifications", "warnings", "writes",
+        "journal", "linger", "peers", "proposals", "reading", "reads", "scratch", "scratch_drops",
+        "set_aside", "story", "urgent", "valid_until_ms", "verifications", "warnings", "writes",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -82,6 +95,9 @@ class NodeOut:
         self.journal: list[Chunk] = []
         #: Pieces of segments to be read.
         self.reads: list[ReadWanted] = []
+        #: Pieces for scratch files, and scratch files that nobody needs any more.
+        self.scratch: list[ScratchPiece] = []
+        self.scratch_drops: list[int] = []
         #: Segments that hold nothing alive any more: delete the files.
         self.drop_segments: list[int] = []
         #: Commands for the Raft log. May be lost: the node repeats what was not committed.
@@ -122,6 +138,10 @@ class NodeOut:
         self.journal = []
         self.drop_segments = []
         self.reads = []
+        if self.scratch:
+            self.scratch = []
+        if self.scratch_drops:
+            self.scratch_drops = []
         self.proposals = []
         if self.verifications:
             self.verifications = []

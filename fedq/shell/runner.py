@@ -28,16 +28,17 @@ from fedq.shell.config import certificates
 from fedq.shell.config.expiry import ExpiryWatch, files_of
 from fedq.shell.config.secret_files import open_to_all
 from fedq.shell.config.values import NodeConfig, join_address
+from fedq.shell.disk.beside import BesideTurns
 from fedq.shell.disk.durable_files import disk_failure
 from fedq.shell.disk.journal_files import DirectoryInUse, JournalFiles
 from fedq.shell.disk.quarantine import QuarantineStore
-from fedq.shell.disk.segment_reader import SegmentReader
 from fedq.shell.disk.vouching import log_findings
 from fedq.shell.host.process import SpareKeeper, clients_max
 from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.last_act import LastAct
+from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_settings import memory_bytes, node_settings
 from fedq.shell.peers.certificates import NodeCertificates
@@ -86,7 +87,7 @@ class _Parts(NamedTuple):
     desk: PeerDesk
     grpc: GrpcServers
     verifier: Verifier
-    reader: SegmentReader
+    beside: BesideTurns
 
 
 class NodeRunner:
@@ -208,8 +209,8 @@ class NodeRunner:
             identity = self._begin_start()
             # Reading may take a while, and whoever wants to stop the process should not wait.
             recovered = await asyncio.to_thread(
-                journal.recover, identity.incarnation, has_past=bool(identity.past),
-                is_alone=len(self._voters) < 2,
+                recover_naming, journal, self._config.data, identity.incarnation,
+                has_past=bool(identity.past), is_alone=len(self._voters) < 2,
                 body_bytes_max=memory_bytes(self._config) // 8,
             )  # fmt: skip
         except OSError as error:
@@ -260,16 +261,13 @@ class NodeRunner:
         peers = PeerClient(desk, node, turn.input, raft, self._certificates, turn.fail)
         connect = partial(channel_for_questions, self._certificates, desk)
         services = {name: make(node, connect) for name, make in self._make_services.items()}
-        reader = SegmentReader(
-            self._journal_directory, lambda number, data: turn.input(node.on_read, number, data),
-            lambda number, reason: turn.input(node.on_read_failed, number, reason),
-            asyncio.get_running_loop(),
-        )  # fmt: skip
+        beside = BesideTurns(config.data, node, turn.input)
         turn.connect(
             Effects(
                 append=journal.append,
                 drop_segments=journal.drop,
-                read=reader.read,
+                read=beside.reader.read,
+                scratch=beside.scratch.write,
                 send=peers.send,
                 writers=amqp.writers,
                 close=amqp.close,
@@ -283,7 +281,7 @@ class NodeRunner:
             )
         )
         servers = GrpcServers(config, services, self._certificates)
-        return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier, reader)
+        return _Parts(node, turn, journal, raft, amqp, peers, desk, servers, verifier, beside)
 
     def _peer_desk(self, identity: Identity, node: Node, turn: Turn) -> PeerDesk:
         """The desk that decides who of the peers is let in, and how this node introduces itself."""
@@ -480,7 +478,7 @@ class NodeRunner:
         parts.turn.stop()
         parts.verifier.stop()
         await parts.peers.stop()
-        await asyncio.to_thread(parts.reader.close)
+        await asyncio.to_thread(parts.beside.close)
         await asyncio.to_thread(parts.journal.close)
         self._close_sockets()
         # Last, see the module's docstring.

@@ -21,7 +21,7 @@ from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.core.suspects import Stopped
 from fedq.journal.segments import Chunk
-from fedq.node.outbox import NodeOut, ReadWanted, Verification
+from fedq.node.outbox import NodeOut, ReadWanted, ScratchPiece, Verification
 from fedq.node.risk import SetAside
 from fedq.proxy.links import LINGER_MS
 from fedq.shell.clients.paced_writes import PacedWrites, Writers
@@ -62,6 +62,8 @@ class Effects(NamedTuple):
     drop_segments: Callable[[list[int]], None]
     #: Pieces of segments, to be read beside the turns.
     read: Callable[[list[ReadWanted]], None]
+    #: Pieces for scratch files, and those that are to be deleted after that.
+    scratch: Callable[[list[ScratchPiece], list[int]], None]
     send: Callable[[NodeId, list[PeerFrame]], None]
     writers: Writers
     #: Once all is written; true: the client has said goodbye and hangs up first.
@@ -238,12 +240,15 @@ class Turn:
         writes, closes, reading, proposals = out.writes, out.closes, out.reading, out.proposals
         urgent, again, fanned_to, fanned = out.urgent, out.again, out.fanned_to, out.fanned
         until_ms, verifications, reads = out.valid_until_ms, out.verifications, out.reads
+        pieces, scratch_drops = out.scratch, out.scratch_drops
         if until_ms:
             self._valid_until_ms = until_ms
         self._plan(out.linger, out.due_ms)
         out.clear()
         outlets = self._outlets
         self._drain_to_disk(journal, drops, reads)
+        if pieces or scratch_drops:
+            outlets.scratch(pieces, scratch_drops)
         for peer, frames in peers.items():
             outlets.send(peer, frames)
         if writes or fanned:

@@ -111,10 +111,11 @@ class RunsMachine(RuleBasedStateMachine):
     def forget_stowed(self, data: st.DataObject, more: int) -> None:
         first = data.draw(st.sampled_from([0, *self.waiting]))
         before = self.fresh.stowed_bytes
-        ranges, size = self.fresh.forget_stowed(first, first + more)
+        ranges, size, persistent = self.fresh.forget_stowed(first, first + more)
         gone = sorted(p for p in self.stowed if first <= p <= first + more)
         assert sorted(from_ranges(ranges)) == gone
         assert size == before - self.fresh.stowed_bytes
+        assert persistent == bool(gone), "all that is stowed here is persistent"
         for position in gone:
             del self.waiting[position]
         self.stowed -= set(gone)

@@ -22,12 +22,18 @@ from tests.property.test_fragment_model import FRAGMENT, TAKERS, FragmentMachine
 class StowedMachine(FragmentMachine):
     """The machine of a fragment in memory, and a disk."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: In which reign what is being written; and all that ever was.
+        self.written: tuple[int, list[int]] | None = None
+        self.scratched_ever: set[int] = set()
+
     def bodies(self) -> dict[int, bytes]:
         return {entry.position: entry.body for entry in self.entries}
 
     # --- bodies leave and come back --------------------------------------------------------------
 
-    @precondition(lambda self: may_stow(self.fragment))
+    @precondition(lambda self: self.durable and may_stow(self.fragment))
     @rule(data=st.data(), keep=st.sampled_from([0, 0, 30, 1_000]))
     def stow(self, data: st.DataObject, keep: int) -> None:
         through = data.draw(st.sampled_from([self.fragment.last, *self.bodies()]))
@@ -40,6 +46,49 @@ class StowedMachine(FragmentMachine):
     def stow_copy(self, most: int) -> None:
         before = self.replica.bytes_held
         self.replica.stow(self.replica.mark(), most)
+        assert self.replica.bytes_held == before
+
+    @precondition(lambda self: may_stow(self.fragment))
+    @rule(
+        data=st.data(), keep=st.sampled_from([0, 0, 30, 1_000]),
+        size=st.sampled_from([1, 40, 1_000]),
+    )  # fmt: skip
+    def write(self, data: st.DataObject, keep: int, size: int) -> None:
+        """Some are to be written to a scratch file, which takes a while."""
+        after = data.draw(st.sampled_from([0, 0, *self.bodies()]))
+        fresh = self.fragment.fresh
+        positions, messages = fresh.beyond(keep, after, size, 1_000, not self.durable)
+        assert messages == [self.bodies()[position] for position in positions]
+        assert all(position > after for position in positions)
+        assert not (self.durable and any(map(is_persistent, messages)))
+        self.written = (self.fragment.reign, positions) if positions else None
+
+    @precondition(lambda self: self.written is not None)
+    @rule(keep=st.sampled_from([0, 0, 30]))
+    def has_written(self, keep: int) -> None:
+        """What was written goes, as far as it is where it was."""
+        assert self.written is not None
+        (reign, positions), self.written = self.written, None
+        if reign == self.fragment.reign:
+            before = self.fragment.bytes_held
+            self.fragment.fresh.let_go(positions[0], positions[-1], keep, 0)
+            assert self.fragment.bytes_held == before
+            for position, message in self.fragment.messages.items():
+                went = message == ON_DISK and not is_persistent(self.bodies()[position])
+                assert not went or position in self.scratched_ever or position in positions
+        self.scratched_ever.update(positions)
+
+    @rule(size=st.sampled_from([1, 40, 1_000]))
+    def write_copy(self, size: int) -> None:
+        """A backup writes what its journal does not have."""
+        found = self.replica.for_scratch(size, 1_000)
+        bodies = self.bodies()
+        assert found == {position: bodies[position] for position in found}
+        assert not (self.durable and any(map(is_persistent, found.values())))
+        before = self.replica.bytes_held
+        if found:
+            assert self.replica.scratch(sorted(found)) == len(found)
+            self.scratched_ever.update(found)
         assert self.replica.bytes_held == before
 
     @precondition(lambda self: waits_for_disk(self.fragment))
@@ -105,6 +154,7 @@ class StowedMachine(FragmentMachine):
             messages=self.replica.in_order(),
             origins=self.replica.origins,
             stowed=list(self.replica.stowed),
+            scratched=list(self.replica.scratched),
         )
         for entry in self.entries:
             entry.come_back()
@@ -126,7 +176,10 @@ class StowedMachine(FragmentMachine):
         fragment, bodies = self.fragment, self.bodies()
         fragment.check()
         assert {p: m or bodies[p] for p, m in fragment.messages.items()} == bodies
-        assert all(m or is_persistent(bodies[p]) for p, m in fragment.messages.items())
+        for position, message in fragment.messages.items():
+            if not message and not (self.durable and is_persistent(bodies[position])):
+                assert position in self.scratched_ever
+        assert set(from_ranges([(a, b) for a, b, _ in fragment.scratched])) <= self.scratched_ever
         assert list(fragment.messages) == sorted(bodies)
         assert fragment.unacked == {e.position: e.holder for e in self.entries if e.holder}
         assert fragment.ready_count == sum(entry.holder is None for entry in self.entries)
@@ -135,9 +188,11 @@ class StowedMachine(FragmentMachine):
         assert (
             sorted(fragment.messages.persistent_ranges()) == fragment.messages.persistent_ranges()
         )
-        assert list(from_ranges(fragment.messages.persistent_ranges())) == persistent
-        found = [p for piece in in_fragment(fragment) for p in from_ranges(piece.ranges)]
-        assert sorted(found) == persistent
+        # Where nothing is durable both kinds go to a scratch file together.
+        if self.durable:
+            assert list(from_ranges(fragment.messages.persistent_ranges())) == persistent
+            found = [p for piece in in_fragment(fragment) for p in from_ranges(piece.ranges)]
+            assert sorted(found) == persistent
 
     @invariant()
     def follow(self) -> None:
@@ -153,6 +208,7 @@ class StowedMachine(FragmentMachine):
         held = {
             **self.replica.in_order(),
             **dict.fromkeys(from_ranges(self.replica.stowed.ranges()), b""),
+            **dict.fromkeys(from_ranges(self.replica.scratched.ranges()), b""),
         }
         assert {p: held[p] or bodies[p] for p in sorted(held)} == bodies
         assert self.replica.count == len(bodies)
@@ -164,7 +220,7 @@ class StowedMachine(FragmentMachine):
         oldest = min(persistent, default=None) if self.durable else None
         assert self.fragment.oldest_persistent() == self.replica.oldest_persistent() == oldest
         found = [p for piece in in_replica(self.replica) for p in from_ranges(piece.ranges)]
-        assert sorted(found) == sorted(persistent)
+        assert not self.durable or sorted(found) == sorted(persistent)
 
     def teardown(self) -> None:
         if hasattr(self, "fragment"):

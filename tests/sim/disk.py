@@ -11,12 +11,13 @@ dice say, cut anywhere.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from fedq.core.seeds import Rng
 from fedq.journal.recovered import Recovered
 from fedq.journal.recovery import mended
-from fedq.node.outbox import ReadWanted
+from fedq.node.outbox import NodeOut, ReadWanted, ScratchPiece
 from tests.sim.world import MS, World, between
 
 
@@ -36,6 +37,23 @@ class Chunk(Protocol):
     def sync(self) -> bool: ...
 
 
+class HearsOfScratch(Protocol):
+    """A process that has pieces of scratch files written."""
+
+    def on_scratch_written(self, number: int) -> None: ...
+    def on_scratch_failed(self, number: int, reason: str) -> None: ...
+
+
+GiveInput = Callable[[Callable[[HearsOfScratch], None]], None]
+
+
+def _tell(number: int, give_input: GiveInput, refusal: str) -> None:
+    if refusal:
+        give_input(lambda machine: machine.on_scratch_failed(number, refusal))
+    else:
+        give_input(lambda machine: machine.on_scratch_written(number))
+
+
 @dataclass(frozen=True, slots=True)
 class DiskOptions:
     """How slow and how treacherous a disk is; delays in microseconds."""
@@ -45,6 +63,8 @@ class DiskOptions:
     #: The chance that a sync takes `slow_us` instead.
     slow: float = 0.0
     slow_us: int = 300 * MS
+    #: The chance that a piece for a scratch file finds no room.
+    full: float = 0.05
     #: The chance that a crash of the process loses what was not synced (a power cut).
     power_cut: float = 0.5
 
@@ -82,12 +102,15 @@ class Disk:
         self.name = name
         #: What a reader of the files finds now, synced or not.
         self.segments: dict[int, bytearray] = {}
+        #: Scratch files, by their negative numbers: those of the process that lives.
+        self.scratch: dict[int, bytearray] = {}
         #: The starts that this directory has seen.
         self.starts: tuple[tuple[int, str], ...] = ()
         self._number = 0
         self._vouched_since = 0
         self._random = world.generator(f"disk/{name}")
         self._reads = world.generator(f"reads/{name}")
+        self._writes = world.generator(f"scratch/{name}")
         #: Bytes written since the last completed sync, in order: (segment, size).
         self._unsynced: list[tuple[int, int]] = []
         self._waiting: list[Chunk] = []
@@ -104,6 +127,7 @@ class Disk:
         """A new process opens the directory; chunk numbers begin at 1 again."""
         self._life += 1
         self._last_number = 0
+        self.scratch = {}
         self._failing = False
         self._on_synced = on_synced
         self._on_failed = on_failed
@@ -194,12 +218,47 @@ class Disk:
         def tell() -> None:
             if life != self._life:
                 return
-            segment = self.segments.get(wanted.segment, bytearray())
+            files = self.segments if wanted.segment > 0 else self.scratch
+            segment = files.get(wanted.segment, bytearray())
             data = bytes(segment[wanted.offset : wanted.offset + wanted.length])
             is_there = len(data) == wanted.length and not self._failing
             answer(data if is_there else None)
 
         self.world.after(delay_us, tell)
+
+    def write_scratch(self, piece: ScratchPiece, answer: Callable[[str], None]) -> None:
+        """Writes a piece of a scratch file, some time later; answers with why not, or nothing.
+
+        What finds no room may be there in part.
+        """
+        options, generator, life = self.options, self._writes, self._life
+        delay_us = between(generator, 20, 2 * MS)
+        if options.slow and generator.random() < options.slow:
+            delay_us = options.slow_us
+        is_full = generator.random() < options.full
+        size = between(generator, 0, len(piece.data)) if is_full else len(piece.data)
+
+        def tell() -> None:
+            if life != self._life:
+                return
+            file = self.scratch.setdefault(piece.segment, bytearray())
+            file.extend(bytes(max(0, piece.offset - len(file))))
+            file[piece.offset : piece.offset + size] = piece.data[:size]
+            answer("simulated ENOSPC" if is_full else "simulated EIO" if self._failing else "")
+
+        self.world.after(delay_us, tell)
+
+    def use_scratch(self, out: NodeOut, give_input: GiveInput) -> None:
+        """Writes and deletes what a turn wants; the process hears of each piece."""
+        for piece in out.scratch:
+            self.write_scratch(piece, partial(_tell, piece.number, give_input))
+        self.drop_scratch(out.scratch_drops)
+
+    def drop_scratch(self, segments: list[int]) -> None:
+        """Deletes scratch files: some were never written to."""
+        for segment in segments:
+            assert segment < 0
+            self.scratch.pop(segment, None)
 
     def stall(self, duration_us: int) -> None:
         """No sync ends before that."""
@@ -216,7 +275,7 @@ class Disk:
 
     def calm(self) -> None:
         """From now on it is merely as slow as its options say."""
-        self.options = replace(self.options, slow=0.0)
+        self.options = replace(self.options, slow=0.0, full=0.0)
         self._stalled_until_us = 0
 
     def crash(self) -> None:

@@ -10,8 +10,8 @@ from fedq.core.message import is_persistent
 from fedq.core.policy import QUARANTINED
 from fedq.core.ranges import from_ranges
 from fedq.fragments.fragment import Fragment
+from fedq.journal.bodies import messages_in
 from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_DUE, NOTES
-from fedq.journal.recovered import Recovered
 from fedq.node.node import Node
 from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.state import NodeState
@@ -24,6 +24,24 @@ def state_of(host: Host) -> NodeState:
     """The state of a running node."""
     assert isinstance(host.machine, Node)
     return host.machine.state
+
+
+class OnDisk:
+    """What a node has on its disk: in its journal, and in scratch files."""
+
+    def __init__(self, host: Host) -> None:
+        self.recovered = host.recover()
+        self._scratch = {number: bytes(data) for number, data in host.disk.scratch.items()}
+        self._index = state_of(host).scratch
+
+    def bodies_of(self, fragment: FragmentId) -> Mapping[int, bytes]:
+        """The messages of a fragment that can be read, by position."""
+        found = self.recovered.fragments.get(fragment)
+        bodies = dict(found.messages) if found is not None else {}
+        for place in self._index.all_of(fragment):
+            data = self._scratch[place.segment][place.offset : place.offset + place.length]
+            bodies |= messages_in(data, fragment, place.first, place.last)[0]
+        return bodies
 
 
 def why_not_whole(hosts: Sequence[Host]) -> str:
@@ -139,7 +157,7 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
     """At rest: backups equal their primaries, and journals say what memories say."""
     problems: list[str] = []
     states = {host.name: state_of(host) for host in hosts}
-    disks = {host.name: host.recover() for host in hosts}
+    disks = {host.name: OnDisk(host) for host in hosts}
     cluster_map = next(iter(states.values())).map
     for info in cluster_map.fragments.values():
         name = f"fragment {info.id} of {info.queue.name}"
@@ -175,7 +193,7 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
     return problems
 
 
-def _to_be_copied(primary: Primary, disk: Recovered) -> Mapping[int, bytes]:
+def _to_be_copied(primary: Primary, disk: OnDisk) -> Mapping[int, bytes]:
     """What every copy of it is to have, exactly."""
     messages = _bodies_in(primary, disk)
     if not primary.replication.sparing:
@@ -183,24 +201,20 @@ def _to_be_copied(primary: Primary, disk: Recovered) -> Mapping[int, bytes]:
     return {position: each for position, each in messages.items() if is_persistent(each)}
 
 
-def _bodies_in(primary: Primary, disk: Recovered) -> dict[int, bytes]:
+def _bodies_in(primary: Primary, disk: OnDisk) -> dict[int, bytes]:
     """The messages of a primary; what is on disk alone is looked up there."""
-    known = _on_disk(primary.fragment.fragment_id, disk)
+    known = disk.bodies_of(primary.fragment.fragment_id)
     messages = primary.fragment.messages
     return {p: message or known.get(p, b"") for p, message in messages.items()}
 
 
-def _bodies_of(backup: Backup, disk: Recovered) -> dict[int, bytes]:
+def _bodies_of(backup: Backup, disk: OnDisk) -> dict[int, bytes]:
     """The messages of a copy; what is on disk alone is looked up there."""
-    known = _on_disk(backup.replication.fragment_id, disk)
-    stowed = from_ranges(backup.replica.stowed.ranges())
-    messages = {**backup.replica.in_order(), **{p: known.get(p, b"") for p in stowed}}
+    known = disk.bodies_of(backup.replication.fragment_id)
+    replica = backup.replica
+    stowed = [*from_ranges(replica.stowed.ranges()), *from_ranges(replica.scratched.ranges())]
+    messages = {**replica.in_order(), **{p: known.get(p, b"") for p in stowed}}
     return dict(sorted(messages.items()))
-
-
-def _on_disk(fragment: FragmentId, disk: Recovered) -> Mapping[int, bytes]:
-    found = disk.fragments.get(fragment)
-    return found.messages if found is not None else {}
 
 
 def _living(origins: dict[Origin, int], cluster_map: ClusterMap) -> dict[Origin, int]:
@@ -236,15 +250,16 @@ def _notes_differ(
 
 def _journal_differs(host: Host, state: NodeState) -> list[str]:
     problems: list[str] = []
-    recovered = host.recover()
+    disk = OnDisk(host)
+    recovered = disk.recovered
     live: dict[FragmentId, Mapping[int, bytes]] = {
-        fragment: _bodies_in(primary, recovered)
+        fragment: _bodies_in(primary, disk)
         for fragment, primary in state.primaries.items()
         if primary.fragment.recorder.durable
     }
     for fragment, backup in state.backups.items():
         if backup.replica.durable:
-            live[fragment] = _bodies_of(backup, recovered)
+            live[fragment] = _bodies_of(backup, disk)
     for fragment, messages in live.items():
         found = recovered.fragments.get(fragment)
         problems += _difference(

@@ -41,6 +41,9 @@ class ReaderPlan:
     vanish: float = 0.0
     #: Once it has lost its connection it goes on where it was, or begins as it did first.
     resumes: bool = True
+    #: The name that it reads with ("": it has none), and which messages it asks for ("": all).
+    name: str = ""
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,27 @@ class StreamPlan:
             f"{self.segment_bytes}",
             *map(str, self.publishers), *map(str, self.readers),
         ]  # fmt: skip
+
+
+def value_of(number: int) -> str:
+    """The filter value of a message."""
+    return "abcd"[number % 4]
+
+
+def draw_askers(plan: StreamPlan, seed: int) -> StreamPlan:
+    """Names and filters for some readers, with dice of their own."""
+    dice = derive(seed, "what readers ask")
+    kind = dice.choice(("", "", "names", "filters", "both"))
+    if not kind:
+        return plan
+    readers: list[ReaderPlan] = []
+    for reader in plan.readers:
+        name = dice.choice(("", "x", "x", "y")) if kind != "filters" else ""
+        wanted = dice.choice(("", "a", "bc")) if kind != "names" else ""
+        # Those of one name begin alike: who comes first says where it begins.
+        start = "first" if name else reader.start
+        readers.append(replace(reader, name=name, wanted="" if name else wanted, start=start))
+    return replace(plan, readers=tuple(readers))
 
 
 def draw_stream(seed: int, lite: bool, safety_us: int) -> StreamPlan | None:

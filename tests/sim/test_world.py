@@ -99,6 +99,12 @@ class Echo:
     def on_read_failed(self, number: int, reason: str) -> None:
         assert self.in_turn
 
+    def on_scratch_written(self, number: int) -> None:
+        assert self.in_turn
+
+    def on_scratch_failed(self, number: int, reason: str) -> None:
+        assert self.in_turn
+
     def on_journal_failed(self, reason: str) -> None:
         self.out.fatal = reason
 

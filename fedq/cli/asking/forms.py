@@ -62,6 +62,20 @@ def figures_form(figures: pb.NodeFigures) -> Form:
         "journal_bytes": figures.journal_bytes,
         "journal_segments": figures.journal_segments,
         "failed_logins": figures.failed_logins,
+        "scrub": scrub_form(figures.scrub) if figures.HasField("scrub") else None,
+    }
+
+
+def scrub_form(scrub: pb.Scrub) -> Form:
+    """What reading the journal again has come to."""
+    return {
+        "passes": scrub.passes,
+        "last_pass_unix_ms": scrub.last_pass_unix_ms or None,
+        "segment": scrub.segment or None,
+        "pass_bytes": scrub.pass_bytes,
+        "segments_with_rot": scrub.segments_with_rot,
+        "messages_mended": scrub.messages_mended,
+        "messages_lost": scrub.messages_lost,
     }
 
 
@@ -115,6 +129,17 @@ def fragment_form(fragment: pb.Fragment) -> Form:
         "unacknowledged": fragment.unacknowledged if known else None,
         "messages": fragment.ready + fragment.unacknowledged if known else None,
         "bytes": fragment.bytes if known else None,
+        "readers": [reader_form(reader) for reader in fragment.readers],
+    }
+
+
+def reader_form(reader: pb.NamedReader) -> Form:
+    """A named reader of a stream."""
+    return {
+        "name": reader.name,
+        "offset": reader.offset,
+        "lag": reader.lag,
+        "node": reader.node or None,
     }
 
 

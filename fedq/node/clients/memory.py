@@ -207,4 +207,5 @@ def held_bytes(state: NodeState) -> int:
     for readers in state.streams.values():
         messages += readers.bytes_held
     messages += state.reads.bytes_asked + state.pages.bytes_held + state.plan.places_bytes
+    messages += state.scratch.bytes_under_way + state.scratch.index_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

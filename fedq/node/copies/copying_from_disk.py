@@ -49,10 +49,10 @@ class CopyingFromDisk:
     def _ask(self, primary: Primary, node: NodeId, progress: Progress) -> None:
         position = progress.waits_for
         fragment = primary.fragment.fragment_id
-        places = self.state.plan.locate_all(fragment, position)
+        places = self.state.places_of(fragment, position)
         tried, tries = self._tries.get(progress, (position, 0))
         if not places:
-            self._reading.give_up(primary, position, position, "the journal does not know where")
+            self._reading.give_up(primary, position, position, "nothing says where it is")
             return
         place = places[tries % len(places) if tried == position else 0]
         while place.length < _READ_BYTES:
@@ -109,7 +109,7 @@ class CopyingFromDisk:
         tries = tries + 1 if position == progress.waits_for else 1
         position = progress.waits_for
         self._tries[progress] = position, tries
-        places = self.state.plan.locate_all(primary.fragment.fragment_id, position)
+        places = self.state.places_of(primary.fragment.fragment_id, position)
         if tries >= len(places) + _TRIES_MAX:
             del self._tries[progress]
             self._reading.give_up(primary, position, position, reason)

@@ -18,6 +18,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.seen import take_up_seen
 from fedq.fragments.stowed import StowedRanges, Stretch
+from fedq.fragments.streams import places_of
 from fedq.journal.events import Seen
 from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
@@ -50,13 +51,17 @@ class Copy(NamedTuple):
     seen: Seen | None = None
     #: Who published what is here, as far as that is known no more.
     unsure: Mapping[Origin, int] = {}
-    #: What is on disk alone: first and last position, bytes; ascending.
+    #: What is on disk alone, in the journal and in scratch files: first and last position, bytes;
+    #: ascending.
     stowed: Sequence[Stretch] = ()
+    scratched: Sequence[Stretch] = ()
+    #: Where named readers go on.
+    readers: Mapping[str, int] = {}
 
     def holds(self, position: int) -> bool:
         """Whether there is a message at this position."""
         return position in self.messages or any(
-            first <= position <= last for first, last, _ in self.stowed
+            first <= position <= last for first, last, _ in (*self.stowed, *self.scratched)
         )
 
 
@@ -110,7 +115,8 @@ class FragmentRoles:
             del state.primaries[fragment]
             state.recovered[fragment] = RecoveredFragment(
                 dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
-                ended.notes, durable=ended.recorder.durable, stowed=ended.messages.stowed(),
+                ended.notes, durable=ended.recorder.durable, stowed=ended.stowed,
+                scratched=ended.scratched, readers=places_of(ended.log),
             )  # fmt: skip
 
     def forget_cold(self) -> None:
@@ -242,10 +248,11 @@ class FragmentRoles:
             info.id, info.reign, durable=durable, recording=durable or bool(info.backups),
             policy=self._part_of_policy(info.queue), messages=copy.messages, origins=copy.origins,
             notes=notes, unix_ms=self.state.unix_ms, sparing=self._spares(info),
-            stowed=copy.stowed,
+            stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
         if fragment.log is not None:
             fragment.log.notes_times = self.state.all_speak(STREAM_TIMES)
+            fragment.log.readers.begin_with(copy.readers)
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
             take_up_seen(fragment, copy.seen.ranges)
@@ -332,17 +339,23 @@ class FragmentRoles:
             self.drain(primary)
             old = primary.fragment
             here = dict(old.messages.pairs())
-            stowed = StowedRanges(old.messages.stowed())
+            stowed, scratched = StowedRanges(old.stowed), StowedRanges(old.scratched)
             for first, last in primary.damaged:
                 # What this node cannot read it does not have.
                 stowed.forget(first, last)
-            return Copy(here, old.origins, old.notes, old.last, stowed=list(stowed))
+                scratched.forget(first, last)
+            return Copy(
+                here, old.origins, old.notes, old.last, stowed=list(stowed),
+                scratched=list(scratched),
+                readers=places_of(old.log),
+            )  # fmt: skip
         backup = state.backups.get(fragment)
         if backup is not None:
             replica, last = backup.replica, backup.last_held
             return Copy(
                 replica.in_order(), replica.origins, replica.known_notes, last, backup.whole,
-                replica.seen, backup.unsure, list(replica.stowed),
+                replica.seen, backup.unsure, list(replica.stowed), list(replica.scratched),
+                replica.readers,
             )  # fmt: skip
         recovered = state.recovered.get(fragment)
         if recovered is not None:
@@ -350,7 +363,8 @@ class FragmentRoles:
             # disk. One that is sent again is taken again, and marked redelivered.
             return Copy(
                 recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
-                recovered.seen, recovered.origins, recovered.stowed,
+                recovered.seen, recovered.origins, recovered.stowed, recovered.scratched,
+                recovered.readers,
             )  # fmt: skip
         return Copy({}, {}, {}, 0)
 
@@ -370,9 +384,9 @@ class FragmentRoles:
         )
         replica = Replica(
             info.id, durable=durable, messages=copy.messages, origins=copy.origins,
-            notes=copy.notes, stowed=copy.stowed,
+            notes=copy.notes, stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
-        replica.seen = copy.seen
+        replica.seen, replica.readers = copy.seen, copy.readers
         replication = self._backup_replication(info, created)
         backup = Backup(info.queue, replica, replication, copy.last, copy.whole, copy.unsure)
         known = state.backups.get(info.id)

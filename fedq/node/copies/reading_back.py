@@ -18,7 +18,7 @@ from typing import Final
 from fedq.core.ids import FragmentId
 from fedq.core.limits import KIB, MIB
 from fedq.core.ranges import Range, count, join_overlapping, to_ranges
-from fedq.fragments.stowing import fill, lose, missing, waits_for_disk
+from fedq.fragments.stowing import fill, is_in_journal, lose, missing, waits_for_disk
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.journal.rot import note_rot
@@ -38,7 +38,7 @@ _READS_MAX: Final = 4
 _TRIES_MAX: Final = 3
 #: What a disk has failed to read is read anew every so often (`Primary.may_be_read_yet`).
 _RETRY_MS: Final = 500
-_NOWHERE: Final = "the journal does not know where it is"
+_NOWHERE: Final = "nothing says where it is"
 #: So many messages more than one are lost in one go.
 _LOST_MAX: Final = 255
 #: Bytes that are taken in for a unit of work, as a shift.
@@ -168,8 +168,8 @@ class ReadingBack:
                 return
 
     def _places_of(self, reading: Reading, position: int) -> list[Place]:
-        """Where the journal may have a message."""
-        return self.state.plan.locate_all(reading.primary.fragment.fragment_id, position)
+        """Where the disk may have a message."""
+        return self.state.places_of(reading.primary.fragment.fragment_id, position)
 
     def _window(self) -> int:
         """What each line may have read ahead."""
@@ -243,11 +243,17 @@ class ReadingBack:
         """
         identity = primary.fragment.fragment_id
         positions: list[int] = []
+        scratched: list[int] = []
         while (stretch := missing(primary.fragment, first, last)) is not None:
-            positions += range(stretch[0], stretch[1] + 1)
+            journalled = is_in_journal(primary.fragment, stretch[0])
+            (positions if journalled else scratched).extend(range(stretch[0], stretch[1] + 1))
             first = stretch[1] + 1
-        asked = _Asked(self, primary, reason)
-        self.mending.ask(identity, positions, asked.on_done, fills=True)
+        if scratched:
+            # No journal is to be mended; but a copy in sync has what it is not spared.
+            self.on_mended(primary, scratched, not primary.replication.sparing, reason)
+        if positions:
+            asked = _Asked(self, primary, reason)
+            self.mending.ask(identity, positions, asked.on_done, fills=True)
         return not primary.damaged and not self.mending.is_under_way(identity)
 
     def on_mended(self, primary: Primary, left: list[int], is_silent: bool, reason: str) -> None:

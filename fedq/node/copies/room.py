@@ -14,6 +14,7 @@ from fedq.node.copies.moving import Moving
 from fedq.node.copies.questions import Questions
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.copies.replica_flow import ReplicaFlow
+from fedq.node.copies.scratching import Scratching
 from fedq.node.copies.scrubbing import Scrubbing
 from fedq.node.copies.stowing import Stowing
 from fedq.node.publishing.room import Publishing
@@ -36,6 +37,7 @@ class Copies:
         "reading",
         "replicas",
         "roles",
+        "scratching",
         "scrubbing",
         "stowing",
     )
@@ -54,6 +56,7 @@ class Copies:
         self.lending = Lending(state)
         self.reading = ReadingBack(state, self.mending)
         self.moving = Moving(state, self.mending, self.reading)
-        self.stowing = Stowing(state, self.reading)
+        self.scratching = Scratching(state, self.reading)
+        self.stowing = Stowing(state, self.reading, self.scratching)
         self.scrubbing = Scrubbing(state)
         self.copying = CopyingFromDisk(state, self.reading)

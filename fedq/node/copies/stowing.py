@@ -1,25 +1,22 @@
-"""Bodies of long queues leave memory when it holds much: the disk has them anyhow.
+"""Bodies of long queues leave memory when it holds much.
 
 Inputs: how much is held, from time to time. Changes fragments and copies of this node, piece by
-piece (a chore), those that hold the most first. What is left of a message is its place; what is
-next in line stays (`fedq.node.copies.reading_back` reads ahead). So memory stops publishers only
-where bodies may not go: those of transient messages, and of queues whose policy looks at each.
+piece (a chore), those that hold the most first. What the journal has goes at once; the rest when it
+is written elsewhere (`fedq.node.copies.scratching`). What is left of a message is its place; what
+is next in line stays (`fedq.node.copies.reading_back` reads ahead). So memory stops publishers only
+where bodies may not go: those of queues whose policy looks at each.
 """
 
 from typing import Final, NamedTuple
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import KIB, MIB
 from fedq.fragments.replica import Mark, Replica
 from fedq.fragments.stowing import may_stow
 from fedq.node.copies.reading_back import ReadingBack
-from fedq.node.records.roles import Backup
+from fedq.node.copies.scratching import Scratching, kept_bytes
+from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.state import NodeState
 
-#: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
-_KEEP_BYTES_MAX: Final = 4 * MIB
-_KEEP_BYTES_MIN: Final = 64 * KIB
-_KEEP_SHIFT: Final = 6
 #: Messages that are looked at in one piece, and for a unit of work, as a shift.
 _PIECE: Final = 8_192
 _LOOK_SHIFT: Final = 5
@@ -30,26 +27,29 @@ _FRAGMENT_WORK: Final = 2
 class Stowing:
     """Lets bodies leave memory when it holds much."""
 
-    __slots__ = ("_marks", "_reading", "state")
+    __slots__ = ("_marks", "_reading", "_scratching", "state")
 
-    def __init__(self, state: NodeState, reading: ReadingBack) -> None:
+    def __init__(self, state: NodeState, reading: ReadingBack, scratching: Scratching) -> None:
         self.state = state
         self._reading = reading
+        self._scratching = scratching
         self._marks: dict[FragmentId, _Marked] = {}
 
     def look(self, held: int) -> None:
         """Begins to let bodies go, if so many bytes that are held are too many."""
         state = self.state
-        if held <= state.settings.stow_above or state.chores.are_under_way(self):
+        self._scratching.goes_on = held > state.settings.stow_above
+        if not self._scratching.goes_on or state.chores.are_under_way(self):
             return
+        keep = kept_bytes(state.settings)
         sizes: list[tuple[int, FragmentId]] = []
         for fragment, backup in state.backups.items():
             held_here = backup.replica.bytes_in_memory
-            if held_here > self._keep() and backup.replica.durable and not backup.failed:
+            if held_here > keep and not backup.failed:
                 sizes.append((held_here, fragment))
         for fragment, primary in state.primaries.items():
             held_here = primary.fragment.bytes_held - primary.fragment.fresh.stowed_bytes
-            if held_here > self._keep() and may_stow(primary.fragment):
+            if held_here > keep and may_stow(primary.fragment):
                 sizes.append((held_here, fragment))
         if sizes:
             state.chores.add(self, _Stowing(self, [each for _, each in sorted(sizes)]))
@@ -62,43 +62,47 @@ class Stowing:
             if backup is None or backup.replica is not marked.replica:
                 del self._marks[fragment]
 
-    def _keep(self) -> int:
-        settings = self.state.settings
-        if settings.read_ahead_bytes:
-            return settings.read_ahead_bytes
-        return max(_KEEP_BYTES_MIN, min(settings.memory_bytes_max >> _KEEP_SHIFT, _KEEP_BYTES_MAX))
-
     def stow_some(self, fragment: FragmentId) -> bool:
         """Lets some bodies of a fragment go; false if there are no more to go."""
         state, primary = self.state, self.state.primaries.get(fragment)
         state.work.spend(_FRAGMENT_WORK)
         backup = state.backups.get(fragment)
         if backup is not None:
-            return self._stow_copy(fragment, backup)
-        if primary is None or not may_stow(primary.fragment):
+            gone = self._stow_copy(fragment, backup) if backup.replica.durable else 0
+        elif primary is not None and may_stow(primary.fragment):
+            gone = self._stow_line(primary) if primary.fragment.recorder.durable else 0
+        else:
             return False
-        fresh = primary.fragment.fresh
-        before = fresh.stowed_count
-        fresh.stow(primary.mark.safe, self._keep(), self._reading.asked_through(fragment), _PIECE)
-        gone = fresh.stowed_count - before
         state.work.spend(gone >> _LOOK_SHIFT)
-        self._reading.look(primary)
+        if not gone:
+            self._scratching.write_some(fragment)
         return gone > 0
 
-    def _stow_copy(self, fragment: FragmentId, backup: Backup) -> bool:
-        """Lets bodies of a copy go that were here when it was looked at before, and are on disk."""
+    def _stow_line(self, primary: Primary) -> int:
+        """Lets go of bodies that are on disk; returns of how many."""
+        fragment, fresh = primary.fragment.fragment_id, primary.fragment.fresh
+        before = fresh.stowed_count
+        keep, beyond = kept_bytes(self.state.settings), self._reading.asked_through(fragment)
+        fresh.stow(primary.mark.safe, keep, beyond, _PIECE)
+        self._reading.look(primary)
+        return fresh.stowed_count - before
+
+    def _stow_copy(self, fragment: FragmentId, backup: Backup) -> int:
+        """Lets bodies of a copy go that were here when it was looked at before, and are on disk.
+
+        Returns of how many.
+        """
         state, replica = self.state, backup.replica
         marked = self._marks.get(fragment)
         if marked is None or marked.replica is not replica:
             self._marks[fragment] = _Marked(replica, replica.mark(), state.sync_asked)
-            return False
+            return 0
         if marked.chunk > state.synced:
-            return False
+            return 0
         gone = replica.stow(marked.mark, _PIECE)
-        state.work.spend(gone >> _LOOK_SHIFT)
         if not gone:
             self._marks[fragment] = _Marked(replica, replica.mark(), state.sync_asked)
-        return gone > 0
+        return gone
 
 
 class _Marked(NamedTuple):

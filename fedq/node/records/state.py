@@ -16,6 +16,7 @@ from fedq.core.peer_messages import TO_PRIMARY, PeerMessage
 from fedq.core.policy import PLAIN, QueuePolicy
 from fedq.core.seeds import Salts
 from fedq.core.work import Work
+from fedq.journal.places import Place
 from fedq.journal.records import encode_settle
 from fedq.journal.recovered import Recovered
 from fedq.journal.segments import SegmentPlan
@@ -29,6 +30,7 @@ from fedq.node.records.peer import Peer
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.reads import Reads
 from fedq.node.records.roles import Backup, Primary
+from fedq.node.records.scratch import Scratch
 from fedq.node.records.scrub import Scrub
 from fedq.node.records.stream_pages import Pages
 from fedq.node.records.stream_readers import StreamReaders
@@ -152,6 +154,7 @@ class NodeState:
 
     def _begin_waiting(self) -> None:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
+        self.scratch = Scratch(self.out)
         self.dirty_clients: dict[Client, None] = {}
         self.streams: dict[QueueKey, StreamReaders] = {}  # Those that have readers here.
         #: What was read back for them, of streams that this node serves.
@@ -196,6 +199,11 @@ class NodeState:
         if not known:
             known = min([newest for _, newest in self.map.speaks.values()], default=version)
         return known >= version
+
+    def places_of(self, fragment: FragmentId, position: int) -> list[Place]:
+        """Where a message may be on this node's disk, what is likely first."""
+        places = self.plan.locate_all(fragment, position)
+        return [*self.scratch.places_of(fragment, position), *places]
 
     def policy_of(self, queue: QueueKey) -> QueuePolicy:
         """What a shared queue's arguments ask; plain for a queue that is not in the map."""

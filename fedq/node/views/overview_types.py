@@ -1,7 +1,8 @@
 """What a node shows of itself to people and tools: plain values, read-only.
 
 `fedq.node.views.overview.overview(node)` gives an `Overview` of a living node; the admin floor
-reads nothing else. All values are copies or immutable: whoever holds one cannot disturb the node.
+reads this, and `access_overview`. All values are copies or immutable: whoever holds one cannot
+disturb the node.
 
 Invariants:
 * what the cluster map says (members, queues, fragments) is the asked node's own copy, at
@@ -38,6 +39,22 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ScrubOverview:
+    """What reading the journal again has come to, since the node's start."""
+
+    passes: int = 0
+    #: 0: none has come to its end.
+    last_pass_unix_ms: int = 0
+    #: The segment that is being read; 0: none is.
+    segment: int = 0
+    #: Of the pass under way, or the last one.
+    pass_bytes: int = 0
+    segments_with_rot: int = 0
+    messages_mended: int = 0
+    messages_lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOverview:
     """What one node alone knows of itself."""
 
@@ -66,6 +83,7 @@ class NodeOverview:
     troubles: tuple[str, ...] = ()
     #: Since its start.
     failed_logins: int = 0
+    scrub: ScrubOverview = ScrubOverview()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +159,19 @@ class LocalFragment:
     bytes_held: int
     #: Of a queue with a single active consumer: the node that has it.
     active: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedReaderOverview:
+    """A name that a stream keeps a place for."""
+
+    name: str
+    #: Where its reader goes on.
+    offset: int
+    #: How many messages are there from that on.
+    lag: int
+    #: The node of the reader that is served; None: nobody reads.
+    node: NodeId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +269,9 @@ class Overview(Protocol):
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""
+
+    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
+        """The named readers of a stream that this node serves, by name."""
 
     def local_consumers(self, key: QueueKey) -> int:
         """How many consumers of the queue belong to clients of this node."""

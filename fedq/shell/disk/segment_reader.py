@@ -1,4 +1,4 @@
-"""Reads pieces of this node's own segments, in threads of its own.
+"""Reads pieces of this node's own segments and scratch files, in threads of its own.
 
 Inputs: what a node wants read (`NodeOut.reads`). Outputs, on the event loop: each of them once,
 with exactly the bytes that were asked for, or with why there are none. Invariants: whatever a file
@@ -18,6 +18,7 @@ from typing import Final
 from fedq.node.outbox import ReadWanted
 from fedq.shell.disk.descriptors import SPARES
 from fedq.shell.disk.durable_files import segment_name
+from fedq.shell.disk.scratch_files import scratch_name
 
 #: Two: while one waits for the disk, another one may find its piece in the kernel's memory.
 _THREADS: Final = 2
@@ -31,11 +32,14 @@ class SegmentReader:
     def __init__(
         self,
         directory: Path,
+        scratch: Path,
         on_read: Callable[[int, bytes], None],
         on_failed: Callable[[int, str], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        """`directory`, `scratch`: where segments are, and where scratch files are."""
         self._directory = directory
+        self._scratch = scratch
         self._on_read = on_read
         self._on_failed = on_failed
         self._loop = loop
@@ -81,7 +85,10 @@ class SegmentReader:
                 self._answer(wanted.number, None, "there is no memory for it")
 
     def _read(self, wanted: ReadWanted) -> bytes:
-        path = self._directory / segment_name(wanted.segment)
+        if wanted.segment < 0:
+            path = self._scratch / scratch_name(wanted.segment)
+        else:
+            path = self._directory / segment_name(wanted.segment)
         file = SPARES.open_file(path, os.O_RDONLY)
         try:
             if wanted.from_disk:

@@ -54,7 +54,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class NodeFigures(_message.Message):
     JOURNAL_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     TROUBLES_FIELD_NUMBER: _ClassVar[int]
     FAILED_LOGINS_FIELD_NUMBER: _ClassVar[int]
+    SCRUB_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -93,7 +94,26 @@ class NodeFigures(_message.Message):
     journal_segments: int
     troubles: _containers.RepeatedScalarFieldContainer[str]
     failed_logins: int
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ...) -> None: ...
+    scrub: Scrub
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ...) -> None: ...
+
+class Scrub(_message.Message):
+    __slots__ = ("passes", "last_pass_unix_ms", "segment", "pass_bytes", "segments_with_rot", "messages_mended", "messages_lost")
+    PASSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_PASS_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    PASS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_WITH_ROT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_MENDED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_LOST_FIELD_NUMBER: _ClassVar[int]
+    passes: int
+    last_pass_unix_ms: int
+    segment: int
+    pass_bytes: int
+    segments_with_rot: int
+    messages_mended: int
+    messages_lost: int
+    def __init__(self, passes: _Optional[int] = ..., last_pass_unix_ms: _Optional[int] = ..., segment: _Optional[int] = ..., pass_bytes: _Optional[int] = ..., segments_with_rot: _Optional[int] = ..., messages_mended: _Optional[int] = ..., messages_lost: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures")
@@ -152,7 +172,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -163,6 +183,7 @@ class Fragment(_message.Message):
     READY_FIELD_NUMBER: _ClassVar[int]
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -173,7 +194,20 @@ class Fragment(_message.Message):
     ready: int
     unacknowledged: int
     bytes: int
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ...) -> None: ...
+
+class NamedReader(_message.Message):
+    __slots__ = ("name", "offset", "lag", "node")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    offset: int
+    lag: int
+    node: str
+    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("vhost", "name", "durable", "auto_delete", "arguments_json", "replicas", "fragments", "ready", "unacknowledged", "consumers", "silent_members")
@@ -454,7 +488,7 @@ class LocalFragmentsRequest(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[QueueName, _Mapping]]] = ...) -> None: ...
 
 class LocalFragment(_message.Message):
-    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes", "active_node")
+    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes", "active_node", "readers")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
@@ -462,6 +496,7 @@ class LocalFragment(_message.Message):
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_NODE_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     serving: bool
@@ -469,7 +504,8 @@ class LocalFragment(_message.Message):
     unacknowledged: int
     bytes: int
     active_node: str
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., active_node: _Optional[str] = ...) -> None: ...
+    readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., active_node: _Optional[str] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ...) -> None: ...
 
 class LocalConsumers(_message.Message):
     __slots__ = ("queue", "consumers")

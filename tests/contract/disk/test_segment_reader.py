@@ -42,7 +42,7 @@ class RealBench:
         self.path.write_bytes(SEGMENT)
         self.loop = asyncio.new_event_loop()
         self._answered = asyncio.Event()
-        self.reader = SegmentReader(directory, self._on_read, self._on_failed, self.loop)
+        self.reader = SegmentReader(directory, directory, self._on_read, self._on_failed, self.loop)
 
     def _on_read(self, number: int, data: bytes) -> None:
         assert number not in self.answers

@@ -13,6 +13,7 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    Readers,
     Record,
     Reset,
     Seen,
@@ -98,6 +99,18 @@ SEEN_CONTENT: list[Record] = [
     LAST_WORD,
     Seen(TWO, 2**64 - 1, 2**64 - 1, 2**64 - 1, []),
     Settle(ONE, 1, FIRST + 5, [(FIRST, FIRST)]),
+]
+
+
+#: Likewise, of named readers of streams.
+NAMED = GOLDEN / "journal-v1-readers.journal"
+NAMED_CONTENT: list[Record] = [
+    BEGINNING,
+    Readers(ONE, 1, FIRST + 4, False, {"app": FIRST + 2, "ü" * 127: 2**64 - 1, "": 1}),
+    Readers(ONE, 1, FIRST + 4, False, {"app": FIRST + 3, "": 0}),
+    Readers(TWO, 2**64 - 1, 2**64 - 1, False, {"a": 7}),
+    Readers(TWO, 1, 9, True, {"b": 8}),
+    Readers(TWO, 1, 9, True, {}),
 ]
 
 
@@ -194,6 +207,15 @@ def test_the_golden_last_words_still_read_and_are_still_written_alike() -> None:
     assert list(decode(golden)) == SEEN_CONTENT
     assert encode_all(SEEN_CONTENT) == golden
     assert recover({1: golden}).fragments[ONE].seen == LAST_WORD
+
+
+def test_the_golden_places_of_readers_still_read_and_are_still_written_alike() -> None:
+    golden = NAMED.read_bytes()
+    assert list(decode(golden)) == NAMED_CONTENT
+    assert encode_all(NAMED_CONTENT) == golden
+    found = recover({1: golden}).fragments
+    assert found[ONE].readers == {"app": FIRST + 3, "ü" * 127: 2**64 - 1}
+    assert found[TWO].readers == {}
 
 
 def test_the_golden_checkpoint_still_reads_and_is_still_written_alike() -> None:

@@ -41,7 +41,8 @@ from fedq.shell.last_act import farewell
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.wiring.cluster_map.passwords import COST_MIN, verify
 from tests.unit.amqp.wire import Content, publish, start_ok
-from tests.unit.node.inputs import disconnected, has_read, hears, leads, link_up, synced, verified
+from tests.unit.node.disks import ScratchDisk
+from tests.unit.node.inputs import disconnected, hears, leads, link_up, synced, verified
 
 TICK_MS = 50
 PERSISTENT = b"\x10\x00\x02"
@@ -60,17 +61,17 @@ class Host:
     def __init__(self, name: NodeId) -> None:
         self.name = name
         self.node: Node | None = None
-        self.life = 0
+        self.life = self.applied = self.stops = 0
         self.inbox: list[Input] = []
         self.clients: dict[ConnectionId, Client] = {}
         self.reading: dict[ConnectionId, bool] = {}
         self.segments: dict[int, bytearray] = {}
+        self.scratch = ScratchDisk()
         #: The journal's last chunk; the node hears of it when the disk does not wait.
         self.written = 0
         self.disk_waits = False
         #: The first process whose copies in sync the journal is known to hold.
         self.vouched_since = 0
-        self.applied = 0
         #: When the node wants a turn, with or without an input; 0: never.
         self.due_ms = 0
         self.story: list[str] = []
@@ -81,7 +82,6 @@ class Host:
         self.set_aside: list[SetAside] = []
         #: What the last process failed at, as its file would say.
         self.stopped: Stopped | None = None
-        self.stops = 0
 
 
 class Cluster:
@@ -280,7 +280,7 @@ class Cluster:
             host.written = chunk.number
         for segment in out.drop_segments:
             del host.segments[segment]
-        host.inbox += [partial(has_read, wanted=each, disk=host.segments) for each in out.reads]
+        host.inbox += host.scratch.carry_out(node, host.segments)
         if not host.disk_waits and node.state.synced < host.written:
             host.inbox.append(partial(synced, number=host.written))
         for peer, frames in out.peers.items():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fedq.core.ids import ConnectionId, NodeId
 from fedq.core.peer_messages import PeerFrame
 from fedq.node.node import Node
-from fedq.node.outbox import ReadWanted
+from fedq.node.outbox import ReadWanted, ScratchPiece
 
 
 def link_up(node: Node, peer: NodeId) -> None:
@@ -31,6 +31,14 @@ def has_read(node: Node, wanted: ReadWanted, disk: Mapping[int, bytearray]) -> N
         node.on_read(wanted.number, data)
     else:
         node.on_read_failed(wanted.number, "the segment is shorter, or gone")
+
+
+def wrote(node: Node, piece: ScratchPiece, refusal: str) -> None:
+    """The node hears of a piece that was to be written to a scratch file."""
+    if refusal:
+        node.on_scratch_failed(piece.number, refusal)
+    else:
+        node.on_scratch_written(piece.number)
 
 
 def verified(node: Node, number: int, verdict: bool) -> None:

@@ -157,6 +157,7 @@ class Recorder:
         return Effects(
             append=self.append,
             drop_segments=lambda segments: self.calls.append(("drop", segments)),
+            scratch=lambda pieces, drops: self.calls.append(("scratch", pieces, drops)),
             read=lambda reads: self.calls.append(("read", reads)),
             send=lambda peer, frames: self.calls.append(("send", peer, frames)),
             writers=self.writers(),

@@ -256,7 +256,8 @@ def test_the_alarm_does_not_wait_for_the_clock() -> None:
 
 
 def test_resident_memory_sets_the_alarm_and_does_not_keep_it() -> None:
-    cluster = Cluster(1, memory_bytes_max=MIB)
+    # None of it leaves memory for the disk.
+    cluster = Cluster(1, memory_bytes_max=MIB, stow_bytes_min=MIB)
     client, consumer = cluster.client(), cluster.client()
     client.ask(QueueDeclare("q"), QueueDeclareOk)
     client.publish("q", *["x" * 10 * KIB] * 60)

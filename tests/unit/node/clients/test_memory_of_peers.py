@@ -9,7 +9,8 @@ from tests.unit.node.harness import Cluster
 
 
 def test_what_other_nodes_publish_here_sets_the_alarm_at_once_and_they_hear_it() -> None:
-    cluster = Cluster(2, memory_bytes_max=2 * MIB)
+    # None of it leaves memory for the disk.
+    cluster = Cluster(2, memory_bytes_max=2 * MIB, stow_bytes_min=2 * MIB)
     client, other = cluster.client("n1"), cluster.client("n2")
     client.ask(QueueDeclare("q", arguments={"x-fedq-replicas": 1}), QueueDeclareOk)
     state = cluster.node("n1").state

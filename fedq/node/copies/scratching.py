@@ -1,0 +1,189 @@
+"""Bodies that the journal does not have leave memory for scratch files, when it holds much.
+
+Inputs: fragments and copies that hold much; what has become of a piece that was to be written.
+Outputs: pieces to write (`fedq.node.records.scratch`). A body stays in memory until it is known to
+be written, so what the disk refuses (it is full, or fails) is merely in memory still; then nothing
+is written for a while, and memory stops publishers as it would without a disk. What a line needs no
+more of its files is forgotten now and then.
+
+Changes fragments and copies of this node.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from fedq.core.ids import FragmentId
+from fedq.core.limits import KIB, MIB
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.replica import Replica
+from fedq.fragments.stowing import may_scratch
+from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.records.chores import Each
+from fedq.node.records.scratch import UNDER_WAY_BYTES_MAX
+from fedq.node.records.state import NodeState
+from fedq.node.settings import NodeSettings
+
+#: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
+_KEEP_BYTES_MAX: Final = 4 * MIB
+_KEEP_BYTES_MIN: Final = 64 * KIB
+_KEEP_SHIFT: Final = 6
+#: What is written in one go, at most; no more than what is read ahead.
+_PIECE_BYTES_MAX: Final = MIB
+#: Messages, or runs, that are looked at for one piece.
+_LOOK_MAX: Final = 8_192
+#: Bytes that are put together for a unit of work, as a shift.
+_BYTES_SHIFT: Final = 11
+#: What it costs to look whether a fragment needs its files.
+_TRIM_WORK: Final = 2
+#: So long nothing is written after the disk refused something.
+RETRY_MS: Final = 1_000
+_SUBJECT: Final = "scratch"
+
+
+def kept_bytes(settings: NodeSettings) -> int:
+    """What the beginning of each line keeps in memory."""
+    if settings.read_ahead_bytes:
+        return settings.read_ahead_bytes
+    return max(_KEEP_BYTES_MIN, min(settings.memory_bytes_max >> _KEEP_SHIFT, _KEEP_BYTES_MAX))
+
+
+class Scratching:
+    """Lets bodies leave memory that are nowhere else."""
+
+    __slots__ = ("_idle_until_ms", "_reading", "_under_way", "goes_on", "state")
+
+    def __init__(self, state: NodeState, reading: ReadingBack) -> None:
+        self.state = state
+        self._reading = reading
+        #: For which fragments a piece is on its way: one for each.
+        self._under_way: dict[FragmentId, _Piece] = {}
+        self._idle_until_ms = 0
+        #: Memory holds too much: when a piece is written, the next one follows.
+        self.goes_on = False
+
+    def write_some(self, fragment: FragmentId) -> None:
+        """Has the next bodies of a fragment, or a copy, written, if the disk takes any."""
+        state = self.state
+        if fragment in self._under_way or not self._may_write():
+            return
+        size = min(_PIECE_BYTES_MAX, kept_bytes(state.settings))
+        primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
+        holder: Fragment | Replica
+        if primary is not None and may_scratch(primary.fragment):
+            holder = primary.fragment
+            any_kind = not holder.recorder.durable and not primary.replication.sparing
+            positions, messages = holder.fresh.beyond(
+                kept_bytes(state.settings), self._reading.asked_through(fragment), size,
+                _LOOK_MAX, any_kind,
+            )  # fmt: skip
+        elif backup is not None and not backup.failed and not state.is_stream(backup.queue):
+            holder = backup.replica
+            found = holder.for_scratch(size, _LOOK_MAX)
+            positions = sorted(found)
+            messages = [found[position] for position in positions]
+        else:
+            return
+        if positions:
+            state.work.spend(1 + (sum(map(len, messages)) >> _BYTES_SHIFT))
+            piece = self._under_way[fragment] = _Piece(self, fragment, holder)
+            state.scratch.write(fragment, positions, messages, piece)
+
+    def _may_write(self) -> bool:
+        state = self.state
+        if state.disk_low or state.now_ms < self._idle_until_ms:
+            return False
+        return state.scratch.bytes_under_way < UNDER_WAY_BYTES_MAX
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def on_written(
+        self, fragment: FragmentId, holder: Fragment | Replica, positions: Sequence[int]
+    ) -> None:
+        """Lets go of what is written, as far as it is where it was."""
+        state = self.state
+        del self._under_way[fragment]
+        state.found.pop(_SUBJECT, None)
+        primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
+        if primary is not None and primary.fragment is holder:
+            state.risk.begin()
+            primary.fragment.fresh.let_go(
+                positions[0], positions[-1], kept_bytes(state.settings),
+                self._reading.asked_through(fragment),
+            )  # fmt: skip
+            state.risk.end()
+            self._reading.look(primary)
+        elif backup is not None and backup.replica is holder:
+            state.risk.begin()
+            backup.replica.scratch(positions)
+            state.risk.end()
+        if self.goes_on:
+            self.write_some(fragment)
+
+    def on_write_failed(self, fragment: FragmentId, reason: str) -> None:
+        """Leaves it all in memory, and the disk alone for a while."""
+        state = self.state
+        del self._under_way[fragment]
+        self._idle_until_ms = state.now_ms + RETRY_MS
+        text = (
+            f"scratch files cannot be written: {reason}; transient messages stay in memory, and "
+            "publishers wait when that is full: make room on the disk of the data directory"
+        )
+        if _SUBJECT not in state.found:
+            state.out.warnings.append(text)
+        state.found[_SUBJECT] = (text, state.now_ms)
+
+    # --- what is needed no more --------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Looks which files are needed no more."""
+        state = self.state
+        fragments = state.scratch.fragments
+        if fragments and not state.chores.are_under_way(self):
+            state.chores.add(self, Each(state.work, fragments, self.trim, _TRIM_WORK))
+
+    def trim(self, fragment: FragmentId) -> None:
+        """Forgets what a fragment needs no more of its scratch files."""
+        state = self.state
+        primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
+        if primary is not None:
+            lowest = _lowest_on_disk(primary.fragment)
+        elif backup is not None:
+            lowest = backup.replica.scratched.first
+        elif fragment in state.recovered:
+            return
+        else:
+            lowest = None
+        if lowest is None:
+            state.scratch.forget(fragment)
+        else:
+            state.scratch.forget_below(fragment, lowest)
+
+
+def _lowest_on_disk(fragment: Fragment) -> int | None:
+    """The lowest position of a message that is on disk alone."""
+    found = list(fragment.tracked.absent) if fragment.tracked is not None else []
+    stowed = fragment.fresh.stowed_after(0)
+    if stowed is not None:
+        found.append(stowed[0])
+    return min(found, default=None)
+
+
+class _Piece:
+    """A piece that is on its way to the disk, for a fragment or a copy of it."""
+
+    __slots__ = ("_fragment", "_holder", "_scratching")
+
+    def __init__(
+        self, scratching: Scratching, fragment: FragmentId, holder: Fragment | Replica
+    ) -> None:
+        self._scratching = scratching
+        self._fragment = fragment
+        self._holder = holder
+
+    def on_written(self, positions: Sequence[int]) -> None:
+        """Hands on that it is written."""
+        self._scratching.on_written(self._fragment, self._holder, positions)
+
+    def on_write_failed(self, reason: str) -> None:
+        """Hands on why it is not."""
+        self._scratching.on_write_failed(self._fragment, reason)
