@@ -5,6 +5,7 @@ with backslash escapes, because a message cannot carry it otherwise.
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from fedq import __version__
 from fedq.admin.refusal import invalid
@@ -61,6 +62,7 @@ def figures(node: NodeOverview) -> pb.NodeFigures:
         journal_segments=node.journal_segments,
         troubles=node.troubles,
         failed_logins=node.failed_logins,
+        scrub=pb.Scrub(**asdict(node.scrub)),
     )
 
 

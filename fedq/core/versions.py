@@ -26,6 +26,8 @@ FILTERS: Final = 10
 NAMED: Final = 10
 #: From which one on copies ask each other for what they cannot read (`fedq.node.copies.mending`).
 MENDING: Final = 10
+#: From which one on it is noted when messages of streams came (`fedq.fragments.streams`).
+STREAM_TIMES: Final = 10
 
 #: Oldest and newest.
 Range = tuple[int, int]

@@ -73,7 +73,10 @@ NOTE_RETURNS: Final = 2
 NOTE_DEAD: Final = 3
 #: Until when it is delayed, in Unix milliseconds.
 NOTE_DUE: Final = 4
-NOTES: Final = (NOTE_EXPIRES, NOTE_RETURNS, NOTE_DEAD, NOTE_DUE)
+#: When it came, in twice the Unix milliseconds, of some messages of a stream (docs/adr/0061); odd:
+#: of some behind it, before the next one of which this is noted, it was noted and is no more.
+NOTE_CAME: Final = 5
+NOTES: Final = (NOTE_EXPIRES, NOTE_RETURNS, NOTE_DEAD, NOTE_DUE, NOTE_CAME)
 #: Those that change while the message lives. The others come with it and stay as they are.
 NOTES_THAT_CHANGE: Final = (NOTE_RETURNS, NOTE_DEAD)
 

@@ -433,8 +433,7 @@ class Node:
         self.copies.moving.tick()
         self.copies.mending.tick()
         self.copies.scrubbing.tick()
-        if state.damaged:
-            self.copies.reading.tick()
+        self.copies.reading.tick()
         self.streams.paging.tick()
         self.streams.naming.tick()
         if state.plan.has_news_of_dead:

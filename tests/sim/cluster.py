@@ -76,6 +76,8 @@ class Cluster:
                 stow_bytes_min=self.plan.stow_bytes,
                 read_ahead_bytes=self.plan.read_ahead_bytes,
                 work_per_turn=self.plan.work_per_turn,
+                scrub_bytes_per_second=1 << 20 if self.plan.scrub else 0,
+                scrub_every_ms=1_000,
             ),
             recovered,
         )

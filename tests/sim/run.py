@@ -22,6 +22,7 @@ from tests.sim.cluster import Cluster
 from tests.sim.confirming import Numbers
 from tests.sim.faults import Faults
 from tests.sim.party import Party
+from tests.sim.rotting import messages_lost, rot_some, unreadable
 from tests.sim.stream_party import StreamParty
 from tests.sim.subscribers import Churn, Subscriber
 from tests.sim.swarm import Plan, draw, draw_exceptions, draw_repeated, draw_stops
@@ -36,6 +37,8 @@ WHOLE_LIMIT_US = 25 * SECOND
 REST_LIMIT_US = 20 * SECOND
 CLOSING_LIMIT_US = 40 * SECOND
 PROBE_LIMIT_US = 60 * SECOND
+#: A pass of the scrub, a checkpoint, and a minute's pause where something could not be had at once.
+MEND_LIMIT_US = 90 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +238,8 @@ class Run:
         self._wait("copies agree", REST_LIMIT_US, lambda: not self._differences())
         for problem in self._differences():
             self.ledger.broken(problem)
+        if self.plan.scrub and not self._rot_and_mend():
+            return
         queues = [name for name in self.topology.queues if self._still_there(name)]
         queues += self.churn.leftover
         policed = self.party.queues if self.party is not None else []
@@ -273,6 +278,23 @@ class Run:
         self.ledger.finish()
         if self.party is not None:
             self.party.finish()
+
+    def _rot_and_mend(self) -> bool:
+        """What has rotted on one disk, and others have, is there again before long."""
+        hosts = self.cluster.hosts
+        for problem in unreadable(hosts):
+            self.ledger.broken(problem)
+        lost = messages_lost(hosts)
+        where = rot_some(hosts, self.world.generator("rot at rest"))
+        if where:
+            self._note(f"rot on {where}")
+            if not self._wait("rot is mended", MEND_LIMIT_US, lambda: not unreadable(hosts)):
+                for problem in unreadable(hosts):
+                    self.ledger.broken(problem)
+                return False
+            if messages_lost(hosts) > lost:
+                self.ledger.broken(f"of what rotted on {where} some is lost, though others have it")
+        return not self.ledger.problems
 
     def _still_there(self, name: str) -> bool:
         """A transient queue does not outlive a stop of everything (a new era)."""

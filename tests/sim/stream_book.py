@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from tests.sim.checkers import Ledger
 from tests.sim.streams import StreamPlan, value_of
+from tests.sim.world import SECOND
 
 #: What a message takes in a stream beside its body, at most.
 _BESIDE_BODY_BYTES = 120
@@ -149,6 +150,9 @@ class StreamBook:
             return offset >= reader.start
         if reader.start == "first":
             return True
+        if reader.start.endswith("s"):
+            lately_us = reader.begun_us - int(reader.start[:-1]) * SECOND
+            return self.published[self.log[offset]].sent_us > lately_us
         return self.published[self.log[offset]].sent_us > reader.begun_us
 
     def finish(self, last: Reader) -> None:

@@ -29,7 +29,10 @@ class StreamPublisherPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReaderPlan:
-    """Where a reader begins ("first", "next", "last", an offset), and how fast it reads."""
+    """Where a reader begins, and how fast it reads.
+
+    At the "first" message, the "last" or the "next" one, an offset, or with those of the last "2s".
+    """
 
     start: str | int
     prefetch: int
@@ -110,7 +113,10 @@ def draw_stream(seed: int, lite: bool, safety_us: int) -> StreamPlan | None:
         max_bytes=max_bytes,
         segment_bytes=max(1, dice.choice((max_bytes // 20, max_bytes // 3))),
         publishers=publishers,
-        readers=tuple(_draw_reader(dice, lite) for _ in range(dice.choice((2, 4, 6)))),
+        readers=_draw_times(
+            derive(seed, "stream times"),
+            [_draw_reader(dice, lite) for _ in range(dice.choice((2, 4, 6)))],
+        ),
     )
 
 
@@ -123,6 +129,16 @@ def _draw_publisher(dice: Rng, lite: bool, safety_us: int) -> StreamPublisherPla
         body_bytes=dice.choice((10, 100, 1_000)),
         persistent=dice.choice((0.0, 0.5, 1.0)),
         vanish=0.0 if lite else dice.choice((0.0, 0.0, 0.1)),
+    )
+
+
+def _draw_times(dice: Rng, readers: list[ReaderPlan]) -> tuple[ReaderPlan, ...]:
+    """Some readers begin with what came lately, whenever they come back, in any reign."""
+    return tuple(
+        replace(each, start=f"{dice.randint(1, 3)}s", resumes=False)
+        if dice.random() < 0.15
+        else each
+        for each in readers
     )
 
 

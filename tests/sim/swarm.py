@@ -8,6 +8,15 @@ from dataclasses import dataclass, replace
 
 from fedq.core import limits
 from fedq.core.seeds import Rng, derive
+from tests.sim.actors_drawn import (
+    chance,
+    draw_consumers,
+    draw_exchanges,
+    draw_getters,
+    draw_publishers,
+    draw_queues,
+    draw_subscribers,
+)
 from tests.sim.clients import ConsumerPlan, GetterPlan, PublisherPlan
 from tests.sim.disk import DiskOptions
 from tests.sim.net import NetOptions
@@ -20,7 +29,6 @@ from tests.sim.world import MS, SECOND
 
 #: No process dies · one at a time, when the cluster is whole · all, in any order · any, any time.
 KILLS = ("none", "single", "all_stop", "reckless")
-BIG_BODY_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,8 @@ class Plan:
     read_ahead_bytes: int = 0
     #: A stream beside the queues.
     stream: StreamPlan | None = None
+    #: Journals are read again all the time, and at rest some of a disk rots.
+    scrub: bool = False
 
     def describe(self) -> str:
         """The run in a few lines, for a failure's report."""
@@ -117,7 +127,7 @@ class Plan:
                 *map(str, self.queues), *map(str, self.exchanges), *map(str, self.publishers),
                 *map(str, self.consumers), *map(str, self.getters), *map(str, self.subscribers),
                 f"churn rounds {self.churn_rounds}, bodies on disk above {self.stow_bytes} bytes, "
-                f"{self.read_ahead_bytes} ahead",
+                f"{self.read_ahead_bytes} ahead, {'with' if self.scrub else 'without'} a scrub",
                 *(self.policies.describe() if self.policies is not None else ()),
                 *(self.stream.describe() if self.stream is not None else ()),
             )
@@ -144,7 +154,7 @@ def _draw_stream(plan: Plan, lite: bool) -> Plan:
     if stream is None:
         return plan
     dice = derive(plan.seed, "stowed stream")
-    if not plan.stow_bytes and _chance(dice, 0.8):
+    if not plan.stow_bytes and chance(dice, 0.8):
         ahead = dice.choice((1, 200, 2_000))
         plan = replace(plan, stow_bytes=1, read_ahead_bytes=ahead)
     return replace(plan, stream=draw_askers(stream, plan.seed))
@@ -154,11 +164,11 @@ def _draw_queues_alone(seed: int, lite: bool, copy_all: bool) -> Plan:
     """The plan without a stream."""
     plan = _draw_plain(seed, lite)
     plan = plan if copy_all else _draw_stowing(_draw_modes(plan, lite))
-    plan = _draw_rot(plan, lite)
+    plan = _draw_scrub(_draw_rot(plan, lite))
     policies = draw_policies(seed, plan.nodes, plan.safety_us, lite, copy_all)
     if policies is None:
         dice = derive(seed, "restored")
-        if not lite and plan.faults.kills in ("single", "all_stop") and _chance(dice, 0.5):
+        if not lite and plan.faults.kills in ("single", "all_stop") and chance(dice, 0.5):
             return replace(plan, faults=replace(plan.faults, restore=dice.choice((0.5, 0.9))))
         return plan
     if policies.kills is not None and not lite:
@@ -174,7 +184,7 @@ def _draw_queues_alone(seed: int, lite: bool, copy_all: bool) -> Plan:
 def _draw_modes(plan: Plan, lite: bool) -> Plan:
     """What of the queues is copied, with dice of its own."""
     dice = derive(plan.seed, "modes")
-    if not _chance(dice, 0.3):
+    if not chance(dice, 0.3):
         return plan
     queues = []
     for queue in plan.queues:
@@ -185,7 +195,7 @@ def _draw_modes(plan: Plan, lite: bool) -> Plan:
         replace(each, persistent=dice.choice((0.0, 0.5, 0.5, 0.9))) for each in plan.publishers
     )
     plan = replace(plan, queues=tuple(queues), publishers=publishers)
-    if lite or plan.nodes == 1 or not _chance(dice, 0.4):
+    if lite or plan.nodes == 1 or not chance(dice, 0.4):
         return plan
     # What waits while single processes die shows best what they took with them.
     faults = FaultPlan(kills="single", kill_every_us=dice.randint(800, 1_800) * MS)
@@ -195,7 +205,7 @@ def _draw_modes(plan: Plan, lite: bool) -> Plan:
 def _draw_stowing(plan: Plan) -> Plan:
     """Lines so long for their memory that bodies are on disk alone, with dice of their own."""
     dice = derive(plan.seed, "stowed")
-    if not _chance(dice, 0.5):
+    if not chance(dice, 0.5):
         return plan
     ahead = dice.choice((1, 200, 2_000))
     return replace(plan, stow_bytes=dice.choice((1, 1, 20_000)), read_ahead_bytes=ahead)
@@ -204,7 +214,7 @@ def _draw_stowing(plan: Plan) -> Plan:
 def _draw_alarms(plan: Plan, lite: bool) -> Plan:
     """Nodes that are full for a while, with dice of their own."""
     dice = derive(plan.seed, "alarms")
-    if lite or not _chance(dice, 0.25):
+    if lite or not chance(dice, 0.25):
         return plan
     faults = replace(plan.faults, full_every_us=dice.randint(500, 1_500) * MS)
     return replace(plan, faults=faults)
@@ -213,12 +223,12 @@ def _draw_alarms(plan: Plan, lite: bool) -> Plan:
 def _draw_rot(plan: Plan, lite: bool) -> Plan:
     """Disks that give back something else than what was written, with dice of their own."""
     dice = derive(plan.seed, "rot")
-    if lite or plan.faults.kills not in ("single", "all_stop") or not _chance(dice, 0.4):
+    if lite or plan.faults.kills not in ("single", "all_stop") or not chance(dice, 0.4):
         return plan
     # Whole copies are waited for as long as a run lasts: they all return.
     faults = replace(plan.faults, rot=dice.choice((0.5, 0.9)))
     plan = replace(plan, faults=faults, revive_wait_ms=120_000)
-    if plan.nodes == 1 or not _chance(dice, 0.6):
+    if plan.nodes == 1 or not chance(dice, 0.6):
         return plan
     # Stops of all are rare enough for every copy to be in sync again, and find something to lose.
     every_us = dice.randint(1_500, 3_000) * MS
@@ -231,6 +241,14 @@ def _draw_rot(plan: Plan, lite: bool) -> Plan:
         plan, faults=FaultPlan("all_stop", every_us, rot=1.0), consumers=(), getters=(),
         safety_us=safety_us, publishers=publishers,
     )  # fmt: skip
+
+
+def _draw_scrub(plan: Plan) -> Plan:
+    """Disks that rot at rest, where more than one node can be asked, with dice of their own."""
+    dice = derive(plan.seed, "scrub")
+    if plan.nodes == 1 or not chance(dice, 0.3):
+        return plan
+    return replace(plan, scrub=True, segment_bytes=dice.choice((1_000, 2_000, 2_000, 20_000)))
 
 
 def draw_exceptions(seed: int) -> Plan:
@@ -269,9 +287,9 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
     faults = FaultPlan() if lite else _draw_faults(generator, nodes)
     if not lite:
         faults = _draw_rare_faults(derive(seed, "rare faults"), faults, nodes)
-    queues = _draw_queues(generator)
-    exchanges = _draw_exchanges(generator, queues)
-    getters = _draw_getters(generator, queues)
+    queues = draw_queues(generator)
+    exchanges = draw_exchanges(generator, queues)
+    getters = draw_getters(generator, queues)
     safety_us = generator.randint(1_500, 2_500 if lite else 6_000) * MS
     got = [getter.queue for getter in getters if getter.alone]
     eaten = [q for q in queues if q.name not in got]
@@ -291,9 +309,9 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
         faults=faults,
         queues=queues,
         exchanges=exchanges,
-        publishers=_draw_publishers(generator, queues, exchanges, lite, safety_us),
+        publishers=draw_publishers(generator, queues, exchanges, lite, safety_us),
         consumers=(
-            *_draw_consumers(generator, eaten, lite),
+            *draw_consumers(generator, eaten, lite),
             # A pause between deciding and saying is felt where somebody else takes over at once.
             *(
                 ConsumerPlan(queue.name, prefetch, no_ack=False, work_us=5 * MS)
@@ -303,26 +321,22 @@ def _draw_plain(seed: int, lite: bool) -> Plan:
             ),
         ),
         getters=getters,
-        subscribers=_draw_subscribers(generator, exchanges, lite),
+        subscribers=draw_subscribers(generator, exchanges, lite),
         churn_rounds=generator.choice((0, 0, 2, 4)),
     )
 
 
-def _chance(generator: Rng, probability: float) -> bool:
-    return generator.random() < probability
-
-
 def _draw_faults(generator: Rng, nodes: int) -> FaultPlan:
-    if _chance(generator, 0.15):
+    if chance(generator, 0.15):
         return FaultPlan()
     kills = generator.choice(("none", "single", "single", "all_stop", "reckless"))
     kill_every_us = generator.randint(300, 1_800) * MS
-    if kills != "none" and _chance(generator, 0.4):
+    if kills != "none" and chance(generator, 0.4):
         # Nothing but kills: then the ledger excuses least.
         return FaultPlan(kills=kills, kill_every_us=kill_every_us)
 
     def every(probability: float, low: int, high: int) -> int:
-        return generator.randint(low, high) * MS if _chance(generator, probability) else 0
+        return generator.randint(low, high) * MS if chance(generator, probability) else 0
 
     return FaultPlan(
         kills=kills,
@@ -339,11 +353,11 @@ def _draw_faults(generator: Rng, nodes: int) -> FaultPlan:
 
 def _draw_rare_faults(generator: Rng, faults: FaultPlan, nodes: int) -> FaultPlan:
     """With dice of their own, so that all other seeds keep their histories."""
-    if not _chance(generator, 0.15):
+    if not chance(generator, 0.15):
         return faults
     kind = generator.choice(("pause in turn", "stop", "hang"))
     every_us = generator.randint(800, 2_500) * MS
-    if kind == "stop" and (nodes == 1 or _chance(generator, 0.5)):
+    if kind == "stop" and (nodes == 1 or chance(generator, 0.5)):
         return replace(faults, stop_all_every_us=2 * every_us)
     if nodes == 1:
         return faults
@@ -355,13 +369,13 @@ def _draw_rare_faults(generator: Rng, faults: FaultPlan, nodes: int) -> FaultPla
 
 
 def _draw_net(generator: Rng, lite: bool) -> NetOptions:
-    bad = not lite and _chance(generator, 0.25)
+    bad = not lite and chance(generator, 0.25)
     return NetOptions(
         delay_us_max=generator.choice((500, 1_500, 1_500, 10_000, 40_000)),
         loss=generator.choice((0.0, 0.01, 0.05)) if bad else 0.0,
         duplicate=generator.choice((0.0, 0.05)) if bad else 0.0,
         reorder=generator.choice((0.0, 0.05)) if bad else 0.0,
-        encoded=_chance(generator, 0.2),
+        encoded=chance(generator, 0.2),
     )
 
 
@@ -381,120 +395,4 @@ def _draw_raft(generator: Rng, lite: bool) -> RaftOptions:
         duplicate=generator.choice((0.0, 0.0, 0.1)) if not lite else 0.0,
         snapshot_every_us=generator.choice((0, 300 * MS, 1 * SECOND)),
         snapshot_lag=generator.choice((3, 20)),
-    )
-
-
-def _draw_queues(generator: Rng) -> tuple[QueuePlan, ...]:
-    return tuple(
-        QueuePlan(
-            name=f"q{number}",
-            durable=_chance(generator, 0.75),
-            replicas=generator.choice((0, 0, 0, 1, 3)),
-            fragments=generator.choice((0, 0, 1, 1, 2, 3)),
-        )
-        for number in range(generator.randint(1, 3))
-    )
-
-
-def _draw_exchanges(generator: Rng, queues: tuple[QueuePlan, ...]) -> tuple[ExchangePlan, ...]:
-    if _chance(generator, 0.4):
-        return ()
-    kind = generator.choice(("topic", "fanout", "direct"))
-    patterns = ("k.1", "k.2", "k.*", "#") if kind == "topic" else ("k.1", "k.2")
-    bindings = tuple(
-        (queue.name, generator.choice(patterns))
-        for queue in queues
-        for _ in range(generator.choice((0, 1, 2)))
-    )
-    durable = _chance(generator, 0.75) and all(queue.durable for queue in queues)
-    return (ExchangePlan("ex", kind, durable, bindings),)
-
-
-def _draw_publishers(
-    generator: Rng,
-    queues: tuple[QueuePlan, ...],
-    exchanges: tuple[ExchangePlan, ...],
-    lite: bool,
-    safety_us: int,
-) -> tuple[PublisherPlan, ...]:
-    found = []
-    for _ in range(generator.randint(1, 3)):
-        exchange, keys = "", tuple(queue.name for queue in queues)
-        if exchanges and _chance(generator, 0.5):
-            exchange, keys = exchanges[0].name, ("k.1", "k.2")
-            if _chance(generator, 0.3):
-                keys = ("k.1", "k.2", "nowhere")
-        elif _chance(generator, 0.5):
-            keys = (generator.choice(keys),)
-        big = _chance(generator, 0.05)
-        messages = generator.randint(1, 8) if big else generator.randint(5, 120)
-        burst = generator.choice((1, 1, 5, 20))
-        # Half of them publish through the whole run, so that every fault meets messages on the way.
-        paced_us = safety_us * burst // messages
-        found.append(
-            PublisherPlan(
-                exchange=exchange,
-                keys=keys,
-                messages=messages,
-                burst=burst,
-                gap_us=generator.choice((2 * MS, 20 * MS, paced_us, paced_us)),
-                persistent=generator.choice((0.0, 0.5, 1.0, 1.0)),
-                body_bytes=BIG_BODY_BYTES if big else generator.choice((0, 10, 100, 5_000)),
-                vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
-            )
-        )
-    return tuple(found)
-
-
-def _draw_consumers(
-    generator: Rng, queues: list[QueuePlan], lite: bool
-) -> tuple[ConsumerPlan, ...]:
-    if not queues:
-        return ()
-    return tuple(
-        ConsumerPlan(
-            queue=(queues[0] if _chance(generator, 0.5) else generator.choice(queues)).name,
-            prefetch=generator.choice((0, 1, 3, 50)),
-            # A lost connection loses what was sent with no-ack: that is no-ack's meaning.
-            no_ack=lite and _chance(generator, 0.2),
-            work_us=generator.choice((1, 5, 30, 200, 800, 3_000)) * MS,
-            requeue=generator.choice((0.0, 0.0, 0.2)),
-            reject=generator.choice((0.0, 0.0, 0.1)),
-            multiple=generator.choice((0.0, 0.3)),
-            vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
-            cancel=generator.choice((0.0, 0.0, 0.1)),
-        )
-        for _ in range(generator.choice((0, 1, 2, 3, 5)))
-    )
-
-
-def _draw_getters(generator: Rng, queues: tuple[QueuePlan, ...]) -> tuple[GetterPlan, ...]:
-    if not _chance(generator, 0.3):
-        return ()
-    queue = queues[-1]
-    alone = _chance(generator, 0.7)
-    return (
-        GetterPlan(
-            queue=queue.name,
-            gap_us=generator.choice((5, 50)) * MS,
-            alone=alone,
-            in_order=alone and queue.fragments == 1,
-            requeue=generator.choice((0.0, 0.2)),
-        ),
-    )
-
-
-def _draw_subscribers(
-    generator: Rng, exchanges: tuple[ExchangePlan, ...], lite: bool
-) -> tuple[SubscriberPlan, ...]:
-    if not exchanges:
-        return ()
-    return tuple(
-        SubscriberPlan(
-            exchange=exchanges[0].name,
-            key=generator.choice(("k.1", "k.2") + (("#",) if exchanges[0].kind == "topic" else ())),
-            no_ack=_chance(generator, 0.5),
-            vanish=0.0 if lite else generator.choice((0.0, 0.0, 0.1)),
-        )
-        for _ in range(generator.choice((0, 1, 3)))
     )

@@ -72,6 +72,19 @@ def test_what_a_reader_misses_or_gets_twice_is_found(
     assert any(word in each for each in found), found
 
 
+def test_what_came_lately_and_is_missed_is_found() -> None:
+    book = book_of()
+    book.published[7].sent_us = -1_500_000
+    for number in range(1, 7):
+        book.published[number].sent_us = -3_000_000
+    read(book, "2s", *range(5, 11))
+    read(book, "1s", *range(8, 11))
+    missing = read(book, "2s", *range(8, 11))
+    found = problems(book, read(book, "first", *range(1, 11)))
+    assert len(found) == 1
+    assert missing.describe() in found[0]
+
+
 def test_what_stands_at_an_offset_stays() -> None:
     book = book_of()
     read(book, "first", 1, 2, 3)

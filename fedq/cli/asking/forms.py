@@ -62,6 +62,20 @@ def figures_form(figures: pb.NodeFigures) -> Form:
         "journal_bytes": figures.journal_bytes,
         "journal_segments": figures.journal_segments,
         "failed_logins": figures.failed_logins,
+        "scrub": scrub_form(figures.scrub) if figures.HasField("scrub") else None,
+    }
+
+
+def scrub_form(scrub: pb.Scrub) -> Form:
+    """What reading the journal again has come to."""
+    return {
+        "passes": scrub.passes,
+        "last_pass_unix_ms": scrub.last_pass_unix_ms or None,
+        "segment": scrub.segment or None,
+        "pass_bytes": scrub.pass_bytes,
+        "segments_with_rot": scrub.segments_with_rot,
+        "messages_mended": scrub.messages_mended,
+        "messages_lost": scrub.messages_lost,
     }
 
 

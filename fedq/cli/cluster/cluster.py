@@ -1,6 +1,7 @@
 """`fedq cluster`: the cluster at a glance, its members, and who is connected."""
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
@@ -94,10 +95,27 @@ def _show_status(form: Form, is_json: bool) -> None:
         for member in form["members"]
     ]
     screen.print(table(("NODE", "STATE", "ROLE", "AMQP"), rows))
+    for member in form["members"]:
+        for line in _about_rot(member):
+            screen.print(line)
     for problem in form["problems"]:
         screen.print(f"! {problem}", style="red")
     if not form["problems"]:
         screen.print("all is well", style="green")
+
+
+def _about_rot(member: Form) -> Iterator[str]:
+    """What has rotted on a member's disk since its start, if anything."""
+    scrub = member["figures"] and member["figures"]["scrub"]
+    if not scrub:
+        return
+    rotten, mended = scrub["segments_with_rot"], scrub["messages_mended"]
+    lost = scrub["messages_lost"]
+    if rotten or mended or lost:
+        yield (
+            f"{member['node']}: rot in {rotten} segments of the journal, {mended} messages fetched "
+            f"from other copies, {lost} lost; {scrub['passes']} passes since its start"
+        )
 
 
 #: The columns of `fedq cluster members`, and of `--wide` besides; `#` begins one of numbers.

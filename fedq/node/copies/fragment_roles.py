@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
 from fedq.core.policy import QUARANTINED, QueuePolicy
+from fedq.core.versions import STREAM_TIMES
 from fedq.fragments.asides import note_asides
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
@@ -248,6 +249,7 @@ class FragmentRoles:
             stowed=copy.stowed,
         )  # fmt: skip
         if fragment.log is not None:
+            fragment.log.notes_times = self.state.map.cluster_version >= STREAM_TIMES
             fragment.log.readers.begin_with(copy.readers)
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
@@ -347,7 +349,7 @@ class FragmentRoles:
         if backup is not None:
             replica, last = backup.replica, backup.last_held
             return Copy(
-                replica.in_order(), replica.origins, replica.notes, last, backup.whole,
+                replica.in_order(), replica.origins, replica.known_notes, last, backup.whole,
                 replica.seen, backup.unsure, list(replica.stowed), replica.readers,
             )  # fmt: skip
         recovered = state.recovered.get(fragment)

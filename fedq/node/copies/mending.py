@@ -44,17 +44,19 @@ Done: TypeAlias = Callable[[list[int], bool], None]
 class Mending:
     """Fetches what cannot be read here from copies elsewhere."""
 
-    __slots__ = ("_cases", "_last", "state")
+    __slots__ = ("_cases", "_last", "_lines", "state")
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
         #: By the number of the question that is under way, or was the last one.
         self._cases: dict[int, _Case] = {}
+        #: Of each fragment the case under way, and those that wait behind it.
+        self._lines: dict[FragmentId, deque[_Case]] = {}
         self._last = 0
 
     def is_under_way(self, fragment: FragmentId) -> bool:
         """Whether messages of the fragment are waited for."""
-        return any(case.fragment == fragment for case in self._cases.values())
+        return fragment in self._lines
 
     def ask(
         self, fragment: FragmentId, positions: Sequence[int], done: Done, *, fills: bool
@@ -65,20 +67,21 @@ class Mending:
         """
         held = find_held(self.state, fragment)
         case = _Case(fragment, held, list(positions), done, fills)
-        if held is not None and is_in_journal(held):
-            self._look_for_others(case)
-        self._go_on(case)
+        line = self._lines.setdefault(fragment, deque())
+        line.append(case)
+        if len(line) == 1:
+            self._advance(fragment)
 
     def tick(self) -> None:
         """Gives up nodes that do not answer, and tells those whose messages are on disk."""
-        for number, case in list(self._cases.items()):
+        for case in list(self._cases.values()):
             if case.node is not None and self.state.now_ms < case.until_ms:
                 continue
-            del self._cases[number]
+            self._take_back(case)
             if case.node is not None:
                 case.node, case.is_silent = None, True
                 case.ahead = []
-            self._go_on(case)
+            self._advance(case.fragment)
 
     def on_bodies(self, sender: NodeId, message: Bodies) -> None:
         """Takes in what another copy had, and asks on."""
@@ -88,7 +91,7 @@ class Mending:
         held = find_held(self.state, case.fragment)
         if held is None or place_of(held).reign != message.reign:
             return
-        del self._cases[message.request]
+        self._take_back(case)
         answered = [position for position in case.asked if position <= message.through]
         wanted = dict.fromkeys(answered)
         bodies = {
@@ -101,7 +104,29 @@ class Mending:
         case.left = [position for position in case.left if position not in bodies]
         # Whoever answers nothing at all is asked nothing more.
         case.ahead = case.ahead[len(answered) :] if answered else []
-        self._go_on(case)
+        self._advance(case.fragment)
+
+    def _advance(self, fragment: FragmentId) -> None:
+        """Goes on with the cases of a fragment, one after the other, until one has to wait."""
+        while (line := self._lines.get(fragment)) is not None:
+            case = line[0]
+            if case.number or not self._has_ended(case):
+                return
+            line.popleft()
+            if not line:
+                del self._lines[fragment]
+            self.state.mark_fragment(fragment)
+            case.done(case.left, case.is_silent)
+
+    def _wait(self, case: "_Case") -> None:
+        """Lets the case wait for an answer, or for the disk, under a number of its own."""
+        self._last += 1
+        case.number = self._last
+        self._cases[case.number] = case
+
+    def _take_back(self, case: "_Case") -> None:
+        del self._cases[case.number]
+        case.number = 0
 
     def _look_for_others(self, case: "_Case") -> None:
         """Finds who may have the messages: the primary first, then copies in sync, then others."""
@@ -118,33 +143,33 @@ class Mending:
             elif node in info.in_sync:
                 case.is_silent = True
 
-    def _go_on(self, case: "_Case") -> None:
-        """Asks for the next piece, of the next node if need be; or ends the case."""
+    def _has_ended(self, case: "_Case") -> bool:
+        """Asks for the next piece, of the next node if need be; true if there is nothing to ask."""
         state = self.state
         held = find_held(state, case.fragment)
         if held is None or content_of(held) is not case.content:
             # It is held otherwise by now, if at all.
-            case.done(case.left, True)
-            return
+            case.is_silent = True
+            return True
+        if not case.is_begun:
+            case.is_begun = True
+            if is_in_journal(held):
+                self._look_for_others(case)
         if not case.ahead and case.left and case.others:
             case.node, case.ahead = case.others.popleft(), list(case.left)
         if case.node is not None and case.ahead and case.left:
-            self._last += 1
+            self._wait(case)
             case.asked = case.ahead[:POSITIONS_MAX]
             case.until_ms = state.now_ms + _ANSWER_MS
-            self._cases[self._last] = case
             reign = place_of(held).reign
-            question = BodiesWanted(case.fragment, reign, self._last, case.asked)
-            state.send(case.node, question)
-            return
+            state.send(case.node, BodiesWanted(case.fragment, reign, case.number, case.asked))
+            return False
         case.node = None
         if case.chunk > state.synced:
             # Nothing is looked for where it is not yet.
-            self._last += 1
-            self._cases[self._last] = case
-            return
-        state.mark_fragment(case.fragment)
-        case.done(case.left, case.is_silent)
+            self._wait(case)
+            return False
+        return True
 
     def _take_in(self, case: "_Case", held: Held, bodies: dict[int, bytes]) -> None:
         """Appends messages that are alive anew, and puts them in their places in the line."""
@@ -178,8 +203,8 @@ class _Case:
     """Messages of one fragment that are looked for, and who was asked."""
 
     __slots__ = (
-        "ahead", "asked", "chunk", "content", "done", "fills", "fragment", "is_silent", "left",
-        "node", "others", "until_ms",
+        "ahead", "asked", "chunk", "content", "done", "fills", "fragment", "is_begun",
+        "is_silent", "left", "node", "number", "others", "until_ms",
     )  # fmt: skip
 
     def __init__(
@@ -199,5 +224,8 @@ class _Case:
         self.until_ms = 0
         #: Somebody who may have them did not answer.
         self.is_silent = False
+        #: It is asked about, not only waits behind others; the number of what it waits for.
+        self.is_begun = False
+        self.number = 0
         #: The chunk with the last of what was written anew.
         self.chunk = 0

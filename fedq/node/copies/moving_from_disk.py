@@ -116,24 +116,22 @@ class FromDisk:
         self._mending.ask(fragment, positions, on_done, fills=False)
 
     def _on_mended(self, fragment: FragmentId, left: list[int], is_silent: bool, why: str) -> None:
-        """Gives up what nobody has; what may be elsewhere on this disk is not looked for here."""
-        state, held = self._state, find_held(self._state, fragment)
-        number = self._segment.number
-        only_here = [
-            position
-            for position in left
-            if held is not None
-            and is_alive(held, position)
-            and all(place.segment == number for place in state.plan.locate_all(fragment, position))
-        ]
-        if not only_here:
+        """Gives up what nobody has, but for what may be elsewhere on this disk."""
+        held = find_held(self._state, fragment)
+        if held is None:
             return
-        if is_silent or not isinstance(held, Primary):
-            self.failure = (
-                f"{len(only_here)} messages of fragment {fragment} wait for a copy: {why}"
-            )
-        else:
+        alive = [position for position in left if is_alive(held, position)]
+        if alive and (is_silent or not isinstance(held, Primary)):
+            self.failure = f"{len(alive)} messages of fragment {fragment} wait for a copy: {why}"
+            return
+        only_here = [p for p in alive if not self._may_be_elsewhere(fragment, p)]
+        if only_here and isinstance(held, Primary):
             self._reading.lose(held, only_here, why)
+
+    def _may_be_elsewhere(self, fragment: FragmentId, position: int) -> bool:
+        number = self._segment.number
+        places = self._state.plan.locate_all(fragment, position)
+        return any(place.segment != number for place in places)
 
 
 def _may_join(

@@ -36,6 +36,8 @@ _READ_BYTES: Final = MIB
 _READS_MAX: Final = 4
 #: How often something is looked for, beyond once in each place, before it is lost.
 _TRIES_MAX: Final = 3
+#: What a disk has failed to read is read anew every so often (`Primary.may_be_read_yet`).
+_RETRY_MS: Final = 500
 _NOWHERE: Final = "the journal does not know where it is"
 #: So many messages more than one are lost in one go.
 _LOST_MAX: Final = 255
@@ -66,12 +68,14 @@ class Reading:
 class ReadingBack:
     """Reads ahead for the lines that have bodies on disk alone."""
 
-    __slots__ = ("_readings", "mending", "state")
+    __slots__ = ("_readings", "_resting", "mending", "state")
 
     def __init__(self, state: NodeState, mending: Mending) -> None:
         self.state = state
         self.mending = mending
         self._readings: dict[FragmentId, Reading] = {}
+        #: Until when nothing is read, of fragments whose disk fails.
+        self._resting: dict[FragmentId, int] = {}
 
     def asked_through(self, fragment: FragmentId) -> int:
         """Up to which position the line's bodies are asked for, and are to stay."""
@@ -92,7 +96,10 @@ class ReadingBack:
         """Asks for what is to be read next, if there is anything on disk alone."""
         fragment = primary.fragment
         reading = self._readings.get(fragment.fragment_id)
-        if primary.unreadable:
+        if fragment.fragment_id in self._resting:
+            return
+        if primary.unreadable and not self.is_mending(primary):
+            # Else it waits: meanwhile nothing else is read for readers.
             unreadable, primary.unreadable = primary.unreadable, []
             for first, last, reason in unreadable:
                 self.give_up(primary, first, last, reason)
@@ -205,6 +212,7 @@ class ReadingBack:
         """Takes in what was read; what was not among it is looked for when its turn has come."""
         state, fragment = self.state, reading.primary.fragment
         reading.under_way.remove(place.length)
+        reading.primary.unread_ms = 0
         if state.primaries.get(fragment.fragment_id) is not reading.primary:
             return
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
@@ -225,6 +233,7 @@ class ReadingBack:
         fragment = reading.primary.fragment.fragment_id
         if self.state.primaries.get(fragment) is reading.primary:
             reading.reason = reason
+            reading.primary.note_unread(self.state.now_ms)
             self.state.mark_fragment(fragment)
 
     def give_up(self, primary: Primary, first: int, last: int, reason: str) -> bool:
@@ -262,6 +271,9 @@ class ReadingBack:
             primary.damaged += to_ranges(left)
             state.damaged[identity] = None
             return
+        if primary.may_be_read_yet(state.now_ms):
+            self._resting[identity] = state.now_ms + _RETRY_MS
+            return
         self.lose(primary, left, reason)
 
     def lose(self, primary: Primary, positions: list[int], reason: str) -> None:
@@ -283,8 +295,15 @@ class ReadingBack:
         state.mark_fragment(identity)
 
     def tick(self) -> None:
-        """Looks after what others have, and this node cannot read: are there others yet?"""
+        """Looks after what others have, and this node cannot read: are there others yet?
+
+        And reads anew what a disk has failed to read.
+        """
         state = self.state
+        for fragment, until_ms in list(self._resting.items()):
+            if state.now_ms >= until_ms:
+                del self._resting[fragment]
+                state.mark_fragment(fragment)
         for fragment in list(state.damaged):
             primary = state.primaries.get(fragment)
             if primary is None or not primary.damaged:

@@ -28,8 +28,10 @@ _BYTES_SHIFT: Final = 11
 class Scrubbing:
     """Reads the journal through, again and again."""
 
-    __slots__ = ("_allowed", "_check", "_is_reading", "_next_pass_ms", "_segment", "_then_ms",
-                 "state")  # fmt: skip
+    __slots__ = (
+        "_allowed", "_asked_at", "_check", "_is_reading", "_next_pass_ms", "_segment", "_then_ms",
+        "state",
+    )  # fmt: skip
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
@@ -40,6 +42,8 @@ class Scrubbing:
         #: Thousandths of bytes that may be read by now, and when that was counted.
         self._allowed = self._then_ms = 0
         self._next_pass_ms = 0
+        #: The segment that was being filled when the disk was asked to sync the others.
+        self._asked_at = 0
 
     def tick(self) -> None:
         """Reads on, as far as the rate allows."""
@@ -71,7 +75,7 @@ class Scrubbing:
     def _begin_next(self) -> bool:
         """Begins with the next segment, or the next pass; false if nothing is due."""
         state, scrub = self.state, self.state.scrub
-        if not self._segment and state.now_ms < self._next_pass_ms:
+        if not self._segment and (state.now_ms < self._next_pass_ms or not self._is_on_disk()):
             return False
         segment = next_full(state.plan, self._segment)
         if segment is not None and not self._segment:
@@ -86,6 +90,19 @@ class Scrubbing:
         self._segment = scrub.segment = segment.number
         self._check = FrameCheck(segment.size)
         return True
+
+    def _is_on_disk(self) -> bool:
+        """Whether all full segments are known to be on disk; asks the disk, where nobody else has.
+
+        What was acknowledged since the last publish may stay unsynced for as long as there is none.
+        """
+        state, plan = self.state, self.state.plan
+        if not plan.full or plan.full[-1].number < plan.synced_segment:
+            return True
+        if state.synced >= state.sync_asked and plan.newest > self._asked_at:
+            self._asked_at = plan.newest
+            state.sync_asked = plan.sync_all()
+        return False
 
     def on_read(self, data: bytes) -> None:
         """Checks what was read."""

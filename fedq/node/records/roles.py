@@ -5,6 +5,7 @@ Plain records; who changes what is said in each flow's docstring.
 
 from collections import deque
 from collections.abc import Mapping
+from typing import Final
 
 from fedq.core.ids import MapVersion, NodeId, Origin, QueueKey
 from fedq.core.policy import PLAIN
@@ -18,6 +19,10 @@ from fedq.replication.backup import OFFERED, BackupReplication
 from fedq.replication.durable import DurableMark
 from fedq.replication.primary import PrimaryReplication
 
+#: A disk that fails to read may be read again later, and its process ends once it fails to write:
+#: so long nothing is lost by it.
+UNREAD_MS_MAX: Final = 10_000
+
 
 class Primary:
     """A shared fragment that this node serves."""
@@ -25,8 +30,8 @@ class Primary:
     __slots__ = (
         "attaching", "calls", "damaged", "dying", "ending", "fragment", "gets", "handing_over",
         "is_plain", "lets_through", "mark", "marking", "noted", "pace", "promised", "queue",
-        "replication", "seen_at", "seen_event", "takers", "unreadable", "unsure",
-        "used_ms", "windows",
+        "replication", "seen_at", "seen_event", "takers", "unread_ms", "unreadable",
+        "unsure", "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +85,20 @@ class Primary:
         self.seen_at = 0
         #: And the number of the event that says so.
         self.seen_event = 0
+
+        #: Since when the disk has failed to read what it has of it; 0: it has not.
+        self.unread_ms = 0
+
+    def note_unread(self, now_ms: int) -> None:
+        """Takes note that the disk has failed to read what it has of this fragment."""
+        self.unread_ms = self.unread_ms or max(now_ms, 1)
+
+    def may_be_read_yet(self, now_ms: int) -> bool:
+        """Whether what cannot be read may be read later: the disk has failed, but not for long.
+
+        What it did read and is damaged stays so.
+        """
+        return self.unread_ms > 0 and now_ms - self.unread_ms < UNREAD_MS_MAX
 
     @property
     def holds_back(self) -> bool:

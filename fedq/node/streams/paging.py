@@ -172,6 +172,7 @@ class Paging:
         """Takes in what was read; what was not among it is looked for when somebody wants it."""
         state, fragment = self.state, primary.fragment.fragment_id
         state.pages.end(stream, stretch, place.length)
+        primary.unread_ms = 0
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         if not self._is_current(primary, stream):
             self._go_on()
@@ -195,6 +196,7 @@ class Paging:
         self.state.pages.end(stream, stretch, place.length)
         if self._is_current(primary, stream):
             stream.note_missing(*stretch, reason)
+            primary.note_unread(self.state.now_ms)
             self.state.mark_fragment(primary.fragment.fragment_id)
         self._go_on()
 

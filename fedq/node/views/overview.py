@@ -26,6 +26,7 @@ from fedq.node.views.overview_types import (
     NamedReaderOverview,
     NodeOverview,
     QueueOverview,
+    ScrubOverview,
 )
 from fedq.wiring.cluster_map.state import FragmentInfo
 
@@ -64,6 +65,20 @@ class NodeView:
             journal_segments=len(state.plan.segments),
             troubles=tuple(troubles(state)),
             failed_logins=self._node.clients.access.failed_logins,
+            scrub=self.scrub(),
+        )
+
+    def scrub(self) -> ScrubOverview:
+        """What reading the journal again has come to."""
+        state, scrub = self._state, self._state.scrub
+        return ScrubOverview(
+            passes=scrub.passes,
+            last_pass_unix_ms=scrub.last_pass_unix_ms,
+            segment=scrub.segment,
+            pass_bytes=scrub.pass_bytes,
+            segments_with_rot=scrub.found,
+            messages_mended=scrub.mended,
+            messages_lost=state.messages_lost,
         )
 
     def process(self) -> tuple[NodeId, Incarnation]:

@@ -38,6 +38,22 @@ class MemberState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ScrubOverview:
+    """What reading the journal again has come to, since the node's start."""
+
+    passes: int = 0
+    #: 0: none has come to its end.
+    last_pass_unix_ms: int = 0
+    #: The segment that is being read; 0: none is.
+    segment: int = 0
+    #: Of the pass under way, or the last one.
+    pass_bytes: int = 0
+    segments_with_rot: int = 0
+    messages_mended: int = 0
+    messages_lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOverview:
     """What one node alone knows of itself."""
 
@@ -66,6 +82,7 @@ class NodeOverview:
     troubles: tuple[str, ...] = ()
     #: Since its start.
     failed_logins: int = 0
+    scrub: ScrubOverview = ScrubOverview()
 
 
 @dataclass(frozen=True, slots=True)

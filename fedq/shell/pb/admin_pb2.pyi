@@ -54,7 +54,7 @@ QUARANTINE_ACT_REQUEUE: QuarantineAct
 QUARANTINE_ACT_DISCARD: QuarantineAct
 
 class NodeFigures(_message.Message):
-    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins")
+    __slots__ = ("node", "incarnation", "zone", "version", "raft_role", "leader", "map_version", "lease_held", "stopping", "uptime_ms", "connections", "channels", "consumers", "private_queues", "memory_bytes", "journal_bytes", "journal_segments", "troubles", "failed_logins", "scrub")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -74,6 +74,7 @@ class NodeFigures(_message.Message):
     JOURNAL_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     TROUBLES_FIELD_NUMBER: _ClassVar[int]
     FAILED_LOGINS_FIELD_NUMBER: _ClassVar[int]
+    SCRUB_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: int
     zone: str
@@ -93,7 +94,26 @@ class NodeFigures(_message.Message):
     journal_segments: int
     troubles: _containers.RepeatedScalarFieldContainer[str]
     failed_logins: int
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ...) -> None: ...
+    scrub: Scrub
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[int] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., raft_role: _Optional[_Union[RaftRole, str]] = ..., leader: _Optional[str] = ..., map_version: _Optional[int] = ..., lease_held: _Optional[bool] = ..., stopping: _Optional[bool] = ..., uptime_ms: _Optional[int] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., private_queues: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_segments: _Optional[int] = ..., troubles: _Optional[_Iterable[str]] = ..., failed_logins: _Optional[int] = ..., scrub: _Optional[_Union[Scrub, _Mapping]] = ...) -> None: ...
+
+class Scrub(_message.Message):
+    __slots__ = ("passes", "last_pass_unix_ms", "segment", "pass_bytes", "segments_with_rot", "messages_mended", "messages_lost")
+    PASSES_FIELD_NUMBER: _ClassVar[int]
+    LAST_PASS_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    PASS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_WITH_ROT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_MENDED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_LOST_FIELD_NUMBER: _ClassVar[int]
+    passes: int
+    last_pass_unix_ms: int
+    segment: int
+    pass_bytes: int
+    segments_with_rot: int
+    messages_mended: int
+    messages_lost: int
+    def __init__(self, passes: _Optional[int] = ..., last_pass_unix_ms: _Optional[int] = ..., segment: _Optional[int] = ..., pass_bytes: _Optional[int] = ..., segments_with_rot: _Optional[int] = ..., messages_mended: _Optional[int] = ..., messages_lost: _Optional[int] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("node", "state", "incarnation", "zone", "peer_address", "amqp_address", "figures")

@@ -22,7 +22,7 @@ from fedq.journal.events import (
 )
 from fedq.journal.marks import Mark, encode_mark
 from fedq.journal.reader import read
-from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
 from fedq.journal.recovered import RecoveredFragment
 from fedq.journal.recovery import recover
 from tests.unit.golden import GOLDEN
@@ -58,7 +58,14 @@ CONTENT: list[Record] = [
 
 #: What is in the golden file of notes and groups. Never changed, either.
 MARKED = GOLDEN / "journal-v1-marks.journal"
+TIMED = GOLDEN / "journal-v1-times.journal"
 NOTED = GOLDEN / "journal-v1-notes.journal"
+#: What is in the golden file of when messages of a stream came.
+TIMED_CONTENT: list[Record] = [
+    Group(ONE, 1, [BEGINNING, Note(ONE, 1, FIRST + 2, NOTE_CAME, {FIRST: 3_600_000_000_000})]),
+    Enqueue(ONE, 1, FIRST + 3, NORTH, 4, False, bodies("four")),
+    Note(ONE, 1, FIRST + 4, NOTE_CAME, {FIRST: 0, FIRST + 3: 3_600_000_001_001}),
+]
 NOTED_CONTENT: list[Record] = [
     Group(
         ONE,
@@ -168,6 +175,14 @@ def test_the_golden_notes_still_read_and_are_still_written_alike() -> None:
     golden = NOTED.read_bytes()
     assert list(decode(golden)) == NOTED_CONTENT
     assert encode_all(NOTED_CONTENT) == golden
+
+
+def test_the_golden_times_of_a_stream_still_read_and_are_still_written_alike() -> None:
+    golden = TIMED.read_bytes()
+    assert list(decode(golden)) == TIMED_CONTENT
+    assert encode_all(TIMED_CONTENT) == golden
+    found = recover({1: golden}).fragments[ONE]
+    assert found.notes == {NOTE_CAME: {FIRST + 3: 3_600_000_001_001}}
 
 
 def test_the_golden_notes_still_mean_the_same() -> None:

@@ -25,6 +25,7 @@ from fedq.amqp.methods import (
 from fedq.amqp.values import FieldTable
 from fedq.core.ids import NodeId
 from fedq.core.peer_messages import BodiesWanted
+from fedq.node.records.roles import UNREAD_MS_MAX
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
 
@@ -263,6 +264,24 @@ def test_what_cannot_be_read_is_lost_by_name_and_the_rest_goes_on() -> None:
     assert any("of queue 'q'" in line and "are lost here" in line for line in story)
     assert cluster.node("n1").state.messages_lost == len(lost)
     assert client.ask(QueueDeclare("q", passive=True), QueueDeclareOk).message_count == 0
+
+
+@pytest.mark.parametrize("fails_ms", [8_000, 12_000])
+def test_a_disk_that_fails_to_read_for_a_while_loses_nothing(fails_ms: int) -> None:
+    cluster = Cluster(1, **SMALL, scrub_bytes_per_second=0)
+    client = filled(cluster, 300)
+    segments = cluster.hosts[NodeId("n1")].segments
+    hidden = {number: segments.pop(number) for number in list(segments)[:-1]}
+    client.ask(BasicConsume("q", no_ack=True), BasicConsumeOk)
+    cluster.pass_ms(fails_ms)
+    segments.update(hidden)
+    cluster.pass_ms(5_000)
+    got = client.deliveries()
+    if fails_ms < UNREAD_MS_MAX:
+        assert got == [body(number) for number in range(300)]
+    else:
+        assert got[-1] == body(299)
+        assert cluster.node("n1").state.messages_lost == 300 - len(got) > 0
 
 
 def test_a_node_that_starts_again_has_all_of_it() -> None:
