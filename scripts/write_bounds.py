@@ -141,6 +141,16 @@ ROWS: Final = (
         "{STREAM_READ_BYTES_MIN} to {STREAM_READ_BYTES_MAX}; {STREAM_AHEAD_BYTES_MAX}",
     ),
     (
+        "values in the filter of a reader; their bytes, each and together; filters of a node's "
+        "readers of one stream",
+        "{STREAM_FILTER_VALUES_MAX}; {NAME_BYTES_MAX}, {STREAM_FILTER_BYTES_MAX}; "
+        "{STREAM_FILTERS_MAX}",
+    ),
+    (
+        "names of readers that a stream keeps; readers with names of one stream",
+        "{STREAM_NAMES_MAX}; {STREAM_MEMBERS_MAX}",
+    ),
+    (
         "deliveries to one consumer in one go; to one connection in one turn",
         "{DELIVERY_BATCH_MAX}; {DELIVERY_BYTES_PER_TURN_MAX}",
     ),

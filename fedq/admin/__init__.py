@@ -1,1 +1,1 @@
-"""Floor 6: people and tools look in. Reads `fedq.node.views.overview_types`, changes nothing."""
+"""Floor 6: answers for people and tools, from views of a node; asks it for what is to change."""

@@ -100,6 +100,7 @@ class QueueMerger:
         message.ready = local.ready
         message.unacknowledged = local.unacknowledged
         message.bytes = local.bytes
+        message.readers.extend(local.readers)
         if not local.serving:
             message.state = pb.FRAGMENT_STATE_UNAVAILABLE
         elif self._is_catching_up(fragment):

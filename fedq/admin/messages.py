@@ -17,6 +17,7 @@ from fedq.node.views.overview_types import (
     LocalFragment,
     MemberOverview,
     MemberState,
+    NamedReaderOverview,
     NodeOverview,
 )
 from fedq.shell.pb import admin_pb2 as pb
@@ -150,7 +151,16 @@ def queue_names(keys: Sequence[QueueKey]) -> list[pb.QueueName]:
     return [pb.QueueName(vhost=key.vhost, name=key.name) for key in keys]
 
 
-def local_fragment(overview: LocalFragment) -> pb.LocalFragment:
+def named_reader(overview: NamedReaderOverview) -> pb.NamedReader:
+    """A name that a stream keeps a place for."""
+    return pb.NamedReader(
+        name=overview.name, offset=overview.offset, lag=overview.lag, node=overview.node or ""
+    )
+
+
+def local_fragment(
+    overview: LocalFragment, readers: Sequence[NamedReaderOverview] = ()
+) -> pb.LocalFragment:
     """A fragment as its primary sees it."""
     return pb.LocalFragment(
         fragment=overview.fragment,
@@ -160,4 +170,5 @@ def local_fragment(overview: LocalFragment) -> pb.LocalFragment:
         unacknowledged=overview.unacknowledged,
         bytes=overview.bytes_held,
         active_node=overview.active or "",
+        readers=map(named_reader, readers),
     )

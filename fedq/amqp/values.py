@@ -89,7 +89,7 @@ def decode_encoded_table(data: bytes, at: int) -> tuple[FieldTable, int]:
     table: FieldTable = {}
     while at < end:
         name, value_at = decode_short_string(data, at)
-        at = _skip(data, value_at)
+        at = skip_value(data, value_at)
         table[name] = Encoded(data[value_at:at])
     return table, end
 
@@ -102,12 +102,12 @@ def encoded_items(array: Encoded, count_max: int) -> list[Encoded]:
     at, end = _span(array, 1, len(array))
     while at < end and len(items) < count_max:
         start = at
-        at = _skip(array, at)
+        at = skip_value(array, at)
         items.append(Encoded(array[start:at]))
     return items
 
 
-def _skip(data: bytes, at: int) -> int:
+def skip_value(data: bytes, at: int) -> int:
     """Where a well-formed value ends that begins at `at`; its content is not looked at."""
     size = _SIZES.get(data[at])
     return at + 1 + size if size is not None else _span(data, at + 1, len(data))[1]

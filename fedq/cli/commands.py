@@ -1,7 +1,7 @@
 """The `fedq` command: puts the groups and single commands together.
 
-Each group is in a file of its name, in a room beside this one. Exit codes:
-`fedq.cli.terminal.failure`.
+Each group is in a room beside this one, mostly in a file of its name (`clients` has connections,
+channels and consumers, `topology` exchanges and bindings). Exit codes: `fedq.cli.terminal.failure`.
 """
 
 import platform

@@ -177,6 +177,15 @@ STREAM_PAGES_BYTES_MIN: Final = MIB
 STREAM_READ_BYTES_MIN: Final = 64 * KIB
 STREAM_READ_BYTES_MAX: Final = MIB
 STREAM_AHEAD_BYTES_MAX: Final = 4 * MIB
+#: Values in a filter of a reader, and their bytes together; filters of a node's readers of one
+#: stream that differ.
+STREAM_FILTER_VALUES_MAX: Final = 64
+STREAM_FILTER_BYTES_MAX: Final = 4 * KIB
+STREAM_FILTERS_MAX: Final = 512
+#: Names of readers that a stream keeps places for.
+STREAM_NAMES_MAX: Final = 1_000
+#: And readers with names, on all nodes.
+STREAM_MEMBERS_MAX: Final = 20_000
 #: Where several nodes have consumers: how much work fast ones may have waiting with them, and how
 #: long messages wait for somebody to have room before all are given more. In milliseconds.
 KEEP_UP_MS_MAX: Final = 25

@@ -16,6 +16,8 @@ from fedq.core.ids import FragmentId, Incarnation, MapVersion, NodeId, Origin, Q
 from fedq.core.mending_messages import Bodies as Bodies
 from fedq.core.mending_messages import BodiesWanted as BodiesWanted
 from fedq.core.ranges import Range
+from fedq.core.reader_messages import ReadAs as ReadAs
+from fedq.core.reader_messages import ReadTurn as ReadTurn
 from fedq.core.suspects import LastWords
 
 # --- publishing into a fragment held elsewhere -----------------------------------------------
@@ -132,10 +134,18 @@ class ReadStream(NamedTuple):
     value: int
     #: So many messages at most.
     amount: int
+    #: The number of a question with a filter, which with an amount of 0 is taken back; 0: without.
+    request: int = 0
+    #: The filter (`fedq.amqp.filtering`).
+    values: tuple[bytes, ...] = ()
+    unfiltered: bool = False
 
 
 class StreamPart(NamedTuple):
-    """Messages of a stream for the receiver's readers, or where (`next`) one of them begins."""
+    """Messages of a stream for the receiver's readers, or where (`next`) one of them begins.
+
+    Without messages it says that none up to `next` has what was asked for.
+    """
 
     fragment: FragmentId
     reign: int
@@ -146,6 +156,8 @@ class StreamPart(NamedTuple):
     next: int
     positions: list[int]
     messages: list[bytes]
+    #: The number of the question.
+    request: int = 0
 
 
 #: What is read from a position on.
@@ -424,6 +436,8 @@ PeerMessage: TypeAlias = (
     | Got
     | ReadStream
     | StreamPart
+    | ReadAs
+    | ReadTurn
     | BodiesWanted
     | Bodies
 )
@@ -434,7 +448,7 @@ CARRY_RECORDS: Final = (CopyChunk, Replicate)
 #: What a node says to whoever leads a fragment.
 TO_PRIMARY: Final = (
     PublishBatch, PublishAtomic, ReplicaOffer, ReplicaAck, Attach, Watch, Credit, Get, Settle, Call,
-    ReadStream,
+    ReadStream, ReadAs,
 )  # fmt: skip
 
 # --- the envelope ----------------------------------------------------------------------------

@@ -20,8 +20,14 @@ PIECES: Final = 7
 CHECKPOINTS: Final = 8
 #: From which one on there are streams (`fedq.node.streams`).
 STREAMS: Final = 9
+#: From which one on readers of streams have filters.
+FILTERS: Final = 10
+#: And names, whose places are kept.
+NAMED: Final = 10
 #: From which one on copies ask each other for what they cannot read (`fedq.node.copies.mending`).
 MENDING: Final = 10
+#: From which one on it is noted when messages of streams came (`fedq.fragments.streams`).
+STREAM_TIMES: Final = 10
 
 #: Oldest and newest.
 Range = tuple[int, int]

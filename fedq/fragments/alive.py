@@ -17,6 +17,7 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK, Run
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.unread import Batch
+from fedq.journal.records import NOTE_CAME
 
 #: Messages kept singly that are looked at in one piece.
 PIECE: Final = 1_024
@@ -45,7 +46,7 @@ def in_fragment(fragment: Fragment, spans: Spans = EVERYWHERE) -> Iterator[Found
         lambda position: fragment.messages.held_after(position),
     ):
         for first, last in spans:
-            yield from _in_runs(after, first, last)
+            yield from _in_runs(after, first, last, fragment)
     tracked = fragment.tracked
     if tracked is not None:
         yield from in_singles(lambda: tracked.messages, tracked.notes, spans, tracked.absent)
@@ -60,10 +61,12 @@ def in_replica(replica: Replica, spans: Spans = EVERYWHERE) -> Iterator[Found]:
             if first <= batch.outline.last_position and batch.first <= last
             for each in _within(batch.persistent_ranges(), first, last)
         ]
-        yield Found(ranges, batch.left, _reading(batch), {})
-    yield from in_singles(lambda: replica.singles, replica.notes, spans)
+        times = _about_ranges({NOTE_CAME: replica.came}, ranges) if replica.came else {}
+        yield Found(ranges, batch.left, _reading(batch), times)
+    notes = replica.known_notes
+    yield from in_singles(lambda: replica.singles, notes, spans)
     # At last: whatever was in memory may have gone there meanwhile, and none comes back.
-    yield from _in_stowed(replica.stowed, replica.notes, spans)
+    yield from _in_stowed(replica.stowed, replica.known_notes, spans)
 
 
 def in_recovered(
@@ -141,14 +144,20 @@ def _about(notes: Notes, positions: Iterable[int]) -> dict[int, dict[int, int]]:
     return found
 
 
-def _in_runs(after: Callable[[int], Run | None], first: int, last: int) -> Iterator[Found]:
-    """What is alive in runs; `after` gives the first one that has messages beyond a position."""
+def _in_runs(
+    after: Callable[[int], Run | None], first: int, last: int, fragment: Fragment
+) -> Iterator[Found]:
+    """What is alive in runs; `after` gives the first one that has messages beyond a position.
+
+    Nothing is noted of these, but when messages of a stream came.
+    """
     position = first - 1
     while (run := after(position)) is not None and run.first <= last:
         ranges = _within(run.persistent_ranges(), position + 1, last)
         looked_at = len(run.messages) or 1
         position = run.last
-        yield Found(ranges, looked_at, run.get, {})
+        notes = {} if fragment.log is None else _about_ranges(fragment.notes, ranges)
+        yield Found(ranges, looked_at, run.get, notes)
 
 
 def _within(ranges: list[Range], first: int, last: int) -> list[Range]:

@@ -21,6 +21,7 @@ from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.stream_runs import StreamRuns
 from fedq.fragments.streams import StreamLog
 from fedq.fragments.tracked import Notes, TrackedMessages
+from fedq.journal.records import NOTE_CAME
 
 
 class Contents:
@@ -87,6 +88,8 @@ class Contents:
         scratched: Sequence[Stretch], unix_ms: int,
     ) -> None:  # fmt: skip
         """Takes up what an earlier reign has left: any of it may have been seen."""
+        came = notes.get(NOTE_CAME, {})
+        notes = {what: table for what, table in notes.items() if what != NOTE_CAME}
         stretches, singles = split(messages, notes, stowed, self.singly, scratched)
         for stretch in stretches:
             if stretch.stowed:
@@ -104,7 +107,7 @@ class Contents:
         assert self.seen_through <= self.last
         self.bytes_held = sum(map(len, messages.values())) + self.fresh.stowed_bytes
         if self.log is not None:
-            self.log.begin_with(self.fresh, unix_ms)
+            self.log.begin_with(self.fresh, unix_ms, came)
 
     def make_tracked(self) -> TrackedMessages:
         """Where messages with a history are; made when there is one."""
@@ -172,7 +175,10 @@ class Contents:
     @property
     def notes(self) -> Notes:
         """The notes about messages, by kind and position; to be read only."""
-        return self.tracked.notes if self.tracked is not None else {}
+        notes = self.tracked.notes if self.tracked is not None else {}
+        if self.log is not None and self.log.came:
+            return {**notes, NOTE_CAME: self.log.came}
+        return notes
 
     def was_handed_out(self, position: int) -> bool:
         """Whether somebody may have seen the message: it is delivered as such."""

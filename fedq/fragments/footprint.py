@@ -39,6 +39,8 @@ def of_fragment(fragment: Fragment) -> int:
     fresh = fragment.fresh
     count = fragment.ready_count + fragment.unacked_count - fresh.stowed_count
     size = fragment.bytes_held - fresh.stowed_bytes + count * MESSAGE
+    if fragment.log is not None:
+        size += len(fragment.log.came) * _NOTE
     size += fragment.messages.runs_held * _RUN + (fresh.stowed_bytes >> _STOWED_SHIFT)
     return size if fragment.tracked is None else size + _of_singles(fragment.tracked)
 
@@ -58,6 +60,7 @@ def of_replica(replica: Replica) -> int:
     size = replica.bytes_in_memory + (on_disk >> _STOWED_SHIFT)
     size += replica.count_read * (MESSAGE + _SINGLE)
     size += replica.count_unread * _UNREAD
+    size += len(replica.came) * _NOTE
     for table in replica.notes.values():
         size += len(table) * _NOTE
     return size

@@ -36,9 +36,9 @@ from fedq.fragments.holders import DEAD
 from fedq.fragments.moves import Going, Taken
 from fedq.fragments.outbox import Owed
 from fedq.fragments.runs import ON_DISK, RUN_MAX, InFlight
-from fedq.fragments.streams import as_kept, sizes_of
+from fedq.fragments.streams import StreamLog, as_kept, sizes_of
 from fedq.fragments.tracked import Notes, TrackedMessages
-from fedq.journal.records import NOTE_DEAD, NOTE_RETURNS
+from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_RETURNS
 
 
 class Fragment(Contents):
@@ -95,8 +95,24 @@ class Fragment(Contents):
         if log is not None:
             log.add(self.last + 1, sizes_of(messages), size, unix_ms)
         notes = self._add(messages, size, flags, resent, unix_ms)
+        if log is not None and (came := log.note(self.last - len(messages) + 1, unix_ms)):
+            notes = {NOTE_CAME: {self.last - len(messages) + 1: came}}
         lasting = flags & FLAG_PERSISTENT != 0
         self.recorder.enqueue(self.last, origin, number, messages, resent, lasting, notes)
+
+    def keep_times(self, log: StreamLog, lost: Sequence[Range]) -> None:
+        """Notes of others when messages of a stream came that are lost."""
+        moved = log.move_notes(lost, self.fresh)
+        if moved:
+            self.last += 1
+            self.recorder.note(self.last, NOTE_CAME, moved, True, True)
+
+    def thin_out_times(self, log: StreamLog) -> None:
+        """Lets go of some of the notes of when messages of a stream came, if there are too many."""
+        changed = log.thin_out_notes()
+        if changed:
+            self.last += 1
+            self.recorder.note(self.last, NOTE_CAME, changed, True, True)
 
     def publish_private(self, messages: Sequence[bytes], unix_ms: int = 0) -> None:
         """Enqueues into a private queue: no origin, no record, no confirm to wait for."""

@@ -18,6 +18,7 @@ from fedq.journal.records import (
     encode_enqueue,
     encode_group,
     encode_note,
+    encode_readers,
     encode_seen,
     encode_settle,
     encode_with_notes,
@@ -79,6 +80,12 @@ class Recorder:
         """Records what may have been seen; nothing is handed out after that."""
         if self.active:
             data = encode_seen(self._fragment_id, self._reign, last, epoch, ranges)
+            self._append(last, data, True)
+
+    def readers(self, last: int, whole: bool, places: Mapping[str, int]) -> None:
+        """Records where named readers go on, which is no event."""
+        if self.active:
+            data = encode_readers(self._fragment_id, self._reign, last, whole, places)
             self._append(last, data, True)
 
     def _append(self, last: int, data: bytes, journal: bool) -> None:

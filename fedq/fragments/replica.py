@@ -22,9 +22,9 @@ from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
 from fedq.fragments.unread import Batch, Unread
 from fedq.journal.decoding import Outline, outlines
-from fedq.journal.events import Copy, Enqueue, Group, Note, Seen, Settle, Single
+from fedq.journal.events import Copy, Enqueue, Group, Note, Readers, Seen, Settle, Single
 from fedq.journal.notes import Notes, forget_notes, take_notes
-from fedq.journal.records import NOTES_THAT_CHANGE
+from fedq.journal.records import NOTE_CAME, NOTES_THAT_CHANGE
 
 
 class Applied(NamedTuple):
@@ -53,8 +53,9 @@ class Replica:
     """A backup's copy of one fragment."""
 
     __slots__ = (
-        "_ahead", "_doubtful", "_read", "_read_bytes", "_sorts", "_top", "_unread", "durable",
-        "edits", "fragment_id", "notes", "origins", "scratched", "seen", "sorted", "stowed",
+        "_ahead", "_doubtful", "_read", "_read_bytes", "_sorts", "_top", "_unread", "came",
+        "durable", "edits", "fragment_id", "notes", "origins", "readers", "scratched", "seen",
+        "sorted", "stowed",
     )  # fmt: skip
 
     def __init__(
@@ -89,14 +90,21 @@ class Replica:
         self.origins: dict[Origin, int] = dict(origins or {})
         #: What is known of the messages, by kind (`fedq.journal.records.NOTES`), by position.
         self.notes: Notes = {}
+        #: When messages of a stream came: apart, as they stay unread all the same.
+        self.came: dict[int, int] = {}
         for what, values in (notes or {}).items():
-            take_notes(self.notes, what, values, self)
+            if what == NOTE_CAME:
+                self.came.update(values)
+            else:
+                take_notes(self.notes, what, values, self)
         #: While a copy is under way: changing notes that the primary has not confirmed yet.
         self._doubtful: Notes = {}
         #: While a copy is under way: what the origins will be when it is complete.
         self._ahead: dict[Origin, int] | None = None
         #: What the primary said that was seen, as its last word; None: it has not, or in vain.
         self.seen: Seen | None = None
+        #: Where named readers of a stream go on.
+        self.readers: Mapping[str, int] = {}
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
         #: Counts how often they were brought in that order.
@@ -116,6 +124,11 @@ class Replica:
         """The messages in memory, by position. Reads them all: do not ask for every record."""
         self._read_all()
         return self._read
+
+    @property
+    def known_notes(self) -> Notes:
+        """All that is known of the messages; to be read only."""
+        return {**self.notes, NOTE_CAME: self.came} if self.came else self.notes
 
     @property
     def bytes_held(self) -> int:
@@ -154,7 +167,7 @@ class Replica:
         self.edits += 1
         for record in outlines(records, self.fragment_id):
             whole = isinstance(record, Group)
-            for single in record.records if isinstance(record, Group) else (record,):
+            for single in _singles_of(record):
                 persistent, low, high = self._apply(single)
                 journal = journal or persistent
                 # Nothing but messages has a position.
@@ -200,6 +213,9 @@ class Replica:
             return self._note(record), 0, 0
         if isinstance(record, Seen):
             self.seen = record
+            return True, 0, 0
+        if isinstance(record, Readers):
+            self.readers = record.taken(self.readers)
             return True, 0, 0
         return False, 0, 0
 
@@ -283,6 +299,8 @@ class Replica:
     def _forget(self, ranges: list[Range]) -> bool:
         """Forgets the messages in the ranges; whether persistent ones were among them."""
         persistent = False
+        for position in within(ranges, self.came) if self.came else ():
+            self.came.pop(position, None)
         if self.stowed.count or self.scratched.count:
             persistent = self._forget_stowed(ranges)
         if self.notes or self._doubtful:
@@ -394,7 +412,14 @@ class Replica:
         return any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _note(self, record: Note) -> bool:
-        """Takes notes; whether persistent messages are concerned."""
+        """Takes notes; whether persistent messages are concerned: those of a stream are."""
+        if record.what == NOTE_CAME:
+            for position, unix_ms in record.values.items():
+                if unix_ms:
+                    self.came[position] = unix_ms
+                else:
+                    self.came.pop(position, None)
+            return True
         concerned = take_notes(self.notes, record.what, record.values, self)
         doubtful = self._doubtful.get(record.what)
         if doubtful:
@@ -424,6 +449,24 @@ class Replica:
             self._read = dict(sorted(self._read.items()))
             self.sorted = True
             self._sorts += 1
+
+
+def _singles_of(record: Single | Group | Outline) -> Sequence[Single | Outline]:
+    """What a record is made of; new messages with nothing but their time stay as they came."""
+    if not isinstance(record, Group):
+        return (record,)
+    if len(record.records) == 2:
+        came, note = record.records
+        if isinstance(came, Enqueue) and isinstance(note, Note) and note.what == NOTE_CAME:
+            return (_outline_of(came), note) if came.messages else record.records
+    return record.records
+
+
+def _outline_of(record: Enqueue) -> Outline:
+    return Outline(
+        record.first_position, record.origin, record.first_number, record.resent,
+        b"".join(record.messages), 0, tuple(map(len, record.messages)),
+    )  # fmt: skip
 
 
 def forget_origins(origins: dict[Origin, int], node: NodeId, before: int) -> None:

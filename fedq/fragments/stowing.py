@@ -90,4 +90,6 @@ def lose(fragment: Fragment, first: int, last: int) -> list[Range]:
         fragment.forget_singles(tracked, absent, going)
     if going.ranges:
         fragment.went(going)
+        if fragment.log is not None:
+            fragment.keep_times(fragment.log, going.ranges)
     return going.ranges

@@ -29,6 +29,7 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    Readers,
     Record,
     Reset,
     Seen,
@@ -51,6 +52,7 @@ from fedq.journal.records import (
     KIND_KEEP,
     KIND_LIVE,
     KIND_NOTE,
+    KIND_READERS,
     KIND_RESET,
     KIND_SEEN,
     KIND_SETTLE,
@@ -59,6 +61,7 @@ from fedq.journal.records import (
     NOTES,
     ORIGIN_TAIL,
     RANGES_HEAD,
+    READERS_HEAD,
     SEEN_HEAD,
     STANDING_HEAD,
     VERSION,
@@ -359,6 +362,23 @@ def _decode_seen(data: bytes, at: int, end: int, fragment: FragmentId, reign: in
     )  # fmt: skip
 
 
+def _decode_readers(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
+    event, whole, count = READERS_HEAD.unpack_from(data, at)
+    if whole > 1:
+        raise ValueError("flags that do not exist")
+    at += READERS_HEAD.size
+    places: dict[str, int] = {}
+    for _ in range(count):
+        if at >= end:
+            raise ValueError("fewer names than announced")
+        name_end = at + 1 + data[at]
+        (position,) = BASE.unpack_from(data, name_end)
+        places[data[at + 1 : name_end].decode()] = position
+        at = name_end + BASE.size
+    _expect_end(at, end)
+    return Readers(fragment, reign, event, bool(whole), places)
+
+
 def _decode_standing(data: bytes, at: int, end: int, fragment: FragmentId, reign: int) -> Single:
     segment, event, whole, count = STANDING_HEAD.unpack_from(data, at)
     if whole > 1:
@@ -394,6 +414,7 @@ _DECODERS: dict[int, _Decoder] = {
     KIND_STANDING: _decode_standing,
     KIND_LIVE: _decode_live,
     KIND_CHECKPOINT: _decode_checkpoint,
+    KIND_READERS: _decode_readers,
 }
 
 

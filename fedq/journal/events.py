@@ -3,6 +3,7 @@
 Data only. `fedq.journal.records` has the layout and encodes, `fedq.journal.decoding` decodes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -119,6 +120,24 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Readers:
+    """As of event `event`: where named readers of a stream go on. No event itself (ADR 0063)."""
+
+    fragment: FragmentId
+    reign: int
+    event: int
+    #: There are no others.
+    whole: bool
+    #: Positions by name; 0: the name is forgotten.
+    places: dict[str, int]
+
+    def taken(self, known: Mapping[str, int]) -> dict[str, int]:
+        """What is known with this."""
+        places = {**({} if self.whole else known), **self.places}
+        return {name: position for name, position in places.items() if position}
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Where a fragment stands as of event `event`, for the checkpoint begun at `segment`."""
 
@@ -153,7 +172,18 @@ class Checkpoint:
 
 #: Any record but a group.
 Single: TypeAlias = (
-    Enqueue | Copy | Settle | Reset | Keep | Drop | Note | Seen | Standing | Live | Checkpoint
+    Enqueue
+    | Copy
+    | Settle
+    | Reset
+    | Keep
+    | Drop
+    | Note
+    | Seen
+    | Readers
+    | Standing
+    | Live
+    | Checkpoint
 )
 #: Those that only this node itself writes, about its own disk.
 OWN: Final = (Standing, Live, Checkpoint)

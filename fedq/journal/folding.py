@@ -23,6 +23,7 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    Readers,
     Record,
     Reset,
     Seen,
@@ -62,13 +63,15 @@ def apply_whole(recovered: Recovered, segment: Segment, record: Record) -> None:
 class _Before:
     """What a group is about to change of a fragment, as it was before."""
 
-    __slots__ = ("_messages", "_notes", "_origins", "_scalars", "_was", "spans")
+    __slots__ = ("_messages", "_notes", "_origins", "_readers", "_scalars", "_was", "spans")
 
     def __init__(self, fragment: RecoveredFragment | None, spans: "array[int] | None") -> None:
         self.spans = spans[:] if spans is not None else None
         self._scalars: tuple[int, int, bool, Seen | None] = (0, 0, True, None)
         if fragment is not None:
             self._scalars = (fragment.last, fragment.reign, fragment.whole, fragment.seen)
+        #: Never changed, but replaced.
+        self._readers = fragment.readers if fragment is not None else {}
         self._messages: dict[int, bytes | None] = {}
         #: Instead, where there are no bodies.
         self._was: list[Was] = []
@@ -132,6 +135,7 @@ class _Before:
             if number is not None:
                 fragment.origins[origin] = number
         fragment.last, fragment.reign, fragment.whole, fragment.seen = self._scalars
+        fragment.readers = self._readers
 
 
 def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
@@ -172,6 +176,9 @@ def _apply(recovered: Recovered, segment: Segment, record: Single) -> None:
         case Seen():
             fragment.last = max(fragment.last, record.event)
             fragment.seen = record
+        case Readers():
+            fragment.readers = record.taken(fragment.readers)
+            fragment.last = max(fragment.last, record.event)
         case _:
             assert_never(record)
     fragment.reign = max(fragment.reign, record.reign)

@@ -25,9 +25,10 @@ All numbers are big-endian:
              m * (node length u8 | node | incarnation u64 | number u64)
     LIVE     segment u64 | n u32 | (first u64, last u64)*
     CHECKPOINT  segment u64
+    READERS  event u64 | whole u8 | n u32 | n * (name length u8 | name | position u64)
 
-A COPY of nothing says that the copy is whole: what a KEEP began is complete. The last three are a
-checkpoint (`fedq.journal.checkpoints`): a node's own, they never come from another one.
+A COPY of nothing says that the copy is whole: what a KEEP began is complete. STANDING, LIVE and
+CHECKPOINT are a checkpoint (`fedq.journal.checkpoints`): a node's own, never another one's.
 
 A *note* is a number that goes with a message: when it expires, how often it came back. The notes
 of an ENQUEUE or COPY stand right behind it, in one GROUP with it: a torn write must not keep the
@@ -62,6 +63,7 @@ KIND_SEEN = 10
 KIND_STANDING = 11
 KIND_LIVE = 12
 KIND_CHECKPOINT = 13
+KIND_READERS = 14
 
 #: When the message expires, in Unix milliseconds.
 NOTE_EXPIRES: Final = 1
@@ -71,7 +73,10 @@ NOTE_RETURNS: Final = 2
 NOTE_DEAD: Final = 3
 #: Until when it is delayed, in Unix milliseconds.
 NOTE_DUE: Final = 4
-NOTES: Final = (NOTE_EXPIRES, NOTE_RETURNS, NOTE_DEAD, NOTE_DUE)
+#: When it came, in twice the Unix milliseconds, of some messages of a stream (docs/adr/0061); odd:
+#: of some behind it, before the next one of which this is noted, it was noted and is no more.
+NOTE_CAME: Final = 5
+NOTES: Final = (NOTE_EXPIRES, NOTE_RETURNS, NOTE_DEAD, NOTE_DUE, NOTE_CAME)
 #: Those that change while the message lives. The others come with it and stay as they are.
 NOTES_THAT_CHANGE: Final = (NOTE_RETURNS, NOTE_DEAD)
 
@@ -89,6 +94,7 @@ BASE = struct.Struct(">Q")
 NOTE_HEAD = struct.Struct(">QBI")
 SEEN_HEAD = struct.Struct(">QQI")
 STANDING_HEAD = struct.Struct(">QQBI")
+READERS_HEAD = struct.Struct(">QBI")
 
 #: What every record begins with, up to its payload.
 RECORD_BYTES_MIN = FRAME.size + HEAD.size
@@ -241,6 +247,21 @@ def encode_seen(
         + SEEN_HEAD.pack(event, epoch, len(ranges))
         + struct.pack(f">{len(flat)}Q", *flat)
     )
+
+
+def encode_readers(
+    fragment: FragmentId, reign: int, event: int, whole: bool, places: Mapping[str, int]
+) -> bytes:
+    """Where named readers go on, as of event `event` (see `Readers`)."""
+    assert len(places) <= limits.STREAM_NAMES_MAX or not whole
+    parts = [
+        HEAD.pack(VERSION, KIND_READERS, fragment, reign),
+        READERS_HEAD.pack(event, whole, len(places)),
+    ]
+    for name, position in places.items():
+        data = name.encode()
+        parts += (bytes((len(data),)), data, BASE.pack(position))
+    return _framed(b"".join(parts))
 
 
 def encode_standing(standing: Standing) -> bytes:

@@ -42,6 +42,8 @@ class RecoveredFragment:
     whole: bool = True
     #: What its last primary said that was seen; None: it is not known.
     seen: Seen | None = None
+    #: Where its named readers go on; replaced, never changed.
+    readers: dict[str, int] = field(default_factory=dict)
     #: The journal has it. (What this node led, and cannot take up again, need not be there.)
     durable: bool = True
     #: Live persistent messages whose bodies are on disk alone: first position, last position,

@@ -443,6 +443,7 @@ class Node:
         self.copies.scrubbing.tick()
         self.copies.reading.tick()
         self.streams.paging.tick()
+        self.streams.naming.tick()
         if state.plan.has_news_of_dead:
             self._drop_dead()
         self.consuming.timers.tick()

@@ -38,6 +38,7 @@ from fedq.shell.host.resources import ResourceWatch, resident_bytes
 from fedq.shell.host.system_clock import monotonic_ms, wait_until
 from fedq.shell.identity import ForeignDirectory, Identity, IdentityFile, RaftMark, raft_memory
 from fedq.shell.last_act import LastAct
+from fedq.shell.lost_queues import recover_naming
 from fedq.shell.map_machine import MapMachine
 from fedq.shell.node_settings import memory_bytes, node_settings
 from fedq.shell.peers.certificates import NodeCertificates
@@ -208,8 +209,8 @@ class NodeRunner:
             identity = self._begin_start()
             # Reading may take a while, and whoever wants to stop the process should not wait.
             recovered = await asyncio.to_thread(
-                journal.recover, identity.incarnation, has_past=bool(identity.past),
-                is_alone=len(self._voters) < 2,
+                recover_naming, journal, self._config.data, identity.incarnation,
+                has_past=bool(identity.past), is_alone=len(self._voters) < 2,
                 body_bytes_max=memory_bytes(self._config) // 8,
             )  # fmt: skip
         except OSError as error:

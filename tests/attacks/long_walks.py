@@ -2,6 +2,7 @@
 
 from fedq.amqp import method_types as m
 from fedq.amqp.methods import encode_method
+from fedq.amqp.values import FieldTable, TableValue
 from tests.attacks.attacker import Attacker, message
 from tests.attacks.stage import AMPLE, AMPLE_GROWTH, Stage, attack
 
@@ -153,3 +154,30 @@ def much_that_was_returned_is_purged(stage: Stage) -> None:
         attacker.call(1, m.BasicCancel("taker"), m.BasicCancelOk)
         attacker.call(1, m.BasicRecover(True), m.BasicRecoverOk)
         attacker.call(2, m.QueuePurge(QUEUE), m.QueuePurgeOk)
+
+
+@attack("H4", more=AMPLE, growth_bytes=AMPLE_GROWTH, is_quick=True)
+def filters_of_a_stream_that_match_nothing(stage: Stage) -> None:
+    """40 readers, each with 64 values of its own, walk over messages with 2,000 headers each."""
+    headers: FieldTable = {f"{number:04}": None for number in range(2_000)}
+    with Attacker(stage.address) as attacker:
+        attacker.open_channels(2)
+        stream = m.QueueDeclare(QUEUE, durable=True, arguments={"x-queue-type": "stream"})
+        attacker.call(1, stream, m.QueueDeclareOk)
+        for number in range(100):
+            headers["x-stream-filter-value"] = f"{number}"
+            attacker.send_bytes(message(2, QUEUE, b"", properties={"headers": headers}))
+        attacker.confirm(2)
+        attacker.send_bytes(message(2, QUEUE, b"") * 5_000)
+        attacker.confirm(2)
+        attacker.call(1, m.BasicQos(prefetch_count=1), m.BasicQosOk)
+        for number in range(40):
+            values: list[TableValue] = [f"no {number} {each}" for each in range(64)]
+            wanted: FieldTable = {"x-stream-filter": values, "x-stream-offset": "first"}
+            attacker.send(1, m.BasicConsume(QUEUE, f"r{number}", arguments=wanted))
+        attacker.wait(m.BasicConsumeOk, 40)
+        for _ in range(20):
+            attacker.call(1, m.BasicConsume(QUEUE, "r", arguments=wanted), m.BasicConsumeOk)
+            attacker.call(1, m.BasicCancel("r"), m.BasicCancelOk)
+        attacker.publish(2, QUEUE, b"", 1_000)
+        attacker.confirm(2)

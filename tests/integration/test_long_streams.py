@@ -1,5 +1,7 @@
 """Streams several times larger than the memory of real nodes: real disks, kills, stock clients."""
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -116,3 +118,50 @@ def test_a_long_stream_fails_over_to_what_another_node_has_on_disk(
         assert reader.numbers == list(range(count))
         got = read(open_connection, cluster.nodes["b"].amqp, count // 2, count - 1)
         assert got == list(range(count // 2, count))
+
+
+def test_times_of_a_stream_outlive_its_node(open_connection: Connect, tmp_path: Path) -> None:
+    """An age, and a time to begin at, mean the same after a restart."""
+    arguments = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 20_000}
+    with Cluster(tmp_path, names="a") as cluster:
+        node = cluster.nodes["a"]
+
+        def say(name: str, *numbers: int) -> BlockingChannel:
+            channel = open_connection(node.amqp).channel()
+            more = {"x-max-age": "3s"} if name == "aging" else {}
+            channel.queue_declare(name, durable=True, arguments={**arguments, **more})
+            channel.confirm_delivery()
+            for number in numbers:
+                channel.basic_publish("", name, body(number), PERSISTENT)
+            return channel
+
+        # The node is a member, and has said which version it speaks: nothing is noted before.
+        until("it has", lambda: int(cluster.ask("cluster", "status")["map_version"]) >= 3)
+        # Two of them make a segment.
+        say("aging", *range(6))
+        say("lasting", *range(6))
+        began = time.time()
+        until("they are old", lambda: time.time() > began + 5.0)
+        say("lasting", *range(6, 10))
+        cluster.kill("a")
+        node.start()
+        cluster.wait_served("a")
+        channel = say("aging", *range(6, 10))
+        channel.basic_qos(prefetch_count=50)
+        got: dict[str, list[int]] = {"aging": [], "lasting": []}
+        offset = datetime.fromtimestamp(int(began) + 3, UTC)
+        for name, start in (("aging", "first"), ("lasting", offset)):
+            channel.basic_consume(
+                name,
+                lambda channel, method, properties, found, into=got[name]: into.append(
+                    int(found[:8])
+                ),
+                arguments={"x-stream-offset": start},
+            )
+
+        def have_last() -> bool:
+            channel.connection.process_data_events(0.05)
+            return all(9 in found for found in got.values())
+
+        until("the last ones are read", have_last)
+        assert got == {"aging": list(range(6, 10)), "lasting": list(range(6, 10))}

@@ -19,6 +19,7 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    Readers,
     Record,
     Reset,
     Seen,
@@ -82,6 +83,14 @@ def tracked(
         st.builds(Settle, fragment, reign, numbers, ranges),
         st.builds(Keep, fragment, reign, numbers, ranges),
         st.builds(Seen, fragment, reign, numbers, numbers, ranges),
+        st.builds(
+            Readers,
+            fragment,
+            reign,
+            numbers,
+            st.booleans(),
+            st.dictionaries(st.sampled_from(["", "a", "b", "ü" * 127]), st.just(0) | numbers),
+        ),
         st.builds(Reset, fragment, reign, numbers),
         st.builds(Drop, fragment, reign),
         st.builds(
@@ -127,6 +136,7 @@ class ModelFragment:
     notes: dict[tuple[int, int], int] = field(default_factory=dict)
     whole: bool = True
     seen: Seen | None = None
+    readers: dict[str, int] = field(default_factory=dict)
 
     def hold(self, position: int, message: bytes) -> None:
         if is_persistent(message):
@@ -159,6 +169,18 @@ class ModelFragment:
             self.saw(record.first_position + index)
             self.saw_publish(record.origin, record.first_number + index)
         self.seen = None if record.resent else self.seen
+
+    def hear(self, record: Seen | Readers) -> None:
+        self.saw(record.event)
+        if isinstance(record, Seen):
+            self.seen = record
+            return
+        if record.whole:
+            self.readers = {}
+        for name, position in record.places.items():
+            self.readers.pop(name, None)
+            if position:
+                self.readers[name] = position
 
     def saw_publish(self, origin: Origin, number: int) -> None:
         self.origins[origin] = max(self.origins.get(origin, 0), number)
@@ -194,9 +216,8 @@ def replay(history: list[Record]) -> dict[FragmentId, ModelFragment]:
             fragment.saw(record.event)
         elif isinstance(record, Keep):
             fragment.begin_copy(record)
-        elif isinstance(record, Seen):
-            fragment.saw(record.event)
-            fragment.seen = record
+        elif isinstance(record, Seen | Readers):
+            fragment.hear(record)
         elif isinstance(record, Note):
             fragment.saw(record.event)
             for position, value in record.values.items():
@@ -227,5 +248,6 @@ def assert_same(recovered: Recovered, state: dict[FragmentId, ModelFragment]) ->
         assert fragment.reign == model.reign
         assert fragment.whole == model.whole
         assert fragment.seen == model.seen
+        assert fragment.readers == model.readers
         assert fragment.origins == model.origins
         assert fragment.notes == notes_of(model)

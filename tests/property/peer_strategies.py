@@ -88,6 +88,8 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "records": st.binary(max_size=100), "origins": st.binary(max_size=100),
     "added": ITEMS, "removed": ITEMS,
     "everything": st.lists(KEYS, max_size=3), "selective": st.lists(KEYS, max_size=3),
+    "values": st.lists(st.binary(max_size=255), max_size=16, unique=True).map(tuple),
+    "unfiltered": FLAGS, "forgets": FLAGS, "name": NAMES | st.just(""),
     "vhost": NAMES, "digest": _numbers(0, 2**56 - 1),
 }  # fmt: skip
 KINDS = get_args(peer.PeerMessage)

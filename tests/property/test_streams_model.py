@@ -18,7 +18,7 @@ from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.runs import ON_DISK
 from fedq.fragments.stowing import lose, may_stow, waits_for_disk
-from fedq.fragments.streams import as_kept, read_from
+from fedq.fragments.streams import NOTED_MS, as_kept, read_from
 from fedq.node.records.stream_pages import Page, Pages
 
 FRAGMENT = FragmentId(1)
@@ -28,6 +28,9 @@ KEEPS = st.sampled_from([0, 1, 30, 100, 1_000])
 
 class StreamMachine(RuleBasedStateMachine):
     """A stream, and a list of segments: each a list of positions, with bytes and a time."""
+
+    #: Something could not be read; of when others came less may be known.
+    some_lost = False
 
     @initialize(
         size=st.none() | st.integers(0, 400), age_ms=st.none() | st.integers(1, 200),
@@ -41,15 +44,22 @@ class StreamMachine(RuleBasedStateMachine):
         self.segments: list[tuple[list[int], list[int]]] = [([], [])]
         self.last_ms = [0]
         self.now_ms, self.number = 1_000, 1
+        self.times: dict[int, int] = {}
 
     def stream(self, reign: int, **kept: object) -> Fragment:
-        return Fragment(
+        fragment = Fragment(
             FRAGMENT, reign, durable=True, recording=True,
             policy=QueuePolicy(stream=self.policy), unix_ms=getattr(self, "now_ms", 1_000),
             **kept,  # type: ignore[arg-type]
         )  # fmt: skip
+        assert fragment.log is not None
+        fragment.log.notes_times = True
+        return fragment
 
-    @rule(lengths=st.lists(st.integers(0, 60), min_size=1, max_size=6), after=st.integers(0, 50))
+    @rule(
+        lengths=st.lists(st.integers(0, 60), min_size=1, max_size=6),
+        after=st.integers(0, 50) | st.integers(0, 5_000),
+    )
     def publish(self, lengths: list[int], after: int) -> None:
         self.now_ms += after
         sent = [encode(FLAG_PERSISTENT, b"\x00\x01q", b"\0\0", b"x" * each) for each in lengths]
@@ -58,6 +68,7 @@ class StreamMachine(RuleBasedStateMachine):
         first = self.fragment.last - len(sent) + 1
         for position, body in enumerate(as_kept(sent), first):
             self.bodies[position] = body
+            self.times[position] = self.now_ms
             positions, sizes = self.segments[-1]
             if sum(sizes) >= self.policy.segment_bytes and positions:
                 self.segments.append(([position], [len(body)]))
@@ -117,6 +128,7 @@ class StreamMachine(RuleBasedStateMachine):
         assert lost == [p for p in away if first <= p < first + count]
         for position in lost:
             del self.bodies[position]
+        self.some_lost = True
 
     @rule(from_disk=st.booleans())
     def fail_over(self, from_disk: bool) -> None:
@@ -127,7 +139,7 @@ class StreamMachine(RuleBasedStateMachine):
         reign = self.fragment.reign + 1
         self.fragment = self.stream(
             reign, messages=self.replica.in_order(), origins=self.replica.origins,
-            stowed=list(self.replica.stowed),
+            stowed=list(self.replica.stowed), notes=self.replica.known_notes,
         )  # fmt: skip
         # Where its segments begin depends on what lies together: that is read from it.
         log = self.fragment.log
@@ -142,7 +154,15 @@ class StreamMachine(RuleBasedStateMachine):
         assert [p for positions, _ in self.segments for p in positions] == list(self.bodies)
         if not self.bodies:
             return
-        assert set(self.last_ms) == {self.now_ms}
+        # Nothing seems older than it is, and little seems much younger: none is left out.
+        for (positions, _), last_ms in zip(self.segments, self.last_ms, strict=True):
+            assert not positions or self.times[positions[-1]] <= last_ms <= self.now_ms
+        newest = self.times[max(self.bodies)]
+        assert self.last_ms[-1] <= newest + 3 * NOTED_MS or self.some_lost
+        for position in self.bodies:
+            since = log.since(self.times[position])
+            assert since is not None
+            assert since <= position
         assert log.size == self.fragment.bytes_held
 
     @property

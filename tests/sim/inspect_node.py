@@ -11,7 +11,7 @@ from fedq.core.policy import QUARANTINED
 from fedq.core.ranges import from_ranges
 from fedq.fragments.fragment import Fragment
 from fedq.journal.bodies import messages_in
-from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTES
+from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_DUE, NOTES
 from fedq.node.node import Node
 from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.state import NodeState
@@ -178,7 +178,7 @@ def copies_that_differ(hosts: Sequence[Host]) -> list[str]:
             wanted = _to_be_copied(primary, disks[info.primary])
             copy = f"{name}: the copy on {node}"
             problems += _difference(copy, wanted, _bodies_of(backup, disks[node]))
-            problems += _notes_differ(copy, primary.fragment, wanted, backup.replica.notes)
+            problems += _notes_differ(copy, primary.fragment, wanted, backup.replica.known_notes)
             # What the primary has refused is no event: other copies would refuse it anew.
             taken = _living(primary.fragment.origins, cluster_map)
             known = _living(backup.replica.origins, cluster_map)
@@ -240,6 +240,9 @@ def _notes_differ(
         wanted = {position: value for position, value in noted.items() if position in messages}
         if note == NOTE_DUE:
             known = {position: when for position, when in known.items() if position in wanted}
+        if note == NOTE_CAME:
+            # Each reign has times ascend by itself, whatever clocks say.
+            wanted, known = dict.fromkeys(wanted, 0), dict.fromkeys(sorted(known), 0)
         if wanted != known:
             problems.append(f"{what} has notes {note} {known}, the primary has {wanted}")
     return problems

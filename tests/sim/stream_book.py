@@ -10,7 +10,8 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from tests.sim.checkers import Ledger
-from tests.sim.streams import StreamPlan
+from tests.sim.streams import StreamPlan, value_of
+from tests.sim.world import SECOND
 
 #: What a message takes in a stream beside its body, at most.
 _BESIDE_BODY_BYTES = 120
@@ -31,9 +32,14 @@ class Published:
 class Reader:
     """One basic.consume: where it began, when, and what it got."""
 
-    def __init__(self, label: str, start: str | int, asked_us: int) -> None:
+    def __init__(
+        self, label: str, start: str | int, asked_us: int, name: str = "", wanted: str = ""
+    ) -> None:
         self.label = label
         self.start = start
+        #: What it asked for: by a name, and some messages alone.
+        self.name = name
+        self.wanted = wanted
         self.asked_us = asked_us
         #: When it heard that it had begun; None: it did not.
         self.begun_us: int | None = None
@@ -42,7 +48,12 @@ class Reader:
 
     def describe(self) -> str:
         """It in words."""
-        return f"{self.label}, which began at {self.start!r}"
+        asked = f" as {self.name!r}" if self.name else f" for {self.wanted or 'all'}"
+        return f"{self.label}, which began at {self.start!r}{asked}"
+
+    def wants(self, number: int) -> bool:
+        """Whether it asked for this message."""
+        return not self.wanted or value_of(number) in self.wanted
 
 
 class StreamBook:
@@ -56,6 +67,9 @@ class StreamBook:
         #: The message at each offset that anybody saw.
         self.log: dict[int, int] = {}
         self._offsets: dict[int, int] = {}
+        #: Of each name who was served last, and all that its readers got.
+        self._served: dict[str, Reader] = {}
+        self._named: dict[str, dict[int, None]] = {}
 
     # --- while it runs ---------------------------------------------------------------------------
 
@@ -68,9 +82,9 @@ class StreamBook:
         """It is confirmed."""
         sent.confirmed_us = self.ledger.world.now_us
 
-    def begins(self, label: str, start: str | int) -> Reader:
+    def begins(self, label: str, start: str | int, name: str = "", wanted: str = "") -> Reader:
         """A reader asks to begin."""
-        reader = Reader(label, start, self.ledger.world.now_us)
+        reader = Reader(label, start, self.ledger.world.now_us, name, wanted)
         self.readers.append(reader)
         return reader
 
@@ -81,8 +95,13 @@ class StreamBook:
         if sent is None or sent.body != body:
             self.ledger.broken(f"{reader.describe()} got {body[:20]!r}, which nobody sent")
             return
-        if reader.offsets and offset <= reader.offsets[-1]:
+        if not reader.wants(number):
+            self.ledger.broken(f"{reader.describe()} got {number}")
+        # Whoever lost its turn, and has it again, may get again what it did not acknowledge.
+        is_again = bool(reader.name) and not self.ledger.faultless
+        if reader.offsets and offset <= reader.offsets[-1] and not is_again:
             self.ledger.broken(f"{reader.describe()}: {offset} came after {reader.offsets[-1]}")
+        self._check_turn(reader, offset)
         if isinstance(reader.start, int) and offset < reader.start:
             self.ledger.broken(f"{reader.describe()} got offset {offset}")
         was_there = sent.confirmed_us is not None and sent.confirmed_us < reader.asked_us
@@ -96,24 +115,44 @@ class StreamBook:
             self.ledger.broken(f"{number} is at {elsewhere} and at {offset}")
         reader.offsets.append(offset)
 
+    def _check_turn(self, reader: Reader, offset: int) -> None:
+        """Of those with a name one is served; the first one begins at the beginning, none skips."""
+        if not reader.name:
+            return
+        served = self._served.get(reader.name, reader)
+        if served is not reader and served.is_alive and self.ledger.faultless:
+            self.ledger.broken(f"{reader.describe()} got {offset}, and {served.describe()} reads")
+        self._served[reader.name] = reader
+        self._named.setdefault(reader.name, {})[offset] = None
+
     # --- at rest ---------------------------------------------------------------------------------
 
     def is_read(self, last: Reader) -> bool:
         """Whether all who read still have all that the last reader of all got."""
-        return all(
-            bool(reader.offsets) and reader.offsets[-1] == last.offsets[-1]
-            for reader in self.readers
-            if reader.is_alive and last.offsets and self._owes(reader, last.offsets[-1])
-        )
+        if not last.offsets:
+            return True
+        for reader in self.readers:
+            if not reader.is_alive:
+                continue
+            owed = [each for each in last.offsets if reader.wants(self.log[each])][-1:]
+            if reader.name and reader.begun_us is not None:
+                if last.offsets[-1] not in self._named.get(reader.name, {}):
+                    return False
+            elif owed and self._owes(reader, owed[0]) and reader.offsets[-1:] != owed:
+                return False
+        return True
 
     def _owes(self, reader: Reader, offset: int) -> bool:
         """Whether the reader must see what stands at this offset."""
-        if reader.begun_us is None:
+        if reader.begun_us is None or reader.name or not reader.wants(self.log[offset]):
             return False
         if isinstance(reader.start, int):
             return offset >= reader.start
         if reader.start == "first":
             return True
+        if reader.start.endswith("s"):
+            lately_us = reader.begun_us - int(reader.start[:-1]) * SECOND
+            return self.published[self.log[offset]].sent_us > lately_us
         return self.published[self.log[offset]].sent_us > reader.begun_us
 
     def finish(self, last: Reader) -> None:
@@ -121,6 +160,10 @@ class StreamBook:
         final = last.offsets
         for reader in self.readers:
             self._check_reader(reader, final)
+        for name, got in self._named.items():
+            missed = [each for each in final if each not in got]
+            if missed and self._began_in_time(name):
+                self.ledger.broken(f"readers called {name!r} did not see {missed[:5]}")
         kept = {self.log[offset]: None for offset in final}
         lost = [
             sent for sent in self.published.values()
@@ -134,13 +177,17 @@ class StreamBook:
 
     def _check_reader(self, reader: Reader, final: list[int]) -> None:
         """What it saw is the log from where it began."""
-        got = reader.offsets
+        got = sorted(reader.offsets)
         for offset in got[bisect_left(got, final[0]) :] if final else got:
             if not final or bisect_left(final, offset) == bisect_right(final, offset):
                 self.ledger.broken(f"{reader.describe()} saw {offset}, which is gone")
                 return
+        if reader.name:
+            # Others read between its turns: what all of them got is looked at.
+            return
         for before, after in pairwise(got):
-            skipped = final[bisect_right(final, before) : bisect_left(final, after)]
+            between = final[bisect_right(final, before) : bisect_left(final, after)]
+            skipped = [each for each in between if reader.wants(self.log[each])]
             if skipped:
                 self.ledger.broken(f"{reader.describe()} did not see {skipped[:5]}")
                 return
@@ -150,6 +197,11 @@ class StreamBook:
             ]
             if missed:
                 self.ledger.broken(f"{reader.describe()} missed {missed[:5]} before {got[0]}")
+
+    def _began_in_time(self, name: str) -> bool:
+        """Whether readers of a name owe everything: one of them reads to the end."""
+        return any(each.is_alive and each.begun_us is not None
+                   for each in self.readers if each.name == name)  # fmt: skip
 
     def _check_order(self, final: list[int]) -> None:
         """What was sent on one connection stands in its order (of what stands twice, the first)."""

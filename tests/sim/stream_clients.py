@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedq.amqp.content import decode_properties
+from fedq.amqp.content import decode_properties, encode_properties
 from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
@@ -13,13 +13,14 @@ from fedq.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from fedq.amqp.values import FieldTable
 from tests.sim.actors import RETRYABLE, Actor, ClosedError, LostError, Script
 from tests.sim.checkers import Ledger
-from tests.sim.client_connection import Content, make_properties
+from tests.sim.client_connection import Content
 from tests.sim.confirming import BurstPublisher, Numbers
 from tests.sim.node_host import Host
 from tests.sim.stream_book import Published, Reader, StreamBook
-from tests.sim.streams import NAME, ReaderPlan, StreamPlan, StreamPublisherPlan
+from tests.sim.streams import NAME, ReaderPlan, StreamPlan, StreamPublisherPlan, value_of
 from tests.sim.world import MS, World, between
 
 
@@ -71,7 +72,11 @@ class StreamPublisher(BurstPublisher[Published]):
             self.sent += 1
             body = b"%d:" % number + bytes([number % 251]) * plan.body_bytes
             sent = self.book.publish(number, self.label, body)
-            properties = make_properties(str(number), self.random.random() < plan.persistent)
+            lasts = self.random.random() < plan.persistent
+            headers: FieldTable = {"x-stream-filter-value": value_of(number)}
+            properties = encode_properties(
+                {"headers": headers, "delivery_mode": 2 if lasts else 1, "message_id": str(number)}
+            )
             parts.append(self.message(sent, "", NAME, properties, body))
         connection.write(b"".join(parts))
 
@@ -107,13 +112,18 @@ class StreamReader(Actor):
         plan = self.plan
         start, before = plan.start, self.reader
         self._end_reader()
-        if before is not None and before.offsets and plan.resumes:
+        if before is not None and before.offsets and plan.resumes and not plan.name:
             start = before.offsets[-1] + 1
         self._unacked = 0
         yield from self.call(BasicQos(prefetch_count=plan.prefetch), BasicQosOk)
-        reader = self.reader = self.book.begins(self.label, start)
+        reader = self.reader = self.book.begins(self.label, start, plan.name, plan.wanted)
         self.note(f"reads from {start!r}")
-        consume = BasicConsume(NAME, "reader", arguments={"x-stream-offset": start})
+        arguments: FieldTable = {"x-stream-offset": start}
+        if plan.name:
+            arguments["x-fedq-consumer-name"] = plan.name
+        if plan.wanted:
+            arguments["x-stream-filter"] = list(plan.wanted)
+        consume = BasicConsume(NAME, "reader", arguments=arguments)
         yield from self.call(consume, BasicConsumeOk)
         reader.begun_us = self.world.now_us
         while self.goes_on():

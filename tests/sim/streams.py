@@ -4,7 +4,7 @@ A stream has publishers, and readers that begin anywhere and come back where the
 memory in most of these runs, and whole segments go in some.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedq.amqp.values import TableValue
 from fedq.core.seeds import Rng, derive
@@ -29,7 +29,10 @@ class StreamPublisherPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReaderPlan:
-    """Where a reader begins ("first", "next", "last", an offset), and how fast it reads."""
+    """Where a reader begins, and how fast it reads.
+
+    At the "first" message, the "last" or the "next" one, an offset, or with those of the last "2s".
+    """
 
     start: str | int
     prefetch: int
@@ -38,6 +41,9 @@ class ReaderPlan:
     vanish: float = 0.0
     #: Once it has lost its connection it goes on where it was, or begins as it did first.
     resumes: bool = True
+    #: The name that it reads with ("": it has none), and which messages it asks for ("": all).
+    name: str = ""
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,27 @@ class StreamPlan:
         ]  # fmt: skip
 
 
+def value_of(number: int) -> str:
+    """The filter value of a message."""
+    return "abcd"[number % 4]
+
+
+def draw_askers(plan: StreamPlan, seed: int) -> StreamPlan:
+    """Names and filters for some readers, with dice of their own."""
+    dice = derive(seed, "what readers ask")
+    kind = dice.choice(("", "", "names", "filters", "both"))
+    if not kind:
+        return plan
+    readers: list[ReaderPlan] = []
+    for reader in plan.readers:
+        name = dice.choice(("", "x", "x", "y")) if kind != "filters" else ""
+        wanted = dice.choice(("", "a", "bc")) if kind != "names" else ""
+        # Those of one name begin alike: who comes first says where it begins.
+        start = "first" if name else reader.start
+        readers.append(replace(reader, name=name, wanted="" if name else wanted, start=start))
+    return replace(plan, readers=tuple(readers))
+
+
 def draw_stream(seed: int, lite: bool, safety_us: int) -> StreamPlan | None:
     """The stream of a seed; most have none."""
     dice = derive(seed, "stream")
@@ -86,7 +113,10 @@ def draw_stream(seed: int, lite: bool, safety_us: int) -> StreamPlan | None:
         max_bytes=max_bytes,
         segment_bytes=max(1, dice.choice((max_bytes // 20, max_bytes // 3))),
         publishers=publishers,
-        readers=tuple(_draw_reader(dice, lite) for _ in range(dice.choice((2, 4, 6)))),
+        readers=_draw_times(
+            derive(seed, "stream times"),
+            [_draw_reader(dice, lite) for _ in range(dice.choice((2, 4, 6)))],
+        ),
     )
 
 
@@ -99,6 +129,16 @@ def _draw_publisher(dice: Rng, lite: bool, safety_us: int) -> StreamPublisherPla
         body_bytes=dice.choice((10, 100, 1_000)),
         persistent=dice.choice((0.0, 0.5, 1.0)),
         vanish=0.0 if lite else dice.choice((0.0, 0.0, 0.1)),
+    )
+
+
+def _draw_times(dice: Rng, readers: list[ReaderPlan]) -> tuple[ReaderPlan, ...]:
+    """Some readers begin with what came lately, whenever they come back, in any reign."""
+    return tuple(
+        replace(each, start=f"{dice.randint(1, 3)}s", resumes=False)
+        if dice.random() < 0.15
+        else each
+        for each in readers
     )
 
 

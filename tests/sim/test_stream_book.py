@@ -23,9 +23,12 @@ def body(number: int) -> bytes:
     return b"%d:0123456789" % number
 
 
-def read(book: StreamBook, start: str | int, *numbers: int, shift: int = 1) -> Reader:
+def read(
+    book: StreamBook, start: str | int, *numbers: int, shift: int = 1, name: str = "",
+    wanted: str = "",
+) -> Reader:  # fmt: skip
     """A reader that gets these messages, each at an offset lower by one."""
-    reader = book.begins(f"r#{len(book.readers)}", start)
+    reader = book.begins(f"r#{len(book.readers)}", start, name, wanted)
     reader.begun_us = 0
     for number in numbers:
         book.delivered(reader, number - shift, body(number))
@@ -69,6 +72,19 @@ def test_what_a_reader_misses_or_gets_twice_is_found(
     assert any(word in each for each in found), found
 
 
+def test_what_came_lately_and_is_missed_is_found() -> None:
+    book = book_of()
+    book.published[7].sent_us = -1_500_000
+    for number in range(1, 7):
+        book.published[number].sent_us = -3_000_000
+    read(book, "2s", *range(5, 11))
+    read(book, "1s", *range(8, 11))
+    missing = read(book, "2s", *range(8, 11))
+    found = problems(book, read(book, "first", *range(1, 11)))
+    assert len(found) == 1
+    assert missing.describe() in found[0]
+
+
 def test_what_stands_at_an_offset_stays() -> None:
     book = book_of()
     read(book, "first", 1, 2, 3)
@@ -94,3 +110,47 @@ def test_what_goes_by_size_is_the_beginning_and_as_much_as_must(
     book = book_of(60, max_bytes)
     found = problems(book, read(book, "first", *range(first, 61)))
     assert any(word in each for each in found) if word else not found, found
+
+
+def test_readers_with_a_name_have_read_all_together() -> None:
+    book = book_of()
+    read(book, "first", 1, 2, 3, 4, name="x").is_alive = False
+    waiting = read(book, "first", name="x")
+    read(book, "first", 3, 4, 5, 6, 7, 8, 9, 10, name="x")
+    last = read(book, "first", *range(1, 11))
+    assert book.is_read(last)
+    assert waiting.offsets == []
+    assert problems(book, last) == []
+
+
+def test_a_gap_between_readers_with_a_name_is_found() -> None:
+    book = book_of()
+    read(book, "first", 1, 2, 3, name="x").is_alive = False
+    read(book, "first", 5, 6, 7, 8, 9, 10, name="x")
+    last = read(book, "first", *range(1, 11))
+    assert any("did not see [3]" in each for each in problems(book, last))
+
+
+def test_two_readers_with_a_name_at_a_time_are_found() -> None:
+    book = book_of()
+    read(book, "first", 1, 2, 3, name="x")
+    read(book, "first", 4, name="x")
+    assert any("reads" in each for each in book.ledger.problems)
+
+
+def test_a_filter_is_held_to_what_it_wants() -> None:
+    book = book_of()
+    read(book, "first", 1, 2, 5, 6, 9, 10, wanted="bc")
+    last = read(book, "first", *range(1, 11))
+    assert book.is_read(last)
+    assert problems(book, last) == []
+    read(book, "first", 1, 3, wanted="bc")
+    assert any("got 3" in each for each in book.ledger.problems)
+
+
+def test_what_a_filter_left_out_is_found() -> None:
+    book = book_of()
+    reader = read(book, "first", 1, 2, 9, 10, wanted="bc")
+    last = read(book, "first", *range(1, 11))
+    assert any("did not see" in each for each in problems(book, last))
+    assert reader.wanted

@@ -129,6 +129,17 @@ def fragment_form(fragment: pb.Fragment) -> Form:
         "unacknowledged": fragment.unacknowledged if known else None,
         "messages": fragment.ready + fragment.unacknowledged if known else None,
         "bytes": fragment.bytes if known else None,
+        "readers": [reader_form(reader) for reader in fragment.readers],
+    }
+
+
+def reader_form(reader: pb.NamedReader) -> Form:
+    """A named reader of a stream."""
+    return {
+        "name": reader.name,
+        "offset": reader.offset,
+        "lag": reader.lag,
+        "node": reader.node or None,
     }
 
 

@@ -125,6 +125,10 @@ def show_queue(
         "#UNACKED", "#BYTES",
     )  # fmt: skip
     screen.print(table(headings, map(_fragment_row, queue["fragments"])))
+    readers = [reader for fragment in queue["fragments"] for reader in fragment["readers"]]
+    if readers:
+        rows = [[each["name"], each["offset"], each["lag"], each["node"]] for each in readers]
+        screen.print(table(("READER", "#OFFSET", "#LAG", "NODE"), rows))
     if queue["silent_members"]:
         silent = ", ".join(queue["silent_members"])
         screen.print(f"! ? is unknown: {silent} did not answer", style="red")

@@ -16,6 +16,7 @@ from fedq.amqp import method_types as m
 from fedq.amqp.values import TableValue
 from fedq.bench.plan import DEFAULT_URL
 from fedq.cli.asking.amqp_client import AmqpClient, Message
+from fedq.cli.asking.amqp_options import CaOption, UrlOption, WaitOption
 from fedq.cli.terminal.failure import FAILED, USAGE, CommandError, reporting
 from fedq.cli.terminal.options import JsonOption, QueueArgument
 from fedq.cli.terminal.screen import Cell, console, print_json, say, table
@@ -27,30 +28,6 @@ _TEXTS: Final = (
     "type", "app_id",
 )  # fmt: skip
 _NUMBERS: Final = {"priority": 255, "delivery_mode": 2}
-
-UrlOption = Annotated[
-    str,
-    typer.Option(
-        "--url",
-        metavar="URL",
-        envvar="FEDQ_URL",
-        help="amqp://user:password@host:port/vhost of a node, or amqps:// with --ca.",
-    ),
-]
-CaOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--ca",
-        metavar="FILE",
-        envvar="FEDQ_AMQP_CA",
-        help="Authority that signed the node's AMQP certificate. Default: the system's.",
-        show_default=False,
-    ),
-]
-WaitOption = Annotated[
-    float,
-    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for an answer."),
-]
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""`fedq store`: what is in a node's data directory."""
+"""`fedq store`: what is in a node's data directory.
+
+All but `status`, `accept-loss` and `quarantine` want a node that does not run (docs/adr/0068).
+"""
 
 import base64
 from pathlib import Path
@@ -6,9 +9,12 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from fedq.cli.node import store_export
+from fedq.cli.node.store_files import Store, StoredFragment, opened
 from fedq.cli.terminal.failure import CommandError, reporting
 from fedq.cli.terminal.options import JsonOption
 from fedq.cli.terminal.screen import console, print_json, size, table
+from fedq.core.ranges import Range
 from fedq.journal.recovered import Damage, Recovered, RecoveredFragment
 from fedq.journal.recovery import ACCEPT_NAME, CorruptJournal, salvage
 from fedq.shell.disk.journal_files import SegmentFiles
@@ -18,6 +24,8 @@ from fedq.shell.disk.vouching import damages_of
 JOURNAL: Final = "journal"
 
 app = typer.Typer(no_args_is_help=True, help="Look into a node's data directory.")
+app.command("export")(store_export.export)
+app.command("import")(store_export.import_messages)
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="The node's data directory (`data` in its file).")
@@ -61,47 +69,76 @@ def show_quarantine(data: DataArgument, json: JsonOption = False) -> None:
     console().print(table(headings, rows))
 
 
-@app.command("check")
+@app.command("verify")
 @reporting
-def check(data: DataArgument, json: JsonOption = False) -> None:
-    """Read the journal as a start would, change nothing, and say what is damaged (exit code 1).
+def verify(data: DataArgument, json: JsonOption = False) -> None:
+    """Check every record of a node that does not run, change nothing, and say what is damaged.
 
-    While the node runs, its last write may look cut off.
+    Shown are fragments with something amiss: damaged positions, copies that are not whole or were
+    not in sync, and which other nodes have one. Exit code 1 if something is damaged.
     """
-    recovered, damages = _examine(data)
-    found, rotten = [_place(each) for each in damages], [_place(each) for each in recovered.rotten]
-    messages = sum(len(fragment.messages) for fragment in recovered.fragments.values())
+    with opened(data) as store:
+        recovered = store.messages.recovered
+        fragments = store.fragments()
+        damages = damages_of(data / JOURNAL, recovered)
+    messages = sum(each.messages for each in fragments)
     if json:
         print_json(
             {
+                "node": store.node,
                 "segments": len(recovered.segments),
-                "fragments": len(recovered.fragments),
                 "messages": messages,
                 "torn_bytes": recovered.torn_bytes,
-                "damages": found,
-                "rotten": rotten,
+                "map_unknown": store.no_map,
+                "fragments": [each._asdict() for each in fragments],
+                "damages": [_place(each) for each in damages],
+                "rotten": [_place(each) for each in recovered.rotten],
             }
         )
     else:
-        console().print(
-            f"{len(recovered.segments)} segments, {len(recovered.fragments)} fragments, "
-            f"{messages} persistent messages; {recovered.torn_bytes} bytes of a write that was cut "
-            "off"
-        )
-        rows = [(each.segment, each.first, each.stop, each.reason) for each in damages]
-        if rows:
-            console().print(table(("SEGMENT", "FROM BYTE", "TO", "WHY"), rows))
-        for each in recovered.rotten:
-            console().print(
-                f"rot in segment {each.segment}, bytes {each.first} to {each.stop}: nothing that "
-                "is alive was there; check the disk"
-            )
+        _show_verified(store, fragments, damages, messages)
     if damages:
         raise CommandError(
             "the journal is damaged: start a node of a cluster, and its copies are made whole by "
             "the others; for a node that is alone, restore the files or run `fedq store "
             f"accept-loss {data}`"
         )
+
+
+def _show_verified(
+    store: Store, fragments: list[StoredFragment], damages: list[Damage], messages: int
+) -> None:
+    recovered, screen = store.messages.recovered, console()
+    screen.print(
+        f"{len(recovered.segments)} segments, {len(fragments)} fragments, {messages} persistent "
+        f"messages; {recovered.torn_bytes} bytes of a write that was cut off"
+    )
+    if store.no_map:
+        screen.print(f"which queues they belong to is not known: {store.no_map}")
+    amiss = [each for each in fragments if each.why_less]
+    if amiss:
+        shown = [
+            (each.fragment, each.vhost, each.queue, each.messages, _ranges(each.damaged),
+             each.why_less, " ".join(each.others))
+            for each in amiss[:ROWS_DEFAULT]
+        ]  # fmt: skip
+        headings = ("FRAGMENT", "VHOST", "QUEUE", "MESSAGES", "DAMAGED", "WHY", "OTHERS IN SYNC")
+        screen.print(table(headings, shown))
+    if len(amiss) > ROWS_DEFAULT:
+        screen.print(f"{len(amiss) - ROWS_DEFAULT} more; --json shows them")
+    rows = [(each.segment, each.first, each.stop, each.reason) for each in damages]
+    if rows:
+        screen.print(table(("SEGMENT", "FROM BYTE", "TO", "WHY"), rows))
+    for each in recovered.rotten:
+        screen.print(
+            f"rot in segment {each.segment}, bytes {each.first} to {each.stop}: nothing that "
+            "is alive was there; check the disk"
+        )
+
+
+def _ranges(ranges: tuple[Range, ...]) -> str:
+    shown = ", ".join(f"{a} to {b}" for a, b in ranges[:_KEEPERS_SHOWN])
+    return f"{shown}, …" if len(ranges) > _KEEPERS_SHOWN else shown
 
 
 @app.command("status")

@@ -109,7 +109,9 @@ class ConsumeFlow:
         """Removes a reader of a stream, which nobody else is concerned with."""
         readers = self.state.streams.get(consumer.queue)
         if readers is not None:
-            readers.consumers.pop(consumer, None)
+            readers.remove(consumer)
+            if readers.has_left:
+                self.state.marks.queues[consumer.queue] = None
             if readers.is_idle:
                 del self.state.streams[consumer.queue]
         consumer.cursor = None

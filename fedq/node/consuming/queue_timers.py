@@ -11,6 +11,7 @@ from typing import Final
 
 from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import DEAD_LETTERS_MAX
+from fedq.core.versions import STREAM_TIMES
 from fedq.fragments import enforcement
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.streams import StreamLog
@@ -74,8 +75,8 @@ class QueueTimers:
         if not self.state.serving or primary.holds_back:
             return
         self._enforce(fragment)
-        if fragment.log is not None and (fragment.log.due or fragment.log.through):
-            self._retain(fragment, fragment.log)
+        if fragment.log is not None:
+            self._look_after(fragment, fragment.log)
         tracked = fragment.tracked
         # A letter is written of the whole message, which may be on disk alone yet.
         if tracked is not None and fragment.out.dead and not tracked.absent:
@@ -91,8 +92,17 @@ class QueueTimers:
             if private.fragment.out.dead:
                 self.state.marks.unfinished[private.fragment.fragment_id] = None
 
+    def _look_after(self, fragment: Fragment, log: StreamLog) -> None:
+        """Lets segments of a stream go that are too old, or too much; many in several turns.
+
+        And notes of when messages came, if there are too many.
+        """
+        log.notes_times = self.state.map.cluster_version >= STREAM_TIMES
+        fragment.thin_out_times(log)
+        if log.due or log.through:
+            self._retain(fragment, log)
+
     def _retain(self, fragment: Fragment, log: StreamLog) -> None:
-        """Lets segments of a stream go that are too old, or too much; many in several turns."""
         log.retain(self.state.unix_ms)
         if log.through:
             most = self._most()

@@ -7,7 +7,7 @@
 Changes channels' unacked windows, fragments of this node, `settlements`; sends to peers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from fedq.amqp.settlements import Settle as Settled
@@ -160,6 +160,8 @@ class SettleFlow:
             if fragment == NO_FRAGMENT:
                 # Of a stream: a prefetch of the channel does not count it.
                 channel.got -= len(positions)
+                if outcome == ACKNOWLEDGED and holder.cursor is not None:
+                    note_acknowledged(self.state, holder, positions)
             if not holder.unacked and holder.hub is not None:
                 holder.hub.note_idle(holder)
             if not channel.prefetch_global:
@@ -287,6 +289,16 @@ class SettleFlow:
             return private.fragment
         primary = self.state.primaries.get(number)
         return primary.fragment if primary is not None else None
+
+
+def note_acknowledged(state: NodeState, reader: Consumer, positions: Sequence[int]) -> None:
+    """Notes how far a reader of a stream has come, if it has a name: that is told with a tick."""
+    cursor, readers = reader.cursor, state.streams.get(reader.queue)
+    if cursor is None or cursor.named is None or readers is None:
+        return
+    cursor.named.settle(positions)
+    readers.moved[cursor.named] = None
+    state.marks.queues[reader.queue] = None
 
 
 def refuse_return(stream: QueueKey, method: int) -> ConnectionViolation:

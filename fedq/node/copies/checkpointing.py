@@ -23,6 +23,7 @@ from fedq.journal.records import (
     encode_group,
     encode_live,
     encode_note,
+    encode_readers,
     encode_seen,
     encode_standing,
 )
@@ -40,6 +41,7 @@ from fedq.node.copies.held import (
     is_whole,
     origins_of,
     place_of,
+    readers_in,
     seen_in,
 )
 from fedq.node.records.roles import Primary
@@ -199,6 +201,8 @@ class _Writing:
         data = encode_standing(standing)
         if seen is not None:
             data += encode_seen(fragment, seen.reign, seen.event, seen.epoch, seen.ranges)
+        if readers := readers_in(held):
+            data += encode_readers(fragment, place.reign, place.event, True, readers)
         state.plan.append_checkpoint(fragment, data)
 
     def _write_piece(self, held: Held) -> None:

@@ -112,6 +112,10 @@ def cancel_readers(state: NodeState, readers: StreamReaders) -> None:
     for waiting in seeks.values():
         for then in waiting:
             then(None)
+    members, readers.members = list(readers.members.values()), {}
+    for member in members:
+        if member.then is not None:
+            member.then(None)
     consumers, readers.consumers = list(readers.consumers), {}
     if consumers:
         state.chores.begin(None, Cancelling(state, consumers))

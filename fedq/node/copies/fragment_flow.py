@@ -28,8 +28,10 @@ from fedq.core.peer_messages import (
     Watch,
 )
 from fedq.core.ranges import within
+from fedq.core.versions import NAMED
 from fedq.fragments.outbox import Owed
 from fedq.fragments.seen import mark_all, record_seen
+from fedq.fragments.streams import places_of
 from fedq.node.consuming.keeping_up import (
     meet,
     note_back,
@@ -92,6 +94,9 @@ class FragmentFlow:
             sender, message.copy, message.held, here, fragment.notes,
             fragment.origins, fragment.last, self.state.now_ms,
         )  # fmt: skip
+        if fragment.log is not None and self.state.map.cluster_version >= NAMED:
+            # Names that it knows from elsewhere are void.
+            fragment.recorder.readers(fragment.last, True, places_of(fragment.log))
         if primary.seen_at:
             # A copy that begins now has not heard it.
             primary.seen_event = record_seen(fragment, primary.seen_at)

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, Origin, QueueKey, first_position
 from fedq.core.policy import QUARANTINED, QueuePolicy
+from fedq.core.versions import STREAM_TIMES
 from fedq.fragments.asides import note_asides
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
 from fedq.fragments.seen import take_up_seen
 from fedq.fragments.stowed import StowedRanges, Stretch
+from fedq.fragments.streams import places_of
 from fedq.journal.events import Seen
 from fedq.journal.notes import Notes
 from fedq.journal.records import NOTE_DEAD, encode_drop, encode_whole
@@ -53,6 +55,8 @@ class Copy(NamedTuple):
     #: ascending.
     stowed: Sequence[Stretch] = ()
     scratched: Sequence[Stretch] = ()
+    #: Where named readers go on.
+    readers: Mapping[str, int] = {}
 
     def holds(self, position: int) -> bool:
         """Whether there is a message at this position."""
@@ -112,7 +116,7 @@ class FragmentRoles:
             state.recovered[fragment] = RecoveredFragment(
                 dict(ended.messages.pairs()), ended.last, ended.reign, dict(ended.origins),
                 ended.notes, durable=ended.recorder.durable, stowed=ended.stowed,
-                scratched=ended.scratched,
+                scratched=ended.scratched, readers=places_of(ended.log),
             )  # fmt: skip
 
     def forget_cold(self) -> None:
@@ -246,6 +250,9 @@ class FragmentRoles:
             notes=notes, unix_ms=self.state.unix_ms, sparing=self._spares(info),
             stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
+        if fragment.log is not None:
+            fragment.log.notes_times = self.state.map.cluster_version >= STREAM_TIMES
+            fragment.log.readers.begin_with(copy.readers)
         # A reign begins at the epoch that made it: no other one lies between.
         if copy.seen is not None and copy.whole and copy.seen.epoch + 1 == info.reign:
             take_up_seen(fragment, copy.seen.ranges)
@@ -339,14 +346,15 @@ class FragmentRoles:
                 scratched.forget(first, last)
             return Copy(
                 here, old.origins, old.notes, old.last, stowed=list(stowed),
-                scratched=list(scratched),
+                scratched=list(scratched), readers=places_of(old.log),
             )  # fmt: skip
         backup = state.backups.get(fragment)
         if backup is not None:
             replica, last = backup.replica, backup.last_held
             return Copy(
-                replica.in_order(), replica.origins, replica.notes, last, backup.whole,
+                replica.in_order(), replica.origins, replica.known_notes, last, backup.whole,
                 replica.seen, backup.unsure, list(replica.stowed), list(replica.scratched),
+                replica.readers,
             )  # fmt: skip
         recovered = state.recovered.get(fragment)
         if recovered is not None:
@@ -355,6 +363,7 @@ class FragmentRoles:
             return Copy(
                 recovered.messages, {}, recovered.notes, recovered.last, recovered.whole,
                 recovered.seen, recovered.origins, recovered.stowed, recovered.scratched,
+                recovered.readers,
             )  # fmt: skip
         return Copy({}, {}, {}, 0)
 
@@ -376,7 +385,7 @@ class FragmentRoles:
             info.id, durable=durable, messages=copy.messages, origins=copy.origins,
             notes=copy.notes, stowed=copy.stowed, scratched=copy.scratched,
         )  # fmt: skip
-        replica.seen = copy.seen
+        replica.seen, replica.readers = copy.seen, copy.readers
         replication = self._backup_replication(info, created)
         backup = Backup(info.queue, replica, replication, copy.last, copy.whole, copy.unsure)
         known = state.backups.get(info.id)

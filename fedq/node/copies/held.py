@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from fedq.core.ids import FragmentId, Origin
 from fedq.fragments.alive import EVERYWHERE, Found, Spans, in_fragment, in_recovered, in_replica
+from fedq.fragments.streams import places_of
 from fedq.journal.events import Seen
 from fedq.journal.recovered import RecoveredFragment
 from fedq.node.records.roles import Backup, Primary
@@ -108,6 +109,13 @@ def seen_in(held: Held) -> Seen | None:
     if isinstance(held, Primary):
         return None
     return held.replica.seen if isinstance(held, Backup) else held.seen
+
+
+def readers_in(held: Held) -> dict[str, int]:
+    """Where its named readers go on."""
+    if isinstance(held, Primary):
+        return places_of(held.fragment.log)
+    return dict(held.replica.readers if isinstance(held, Backup) else held.readers)
 
 
 def origins_of(held: Held) -> dict[Origin, int]:

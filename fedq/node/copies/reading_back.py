@@ -98,7 +98,8 @@ class ReadingBack:
         reading = self._readings.get(fragment.fragment_id)
         if fragment.fragment_id in self._resting:
             return
-        if primary.unreadable:
+        if primary.unreadable and not self.is_mending(primary):
+            # Else it waits: meanwhile nothing else is read for readers.
             unreadable, primary.unreadable = primary.unreadable, []
             for first, last, reason in unreadable:
                 self.give_up(primary, first, last, reason)

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from fedq.core import peer_messages as p
 from fedq.core.ids import NodeId
+from fedq.core.reader_messages import ReadAs, ReadTurn
 from fedq.node.cluster.cluster_flow import ClusterFlow
 from fedq.node.consuming.room import Consuming
 from fedq.node.copies.room import Copies
@@ -53,5 +54,7 @@ def handlers_of(
         p.Reply: copies.asking.on_reply,
         p.ReadStream: streams.serving.on_read,
         p.StreamPart: streams.reading.on_part,
+        ReadAs: streams.naming.on_step,
+        ReadTurn: streams.naming.on_turn,
         p.Tally: cluster.tallies.on_tally,
     }

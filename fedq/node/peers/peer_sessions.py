@@ -136,6 +136,9 @@ class PeerSessions:
         fragment = primary.fragment.fragment_id
         if self.state.primaries.get(fragment) is not primary:
             return
+        if primary.fragment.log is not None:
+            self.reading.serving.forget(primary, node)
+            self.reading.naming.forget(primary, node)
         try:
             self.fragments.lose_taker(primary, node)
         except Exception as error:

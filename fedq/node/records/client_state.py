@@ -9,12 +9,14 @@ from typing import Protocol, TypeAlias
 
 from fedq.amqp.commands import Publishes, Request, Settles
 from fedq.amqp.connection import Connection
+from fedq.amqp.filtering import StreamFilter
 from fedq.amqp.method_types import Method
 from fedq.channels.confirms import ConfirmWindow
 from fedq.channels.unacked import Part, UnackedWindow
 from fedq.core.ids import ConnectionId, FragmentId, MapVersion, QueueKey
 from fedq.core.limits import DELIVERY_BYTES_PER_TURN_MAX
 from fedq.fragments.fragment import Fragment
+from fedq.node.records.named_readers import Member
 from fedq.proxy.hub import NO_LIMIT, Hub
 from fedq.wiring.routing.route import Route
 
@@ -28,16 +30,34 @@ class Committer(Protocol):
 
 #: The owner of a confirm group.
 Owner: TypeAlias = "Channel | Committer"
+#: A place in a stream, for those who ask for the same.
+Place: TypeAlias = tuple[int, StreamFilter | None]
 
 
 class Cursor:
     """Where a reader is in its stream."""
 
-    __slots__ = ("next",)
+    __slots__ = ("named", "next", "wanted")
 
-    def __init__(self, position: int) -> None:
+    def __init__(
+        self, position: int, wanted: StreamFilter | None = None, named: Member | None = None
+    ) -> None:
         #: The position of what it gets next, or before that.
         self.next = position
+        #: What it asks for; None: everything.
+        self.wanted = wanted
+        #: What goes with its name; None: it has none.
+        self.named = named
+
+    @property
+    def waits(self) -> bool:
+        """Whether another one with its name is being served."""
+        return self.named is not None and not self.named.is_served
+
+    @property
+    def place(self) -> "Place":
+        """Where it is, and what it asks for: who has the same one gets the same."""
+        return self.next, self.wanted
 
 
 class Consumer:

@@ -75,19 +75,24 @@ def refuse_new(key: QueueKey, request: QueueDeclare) -> Refused | None:
     )  # fmt: skip
 
 
-def refuse_too_new(request: QueueDeclare, known: ClusterMap) -> Refused | None:
-    """Why there can be no such queue before all nodes are of a release that knows it.
-
-    As long as a new cluster has not settled on a version, nobody must have said that it does not.
-    """
+def refuse_new_stream(request: QueueDeclare, known: ClusterMap) -> Refused | None:
+    """Why there can be no such queue before all nodes are of a release that knows it."""
     if request.arguments.get("x-queue-type") != STREAM:
         return None
+    return refuse_too_new("streams", STREAMS, known)
+
+
+def refuse_too_new(what: str, since: int, known: ClusterMap) -> Refused | None:
+    """Why there can be no such thing before all nodes speak a version.
+
+    As long as a new cluster has not settled on one, nobody must have said that it does not.
+    """
     version = known.cluster_version
     if not version:
-        version = min([newest for _, newest in known.speaks.values()], default=STREAMS)
-    if version >= STREAMS:
+        version = min([newest for _, newest in known.speaks.values()], default=since)
+    if version >= since:
         return None
-    text = "there are no streams before every node of the cluster runs a release that has them"
+    text = f"there are no {what} before every node of the cluster runs a release that has them"
     return Refused(PRECONDITION_FAILED, text)
 
 

@@ -42,8 +42,8 @@ from fedq.node.requests.queue_refusals import (
     locked,
     missing,
     refuse_new,
+    refuse_new_stream,
     refuse_other,
-    refuse_too_new,
 )
 from fedq.node.requests.reader_requests import refuse_method
 from fedq.proxy.calls import COUNT_MAX, Finish, Totals
@@ -160,7 +160,7 @@ class QueueRequests:
     def _declare_new(self, channel: Channel, request: QueueDeclare, key: QueueKey) -> None:
         refused = (
             refuse_new(key, request)
-            or refuse_too_new(request, self.state.map)
+            or refuse_new_stream(request, self.state.map)
             or self.private.refuse(key, channel.client, request.exclusive)
         )
         if refused is not None:

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Final
 
+from fedq.amqp.filtering import StreamFilter
 from fedq.amqp.method_types import (
     BasicConsume,
     BasicConsumeOk,
@@ -18,22 +19,33 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
+from fedq.core.limits import STREAM_FILTERS_MAX, STREAM_NAMES_MAX
+from fedq.core.versions import FILTERS, NAMED
 from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
 from fedq.node.endings.channel_ends import ChannelEnds
 from fedq.node.records.answers import Answers
 from fedq.node.records.client_state import Channel, Consumer, Cursor
+from fedq.node.records.named_readers import Member
 from fedq.node.records.state import NodeState
-from fedq.node.requests.queue_refusals import missing
+from fedq.node.requests.queue_refusals import missing, refuse_too_new
 from fedq.node.streams.reading import Reading
 from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import CLASSIC, name_of, refuse_without_effect
-from fedq.wiring.cluster_map.stream_arguments import NEXT, Beginning, beginning_of
+from fedq.wiring.cluster_map.stream_arguments import (
+    FILTER,
+    FORGET,
+    NAME,
+    NEXT,
+    Beginning,
+    Misfit,
+    beginning_of,
+    filter_of,
+    name_of_reader,
+)
 
 _OFFSET: Final = "x-stream-offset"
 #: What a consumer of another queue may say, and a reader of a stream may not.
 _NOT_OF_READERS: Final = ("x-priority", "x-cancel-on-ha-failover")
-#: What is not there yet.
-_NAME: Final = "x-fedq-consumer-name"
 
 
 class ReaderRequests:
@@ -72,24 +84,87 @@ class ReaderRequests:
             text = f"invalid arg '{_OFFSET}' for {what}: {beginning}"
             self.ends.refuse(channel, Refused(PRECONDITION_FAILED, text), request)
             return
+        wanted = self._filter_of(request, what)
+        if isinstance(wanted, Refused):
+            self.ends.refuse(channel, wanted, request)
+            return
+        member = self._named(request, what, beginning)
+        if isinstance(member, Refused):
+            self.ends.refuse(channel, member, request)
+            return
         consumer = Consumer(channel, tag, queue, False, channel.prefetch)
+        begin = partial(self._begin, consumer, request, wanted, member)
         # What is published once the client has the answer must not be missed: the answer waits.
         self.answers.wait(channel)
-        self.reading.find(queue, beginning, partial(self._begin, consumer, request))
+        if member is None:
+            self.reading.find(queue, beginning, begin)
+        else:
+            self.reading.find_named(queue, member, begin)
 
-    def _begin(self, consumer: Consumer, request: BasicConsume, position: int | None) -> None:
+    def _named(
+        self, request: BasicConsume, what: str, beginning: Beginning
+    ) -> Member | Refused | None:
+        """A reader with a name, or why it may not have such a one; None for one without."""
+        named = name_of_reader(request.arguments)
+        if isinstance(named, Misfit):
+            text = f"invalid arg '{named.argument}' for {what}: {named.text}"
+            return Refused(PRECONDITION_FAILED, text)
+        if named is None:
+            return None
+        refused = refuse_too_new("names of streams' readers", NAMED, self.state.map)
+        return refused or self.reading.naming.member(named.name, beginning, named.forgets)
+
+    def _filter_of(self, request: BasicConsume, what: str) -> StreamFilter | Refused | None:
+        """The filter of a reader, or why it may not have such a one."""
+        wanted = filter_of(request.arguments)
+        if isinstance(wanted, Misfit):
+            text = f"invalid arg '{wanted.argument}' for {what}: {wanted.text}"
+            return Refused(PRECONDITION_FAILED, text)
+        if wanted is None:
+            return None
+        return refuse_too_new("filters of streams", FILTERS, self.state.map) or wanted
+
+    def _begin(
+        self, consumer: Consumer, request: BasicConsume, wanted: StreamFilter | None,
+        member: Member | None, position: int | None,
+    ) -> None:  # fmt: skip
         """A reader begins at this position; None: its stream is gone."""
-        channel = consumer.channel
-        if channel.closed:
-            return
-        if position is None or consumer.queue not in self.state.map.queues:
-            self.ends.refuse(channel, missing(consumer.queue), request)
-            return
-        consumer.cursor = Cursor(position)
-        if not request.no_wait:
-            self.answers.reply(channel, BasicConsumeOk(consumer.tag))
-        self.reading.add(consumer)
-        self.answers.finish(channel, None)
+        channel, queue = consumer.channel, consumer.queue
+        if not channel.closed:
+            refused = self._refuse_reader(queue, wanted, member, position)
+            if refused is None and position is not None:
+                consumer.cursor = Cursor(position, wanted, member)
+                if member is not None:
+                    member.cursor = consumer.cursor
+                if not request.no_wait:
+                    self.answers.reply(channel, BasicConsumeOk(consumer.tag))
+                self.reading.add(consumer)
+                self.answers.finish(channel, None)
+                return
+            self.ends.refuse(channel, refused or missing(queue), request)
+        if member is not None:
+            self.reading.naming.leave(queue, member)
+
+    def _refuse_reader(
+        self, queue: QueueKey, wanted: StreamFilter | None, member: Member | None,
+        position: int | None,
+    ) -> Refused | None:  # fmt: skip
+        """Why a reader cannot begin after all."""
+        if position is None or queue not in self.state.map.queues:
+            return missing(queue)
+        text = None
+        readers = self.state.streams.get(queue)
+        if member is not None and member.is_refused:
+            text = (
+                f"invalid arg '{NAME}' for {name_of(queue)}: the stream keeps {STREAM_NAMES_MAX} "
+                f"other names: have it forget some, by {FORGET}"
+            )
+        elif readers is not None and not readers.has_room_for(wanted):
+            text = (
+                f"invalid arg '{FILTER}' for {name_of(queue)}: readers on this node have "
+                f"{STREAM_FILTERS_MAX} other filters: use one of those, or another node"
+            )
+        return Refused(PRECONDITION_FAILED, text) if text is not None else None
 
     def refuse_offset(self, request: BasicConsume, queue: QueueKey) -> Refused | None:
         """Why a consumer of a queue that is no stream may not say where it begins."""
@@ -120,7 +195,4 @@ def _refuse_arguments(request: BasicConsume, what: str) -> Refused | None:
         if name in _NOT_OF_READERS:
             text = f"invalid arg '{name}' for {what} of queue type rabbit_stream_queue"
             return Refused(PRECONDITION_FAILED, text)
-    if _NAME in request.arguments:
-        text = f"invalid arg '{_NAME}' for {what}: readers have no names here yet"
-        return Refused(PRECONDITION_FAILED, text)
     return refuse_without_effect(what, request.arguments)

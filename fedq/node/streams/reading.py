@@ -5,7 +5,9 @@
 
 A reader gets what is committed, from its place on, as long as it has credit: its prefetch, less
 what it has not acknowledged. As much is read as it takes. Who is served goes behind the others.
-What is written for one reader (the header `x-stream-offset`) is written once for all at its place.
+What is written for one reader (the header `x-stream-offset`) is written once for all at its place
+that have the same filter. What a filter does not want moves cursors, and is all the same a piece in
+turn: who wants little waits for no more than the others.
 
 Changes cursors and chunks; channels' unacked windows, by way of `ConsumeFlow`; sends to peers.
 """
@@ -17,11 +19,13 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.node.consuming.consume_flow import ConsumeFlow
-from fedq.node.records.client_state import Consumer
+from fedq.node.records.client_state import Consumer, Place
+from fedq.node.records.named_readers import Member
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
-from fedq.node.streams.serving import DEAL_SHIFT, Serving, base_of, position_of
+from fedq.node.streams.naming import Naming
+from fedq.node.streams.serving import DEAL_SHIFT, Found, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import Beginning
 
@@ -37,12 +41,17 @@ _OFFSET_MAX: Final = (1 << 63) - 1
 class Reading:
     """Serves the readers of streams that are on this node."""
 
-    __slots__ = ("consuming", "serving", "state")
+    __slots__ = ("_questions", "consuming", "naming", "serving", "state")
 
-    def __init__(self, state: NodeState, consuming: ConsumeFlow, serving: Serving) -> None:
+    def __init__(
+        self, state: NodeState, consuming: ConsumeFlow, serving: Serving, naming: Naming
+    ) -> None:
         self.state = state
+        self.naming = naming
         self.consuming = consuming
         self.serving = serving
+        #: Counts questions with a filter.
+        self._questions = 0
 
     # --- readers begin -----------------------------------------------------------------------
 
@@ -63,11 +72,17 @@ class Reading:
         if len(waiting) == 1:
             self._ask(info, beginning.kind, beginning.value, 0)
 
+    def find_named(self, queue: QueueKey, member: Member, then: Then) -> None:
+        """As `find`, for a reader with a name, which may have to wait for its turn."""
+        info = self._placed(queue)
+        assert info is not None, "the queue was looked up in this very turn"
+        self.naming.begin(info, member, then)
+
     def add(self, consumer: Consumer) -> None:
         """A reader begins, at its cursor."""
         consumer.channel.consumers[consumer.tag] = consumer
         self.state.accounts.count_consumers(consumer.channel.client, 1)
-        self.serving.readers_of(consumer.queue).consumers[consumer] = None
+        self.serving.readers_of(consumer.queue).add(consumer)
         self.state.marks.queues[consumer.queue] = None
 
     # --- deliveries --------------------------------------------------------------------------
@@ -82,10 +97,16 @@ class Reading:
             state.pages.later[info.id] = None
             return
         primary = state.primaries.get(info.id)
+        if readers.has_left:
+            self._take_back(readers, info)
+        self.naming.look(readers, info, primary)
+        # Whoever comes second gets nothing in a turn that others have used up.
+        is_first = state.work.turn & 1 == 0
+        is_done = not is_first or self._serve(readers, info, primary)
         if primary is not None and not self.serving.serve(readers, primary):
             state.marks.unfinished[info.id] = None
-            return
-        is_done = self._serve(readers, info, primary)
+        if not is_first:
+            is_done = self._serve(readers, info, primary)
         if is_done:
             self.serving.paging.had_a_look(info.id)
         # What was written and not given yet, as the turn had no room, is given in the next one.
@@ -112,7 +133,8 @@ class Reading:
                 if chunk is None:
                     continue
                 count = self._give(readers, places, consumer, chunk, room)
-                if not state.work.deal(1 + (count >> DEAL_SHIFT)):
+                work, chunk.work = chunk.work, 0
+                if not state.work.deal(1 + (count >> DEAL_SHIFT) + work):
                     state.marks.unfinished[info.id] = None
                     return False
                 hungry.append(consumer)
@@ -126,36 +148,45 @@ class Reading:
         """What the reader gets next; None if it is not here, and then it is asked for."""
         cursor = consumer.cursor
         assert cursor is not None
-        chunk = readers.chunks.get(cursor.next)
+        place = cursor.place
+        chunk = readers.chunks.get(place)
         if chunk is not None:
             return chunk
         if primary is None:
-            if cursor.next not in readers.asked:
-                readers.asked[cursor.next] = None
-                self._ask(info, READ_FROM, cursor.next, min(room, DELIVERY_BATCH_MAX))
+            if place not in readers.asked:
+                self._ask_for(readers, info, place, min(room, DELIVERY_BATCH_MAX))
             return None
         if cursor.next > primary.replication.commit:
             return None
-        positions, messages = self.serving.read(primary, cursor.next, room)
-        return _write(readers, info, cursor.next, positions, messages)
+        found = self.serving.read(primary, cursor.next, room, cursor.wanted)
+        return _write(readers, info, place, found)
 
     def _give(
-        self, readers: StreamReaders, places: dict[int, int], consumer: Consumer, chunk: Chunk,
+        self, readers: StreamReaders, places: dict[Place, int], consumer: Consumer, chunk: Chunk,
         room: int,
     ) -> int:  # fmt: skip
-        """Gives a reader what it takes of a chunk, which goes with the last reader there."""
+        """Gives a reader what it takes of a chunk, which goes with the last reader there.
+
+        One in which there is nothing for it moves its cursor alone.
+        """
         positions, messages = chunk.part(room)
-        assert consumer.cursor is not None
-        place, following = consumer.cursor.next, positions[-1] + 1
-        consumer.cursor.next = following
+        cursor = consumer.cursor
+        assert cursor is not None
+        place = cursor.place
+        cursor.next = chunk.next if len(positions) == len(chunk.positions) else positions[-1] + 1
+        following = cursor.place
         places[following] = places.get(following, 0) + 1
         places[place] -= 1
         if not places[place]:
             del places[place]
             readers.drop(place)
-        consumer.channel.got += len(positions)
-        self.state.at, self.state.at_what = consumer, None
-        self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
+        if cursor.named is not None:
+            cursor.named.deliver(positions, cursor.next)
+            readers.moved[cursor.named] = None
+        if positions:
+            consumer.channel.got += len(positions)
+            self.state.at, self.state.at_what = consumer, None
+            self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
         readers.turn(consumer)
         return len(positions)
 
@@ -163,9 +194,38 @@ class Reading:
 
     def _ask(self, info: FragmentInfo, kind: int, value: int, amount: int) -> None:
         """Asks the node that serves the stream; if nobody does, whoever is next."""
+        self._say(info, ReadStream(info.id, info.reign, kind, value, amount))
+
+    def _say(self, info: FragmentInfo, message: ReadStream) -> None:
         primary = self.state.primary_of(info.id)
         if primary is not None and primary != self.state.me:
-            self.state.send(primary, ReadStream(info.id, info.reign, kind, value, amount))
+            self.state.send(primary, message)
+
+    def _ask_for(
+        self, readers: StreamReaders, info: FragmentInfo, place: Place, amount: int
+    ) -> None:
+        """Asks the node that serves the stream for what is at a place."""
+        position, wanted = place
+        if wanted is None:
+            readers.ask(place, 0)
+            self._ask(info, READ_FROM, position, amount)
+            return
+        self._questions += 1
+        readers.ask(place, self._questions)
+        self._say(
+            info,
+            ReadStream(
+                info.id, info.reign, READ_FROM, position, amount, self._questions, wanted.values,
+                wanted.unfiltered,
+            ),
+        )  # fmt: skip
+
+    def _take_back(self, readers: StreamReaders, info: FragmentInfo) -> None:
+        """Takes back what was asked for readers that have left: somebody would walk in vain."""
+        places = readers.places()
+        self.state.work.deal((len(readers.consumers) + len(readers.awaited)) >> _LOOK_SHIFT)
+        for position, number in readers.take_back(places):
+            self._say(info, ReadStream(info.id, info.reign, READ_FROM, position, 0, number))
 
     def on_part(self, sender: NodeId, message: StreamPart) -> None:
         """Takes messages, or where a reader begins, from the node that serves the stream."""
@@ -178,9 +238,11 @@ class Reading:
         if message.kind != READ_FROM:
             for then in readers.seeks.pop((message.kind, message.value), []):
                 then(message.next)
-        elif message.value in readers.asked:
-            del readers.asked[message.value]
-            _write(readers, info, message.value, message.positions, message.messages)
+        else:
+            place = readers.answered(message.value, message.request)
+            if place is not None:
+                found = Found(message.positions, message.messages, message.next, 0)
+                _write(readers, info, place, found)
         self.state.marks.queues[info.queue] = None
 
     def ask_again(self, fragment: FragmentId) -> None:
@@ -189,7 +251,7 @@ class Reading:
         readers = self.state.streams.get(info.queue) if info is not None else None
         if info is None or readers is None:
             return
-        readers.asked = {}
+        readers.asked, readers.awaited = {}, {}
         primary = self.state.primaries.get(fragment)
         seeks = readers.seeks
         if primary is not None:
@@ -203,6 +265,7 @@ class Reading:
             position = self.serving.seek(primary, Beginning(kind, value))
             for then in waiting:
                 then(position)
+        self.naming.say_again(readers, info)
         self.state.marks.queues[info.queue] = None
 
     def _placed(self, queue: QueueKey) -> FragmentInfo | None:
@@ -211,27 +274,26 @@ class Reading:
         return self.state.map.fragments[info.fragments[0]] if info is not None else None
 
 
-def _write(
-    readers: StreamReaders, info: FragmentInfo, place: int, positions: list[int],
-    messages: list[bytes],
-) -> Chunk | None:  # fmt: skip
-    """A chunk of what was read, as its readers get it; None if there is nothing."""
-    if not positions:
+def _write(readers: StreamReaders, info: FragmentInfo, place: Place, found: Found) -> Chunk | None:
+    """A chunk of what was read, as its readers get it; None if nothing was."""
+    if found.next <= place[0]:
         return None
     base = base_of(info)
     written = [
         with_offset(message, min(max(position - base, 0), _OFFSET_MAX))
-        for position, message in zip(positions, messages, strict=True)
+        for position, message in zip(found.positions, found.messages, strict=True)
     ]
-    chunk = Chunk(positions, written)
+    chunk = Chunk(found.positions, written, found.next, found.work)
     readers.put(place, chunk)
     return chunk
 
 
 def room_of(consumer: Consumer) -> int:
     """How many more messages a reader takes now: a prefetch of its channel does not count."""
-    channel = consumer.channel
+    channel, cursor = consumer.channel, consumer.cursor
     client = channel.client
+    if cursor is None or cursor.waits:
+        return 0
     if not client.writable or not channel.flow:
         return 0
     if client.delivered_bytes >= DELIVERY_BYTES_PER_TURN_MAX:

@@ -6,8 +6,9 @@ question for messages that are not there yet waits for them (`StreamReaders.read
 Changes the readers' records; sends to peers; marks queues.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
+from fedq.amqp.filtering import Sieve, StreamFilter
 from fedq.amqp.stored import as_published
 from fedq.core.ids import NodeId, QueueKey, first_position
 from fedq.core.limits import DELIVERY_BATCH_MAX, KIB, MIB
@@ -15,7 +16,7 @@ from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.fragments.streams import read_from
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import StreamReaders
+from fedq.node.records.stream_readers import Read, ReadKey, StreamReaders
 from fedq.node.streams.paging import Paging
 from fedq.wiring.cluster_map.state import FragmentInfo
 from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, Beginning
@@ -24,11 +25,25 @@ from fedq.wiring.cluster_map.stream_arguments import FIRST, LAST, OFFSET, TIME, 
 _READ_BYTES: Final = 128 * KIB
 #: So many messages are handed out for a unit of work, as a shift.
 DEAL_SHIFT: Final = 3
+#: How far a filter walks at once: messages, and their bytes, of which only some are looked at. And
+#: after how many positions without any that is wanted a node is told so.
+_WALK_MAX: Final = 1_024
+_WALK_BYTES: Final = 4 * MIB
+_TOLD_EVERY: Final = 16_384
 #: A node that has so much unacknowledged, of all kinds, gets no more messages for its readers.
 _UNACKED_BYTES_MAX: Final = 16 * MIB
 #: So many reads of other nodes may wait for messages that are not there yet; those that are
 #: furthest ahead are forgotten first.
 READS_MAX: Final = 4_096
+
+
+class Found(NamedTuple):
+    """What was read: positions, messages, where to go on, and what a filter cost."""
+
+    positions: list[int]
+    messages: list[bytes]
+    next: int
+    work: int
 
 
 class Serving:
@@ -57,25 +72,54 @@ class Serving:
         since = log.since(value) if kind == TIME else None
         return fragment.last + 1 if since is None else since
 
-    def read(self, primary: Primary, position: int, amount: int) -> tuple[list[int], list[bytes]]:
-        """What is committed from a position on: positions and messages, a few at a time.
+    def read(
+        self, primary: Primary, position: int, amount: int, wanted: StreamFilter | None
+    ) -> Found:
+        """What is committed from a position on, a few messages at a time.
 
         Nothing if that has to be read from the disk first: it is asked for.
         """
-        commit, fresh = primary.replication.commit, primary.fragment.fresh
+        amount = min(amount, DELIVERY_BATCH_MAX)
+        if wanted is not None:
+            return self._sift(primary, position, amount, wanted)
         positions: list[int] = []
         messages: list[bytes] = []
-        amount = min(amount, DELIVERY_BATCH_MAX)
-        pieces = read_from(fresh, position, amount, _READ_BYTES)
+        for first, part in self._pieces(primary, position, amount, _READ_BYTES):
+            positions += range(first, first + len(part))
+            messages += part
+        return Found(positions, messages, positions[-1] + 1 if positions else position, 0)
+
+    def _sift(self, primary: Primary, position: int, amount: int, wanted: StreamFilter) -> Found:
+        """As `read`, of messages that a filter wants: as far as one walk goes."""
+        sieve, left, size = Sieve(wanted), _WALK_MAX, _READ_BYTES
+        positions: list[int] = []
+        messages: list[bytes] = []
+        while left > 0 and len(positions) < amount and size > 0:
+            pieces = self._pieces(primary, position, left, _WALK_BYTES)
+            for first, part in pieces:
+                count, found = sieve.pick(part, amount - len(positions), size)
+                positions += [first + index for index in found]
+                messages += [part[index] for index in found]
+                size -= sum([len(part[index]) for index in found])
+                left, position = left - count, first + count
+                if count < len(part) or len(positions) >= amount or size <= 0:
+                    break
+            if not pieces:
+                break
+        return Found(positions, messages, position, sieve.work)
+
+    def _pieces(
+        self, primary: Primary, position: int, amount: int, size: int
+    ) -> list[tuple[int, list[bytes]]]:
+        """What is committed from a position on, with the positions at which pieces begin."""
+        commit, fresh = primary.replication.commit, primary.fragment.fresh
+        pieces = read_from(fresh, position, amount, size)
         run = fresh.after(position - 1) if not pieces else None
         if run is not None:
             first = max(position, run.first)
-            pieces = [(first, self.paging.read(primary, run, first, amount, _READ_BYTES))]
-        for first, part in pieces:
-            found = part[: max(0, commit - first + 1)]
-            positions += range(first, first + len(found))
-            messages += found
-        return positions, messages
+            pieces = [(first, self.paging.read(primary, run, first, amount, size))]
+        cut = [(first, part[: max(0, commit - first + 1)]) for first, part in pieces]
+        return [(first, part) for first, part in cut if part]
 
     # --- other nodes -------------------------------------------------------------------------
 
@@ -95,44 +139,80 @@ class Serving:
                 ),
             )
             return
+        key = (sender, message.value, message.request)
+        if not message.amount:
+            self._take_back(primary, key)
+            return
+        wanted = StreamFilter(message.values, message.unfiltered) if message.request else None
         reads = self.readers_of(primary.queue).reads
-        reads[sender, message.value] = message.amount
+        reads[key] = Read(message.value, message.amount, wanted)
         if len(reads) > READS_MAX:
             self._forget_furthest(primary, reads)
         self.state.marks.queues[primary.queue] = None
 
-    def _forget_furthest(self, primary: Primary, reads: dict[tuple[NodeId, int], int]) -> None:
+    def _take_back(self, primary: Primary, key: ReadKey) -> None:
+        """Forgets a question that nobody is there for any more."""
+        readers = self.state.streams.get(primary.queue)
+        if readers is not None:
+            readers.reads.pop(key, None)
+            self.state.marks.queues[primary.queue] = None
+
+    def forget(self, primary: Primary, node: NodeId) -> None:
+        """Forgets what a node asked of a stream whose session has ended: it asks again."""
+        readers = self.state.streams.get(primary.queue)
+        if readers is None:
+            return
+        self.state.work.spend(len(readers.reads) >> DEAL_SHIFT)
+        for key in [key for key in readers.reads if key[0] == node]:
+            del readers.reads[key]
+        self.state.marks.queues[primary.queue] = None
+
+    def _forget_furthest(self, primary: Primary, reads: dict[ReadKey, Read]) -> None:
         """Forgets the read that is furthest ahead of what is there, if any is."""
         self.state.work.spend(len(reads) >> DEAL_SHIFT)
-        furthest = max(reads, key=_position_of)
-        if furthest[1] > primary.fragment.last:
+        furthest, read = max(reads.items(), key=_place_of)
+        if read.at > primary.fragment.last:
             del reads[furthest]
 
     def serve(self, readers: StreamReaders, primary: Primary) -> bool:
-        """Answers other nodes, as far as the turn has room for it; false if it had none."""
+        """Answers other nodes, a piece each, as far as the turn has room for it.
+
+        False if somebody is to get more: the turn had no room, or a walk has found nothing yet.
+        """
         commit, fragment = primary.replication.commit, primary.fragment
         self.state.work.spend(len(readers.reads) >> DEAL_SHIFT)
-        for (node, position), amount in list(readers.reads.items()):
-            if position > commit:
+        is_done = True
+        for key, read in list(readers.reads.items()):
+            if read.at > commit:
                 continue
+            node, position, number = key
             link = self.state.peers[node].link
             if link.bytes_unacked + link.bytes_held > _UNACKED_BYTES_MAX:
                 # It has enough; looked at again with the next tick.
                 self.state.pages.later[fragment.fragment_id] = None
                 continue
-            positions, messages = self.read(primary, position, amount)
-            if positions:
-                del readers.reads[node, position]
+            found = self.read(primary, read.at, read.amount, read.wanted)
+            begun = max(position, fragment.fresh.first if fragment.fresh.count else position)
+            if found.positions or found.next - begun >= _TOLD_EVERY:
+                del readers.reads[key]
                 self.state.send(
                     node,
                     StreamPart(
-                        fragment.fragment_id, fragment.reign, READ_FROM, position,
-                        positions[-1] + 1, positions, as_published(messages),
+                        fragment.fragment_id, fragment.reign, READ_FROM, position, found.next,
+                        found.positions, as_published(found.messages), number,
                     ),
                 )  # fmt: skip
-                if not self.state.work.deal(1 + (len(positions) >> DEAL_SHIFT)):
-                    return False
-        return True
+            elif found.next > read.at:
+                # A walk goes on behind what others asked.
+                read.at = found.next
+                del readers.reads[key]
+                readers.reads[key] = read
+                is_done = is_done and read.at > commit
+            else:
+                continue
+            if not self.state.work.deal(1 + (len(found.positions) >> DEAL_SHIFT) + found.work):
+                return False
+        return is_done
 
 
 def position_of(info: FragmentInfo, beginning: Beginning) -> int | None:
@@ -147,5 +227,5 @@ def base_of(info: FragmentInfo) -> int:
     return first_position(info.created) + 1
 
 
-def _position_of(read: tuple[NodeId, int]) -> int:
-    return read[1]
+def _place_of(item: tuple[ReadKey, Read]) -> int:
+    return item[1].at

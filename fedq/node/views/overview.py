@@ -1,12 +1,16 @@
 """A cheap, read-only view on a living node, for the admin floor: see `overview_types`."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from fedq.core.ids import FragmentId, Incarnation, NodeId, QueueKey
+from fedq.fragments.streams import places_of
 from fedq.node.clients.memory import held_bytes
 from fedq.node.node import Node
 from fedq.node.records.state import NodeState
 from fedq.node.records.troubles import troubles
+from fedq.node.streams.serving import base_of
 from fedq.node.views import client_lists
 from fedq.node.views.overview_types import (
     ChannelOverview,
@@ -19,6 +23,7 @@ from fedq.node.views.overview_types import (
     LocalFragment,
     MemberOverview,
     MemberState,
+    NamedReaderOverview,
     NodeOverview,
     QueueOverview,
     ScrubOverview,
@@ -168,6 +173,30 @@ class NodeView:
             for fragment in fragments
             if (primary := state.primaries.get(fragment)) is not None
         ]
+
+    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
+        """The named readers of a stream that this node serves, by name."""
+        state = self._state
+        queue, readers = state.map.queues.get(key), state.streams.get(key)
+        primary = state.primaries.get(queue.fragments[0]) if queue is not None else None
+        if primary is None:
+            return ()
+        groups = readers.groups if readers is not None else {}
+        base = base_of(state.map.fragments[primary.fragment.fragment_id])
+        ranges = primary.fragment.messages.ranges()
+        ends = [last for _, last in ranges]
+        behind = [0, *accumulate([last - first + 1 for first, last in reversed(ranges)])]
+        found: list[NamedReaderOverview] = []
+        for name, position in sorted(places_of(primary.fragment.log).items()):
+            at = bisect_left(ends, position)
+            lag = behind[len(ranges) - at]
+            if at < len(ranges):
+                lag -= max(0, position - ranges[at][0])
+            group = groups.get(name)
+            served = group.served if group is not None else None
+            node = served[0] if served is not None else None
+            found.append(NamedReaderOverview(name, max(0, position - base), lag, node))
+        return found
 
     def local_consumers(self, key: QueueKey) -> int:
         """How many consumers of the queue belong to clients of this node."""

@@ -1,7 +1,8 @@
 """What a node shows of itself to people and tools: plain values, read-only.
 
 `fedq.node.views.overview.overview(node)` gives an `Overview` of a living node; the admin floor
-reads nothing else. All values are copies or immutable: whoever holds one cannot disturb the node.
+reads this, and `access_overview`. All values are copies or immutable: whoever holds one cannot
+disturb the node.
 
 Invariants:
 * what the cluster map says (members, queues, fragments) is the asked node's own copy, at
@@ -161,6 +162,19 @@ class LocalFragment:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedReaderOverview:
+    """A name that a stream keeps a place for."""
+
+    name: str
+    #: Where its reader goes on.
+    offset: int
+    #: How many messages are there from that on.
+    lag: int
+    #: The node of the reader that is served; None: nobody reads.
+    node: NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionOverview:
     """A client connection of this node."""
 
@@ -255,6 +269,9 @@ class Overview(Protocol):
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""
+
+    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
+        """The named readers of a stream that this node serves, by name."""
 
     def local_consumers(self, key: QueueKey) -> int:
         """How many consumers of the queue belong to clients of this node."""

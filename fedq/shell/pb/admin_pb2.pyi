@@ -172,7 +172,7 @@ class MembersReply(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Fragment(_message.Message):
-    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes")
+    __slots__ = ("fragment", "primary", "backups", "in_sync", "epoch", "reign", "state", "ready", "unacknowledged", "bytes", "readers")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     PRIMARY_FIELD_NUMBER: _ClassVar[int]
     BACKUPS_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +183,7 @@ class Fragment(_message.Message):
     READY_FIELD_NUMBER: _ClassVar[int]
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     primary: str
     backups: _containers.RepeatedScalarFieldContainer[str]
@@ -193,7 +194,20 @@ class Fragment(_message.Message):
     ready: int
     unacknowledged: int
     bytes: int
-    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
+    def __init__(self, fragment: _Optional[int] = ..., primary: _Optional[str] = ..., backups: _Optional[_Iterable[str]] = ..., in_sync: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., reign: _Optional[int] = ..., state: _Optional[_Union[FragmentState, str]] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ...) -> None: ...
+
+class NamedReader(_message.Message):
+    __slots__ = ("name", "offset", "lag", "node")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    offset: int
+    lag: int
+    node: str
+    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("vhost", "name", "durable", "auto_delete", "arguments_json", "replicas", "fragments", "ready", "unacknowledged", "consumers", "silent_members")
@@ -474,7 +488,7 @@ class LocalFragmentsRequest(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[QueueName, _Mapping]]] = ...) -> None: ...
 
 class LocalFragment(_message.Message):
-    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes", "active_node")
+    __slots__ = ("fragment", "reign", "serving", "ready", "unacknowledged", "bytes", "active_node", "readers")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +496,7 @@ class LocalFragment(_message.Message):
     UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_NODE_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     serving: bool
@@ -489,7 +504,8 @@ class LocalFragment(_message.Message):
     unacknowledged: int
     bytes: int
     active_node: str
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., active_node: _Optional[str] = ...) -> None: ...
+    readers: _containers.RepeatedCompositeFieldContainer[NamedReader]
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., serving: _Optional[bool] = ..., ready: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., active_node: _Optional[str] = ..., readers: _Optional[_Iterable[_Union[NamedReader, _Mapping]]] = ...) -> None: ...
 
 class LocalConsumers(_message.Message):
     __slots__ = ("queue", "consumers")

@@ -134,7 +134,7 @@ class Heartbeat(_message.Message):
     def __init__(self, sent_ms: _Optional[int] = ..., echo_ms: _Optional[int] = ..., leads: _Optional[bool] = ..., leaving: _Optional[bool] = ..., start: _Optional[str] = ..., stalls: _Optional[bool] = ..., full: _Optional[bool] = ..., memory_full: _Optional[bool] = ..., disk_low: _Optional[bool] = ...) -> None: ...
 
 class PeerMessage(_message.Message):
-    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth", "tally", "read_stream", "stream_part", "bodies_wanted", "bodies")
+    __slots__ = ("publish_batch", "publish_done", "watch", "offer", "credit", "credit_back", "get", "deliver", "settle", "attach", "replica_offer", "copy_start", "copy_chunk", "replicate", "replica_ack", "map_applied", "interest", "interest_done", "relay", "relay_done", "call", "reply", "got", "replica_wanted", "publish_atomic", "copy_query", "copy_worth", "tally", "read_stream", "stream_part", "bodies_wanted", "bodies", "read_as", "read_turn")
     PUBLISH_BATCH_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_DONE_FIELD_NUMBER: _ClassVar[int]
     WATCH_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +167,8 @@ class PeerMessage(_message.Message):
     STREAM_PART_FIELD_NUMBER: _ClassVar[int]
     BODIES_WANTED_FIELD_NUMBER: _ClassVar[int]
     BODIES_FIELD_NUMBER: _ClassVar[int]
+    READ_AS_FIELD_NUMBER: _ClassVar[int]
+    READ_TURN_FIELD_NUMBER: _ClassVar[int]
     publish_batch: PublishBatch
     publish_done: PublishDone
     watch: Watch
@@ -199,7 +201,9 @@ class PeerMessage(_message.Message):
     stream_part: StreamPart
     bodies_wanted: BodiesWanted
     bodies: Bodies
-    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ..., copy_query: _Optional[_Union[CopyQuery, _Mapping]] = ..., copy_worth: _Optional[_Union[CopyWorth, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., read_stream: _Optional[_Union[ReadStream, _Mapping]] = ..., stream_part: _Optional[_Union[StreamPart, _Mapping]] = ..., bodies_wanted: _Optional[_Union[BodiesWanted, _Mapping]] = ..., bodies: _Optional[_Union[Bodies, _Mapping]] = ...) -> None: ...
+    read_as: ReadAs
+    read_turn: ReadTurn
+    def __init__(self, publish_batch: _Optional[_Union[PublishBatch, _Mapping]] = ..., publish_done: _Optional[_Union[PublishDone, _Mapping]] = ..., watch: _Optional[_Union[Watch, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., credit_back: _Optional[_Union[CreditBack, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., replica_offer: _Optional[_Union[ReplicaOffer, _Mapping]] = ..., copy_start: _Optional[_Union[CopyStart, _Mapping]] = ..., copy_chunk: _Optional[_Union[CopyChunk, _Mapping]] = ..., replicate: _Optional[_Union[Replicate, _Mapping]] = ..., replica_ack: _Optional[_Union[ReplicaAck, _Mapping]] = ..., map_applied: _Optional[_Union[MapApplied, _Mapping]] = ..., interest: _Optional[_Union[Interest, _Mapping]] = ..., interest_done: _Optional[_Union[InterestDone, _Mapping]] = ..., relay: _Optional[_Union[Relay, _Mapping]] = ..., relay_done: _Optional[_Union[RelayDone, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., got: _Optional[_Union[Got, _Mapping]] = ..., replica_wanted: _Optional[_Union[ReplicaWanted, _Mapping]] = ..., publish_atomic: _Optional[_Union[PublishAtomic, _Mapping]] = ..., copy_query: _Optional[_Union[CopyQuery, _Mapping]] = ..., copy_worth: _Optional[_Union[CopyWorth, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., read_stream: _Optional[_Union[ReadStream, _Mapping]] = ..., stream_part: _Optional[_Union[StreamPart, _Mapping]] = ..., bodies_wanted: _Optional[_Union[BodiesWanted, _Mapping]] = ..., bodies: _Optional[_Union[Bodies, _Mapping]] = ..., read_as: _Optional[_Union[ReadAs, _Mapping]] = ..., read_turn: _Optional[_Union[ReadTurn, _Mapping]] = ...) -> None: ...
 
 class Origin(_message.Message):
     __slots__ = ("node", "incarnation")
@@ -580,21 +584,61 @@ class Reply(_message.Message):
     def __init__(self, request: _Optional[int] = ..., fragment: _Optional[int] = ..., ready: _Optional[int] = ..., consumers: _Optional[int] = ...) -> None: ...
 
 class ReadStream(_message.Message):
-    __slots__ = ("fragment", "reign", "kind", "value", "amount")
+    __slots__ = ("fragment", "reign", "kind", "value", "amount", "request", "values", "unfiltered")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    UNFILTERED_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     kind: int
     value: int
     amount: int
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., amount: _Optional[int] = ...) -> None: ...
+    request: int
+    values: _containers.RepeatedScalarFieldContainer[bytes]
+    unfiltered: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., amount: _Optional[int] = ..., request: _Optional[int] = ..., values: _Optional[_Iterable[bytes]] = ..., unfiltered: _Optional[bool] = ...) -> None: ...
+
+class ReadAs(_message.Message):
+    __slots__ = ("fragment", "reign", "request", "verb", "name", "kind", "value", "forgets")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    FORGETS_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    request: int
+    verb: int
+    name: str
+    kind: int
+    value: int
+    forgets: bool
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., request: _Optional[int] = ..., verb: _Optional[int] = ..., name: _Optional[str] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., forgets: _Optional[bool] = ...) -> None: ...
+
+class ReadTurn(_message.Message):
+    __slots__ = ("fragment", "reign", "request", "verb", "value")
+    FRAGMENT_FIELD_NUMBER: _ClassVar[int]
+    REIGN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    fragment: int
+    reign: int
+    request: int
+    verb: int
+    value: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., request: _Optional[int] = ..., verb: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
 
 class StreamPart(_message.Message):
-    __slots__ = ("fragment", "reign", "kind", "value", "next", "positions", "messages")
+    __slots__ = ("fragment", "reign", "kind", "value", "next", "positions", "messages", "request")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -602,6 +646,7 @@ class StreamPart(_message.Message):
     NEXT_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     kind: int
@@ -609,7 +654,8 @@ class StreamPart(_message.Message):
     next: int
     positions: _containers.RepeatedScalarFieldContainer[int]
     messages: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., next: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    request: int
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., kind: _Optional[int] = ..., value: _Optional[int] = ..., next: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ..., request: _Optional[int] = ...) -> None: ...
 
 class BodiesWanted(_message.Message):
     __slots__ = ("fragment", "reign", "request", "positions")

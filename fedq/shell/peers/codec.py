@@ -72,7 +72,7 @@ def _number(name: str, least: int, most: int) -> _Field:
             raise MalformedFrameError(f"{name}: {value} is not from {least} to {most}")
         return value
 
-    return _Field(name, lambda part, value: setattr(part, name, value), get)
+    return _scalar(name)._replace(get=get)
 
 
 def _event(name: str) -> _Field:
@@ -109,6 +109,11 @@ def _list(name: str) -> _Field:
         return numbers
 
     return _Field(name, lambda part, value: getattr(part, name).extend(value), get)
+
+
+def _values(name: str) -> _Field:
+    """Values of a filter, of which `check` judges."""
+    return _list(name)._replace(get=lambda part: tuple(getattr(part, name)))
 
 
 def _contents(name: str) -> _Field:
@@ -196,11 +201,7 @@ def _items(name: str) -> _Field:
 
 
 def _name(name: str) -> _Field:
-    return _Field(
-        name,
-        lambda part, value: setattr(part, name, value),
-        lambda part: _text(getattr(part, name)),
-    )
+    return _scalar(name)._replace(get=lambda part: _text(getattr(part, name)))
 
 
 def _key(key: Any) -> QueueKey:
@@ -219,7 +220,7 @@ def _short(data: bytes) -> bytes:
 
 
 def _arguments(text: str) -> str:
-    """The arguments of a binding: one table, as JSON."""
+    """The arguments of a binding, as JSON."""
     try:
         return canonical_arguments(text)
     except ValueError as error:
@@ -251,8 +252,8 @@ _FIELDS: Final[dict[str, Callable[[str], _Field]]] = {
     "copy": _counted, "request": _counted, "ticket": _event, "verb": _count,
     "consumers": _count, "idle": _count, "amount": _counted, "ready": _count, "level": _level,
     "live": _counted, "connections": _count, "channels": _count,
-    "user": _name, "vhost": _name, "origin": _origin, "messages": _contents,
-    "held": _ranges, "dropped": _ranges,
+    "user": _name, "vhost": _name, "name": _name, "origin": _origin, "messages": _contents,
+    "values": _values, "held": _ranges, "dropped": _ranges,
     "added": _items, "removed": _items, "everything": _keys, "selective": _keys,
     "positions": _list, "redelivered": _list, "acknowledged": _list, "requeued": _list,
     "rejected": _list, "unseen": _list, "unmatched": _list, "refused": _list,
@@ -263,8 +264,8 @@ _SPECIAL: Final = {
     # Of deliveries, not an event.
     (peer.Credit, "through"): _counted("through"),
 }
-_FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "more"))
-_UNJUDGED: Final = _FLAGS | {"records", "origins", "digest"}
+_FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "more", "unfiltered"))
+_UNJUDGED: Final = _FLAGS | {"forgets", "records", "origins", "digest"}
 
 
 def _kind(make: Any, slot: str) -> _Kind:
@@ -312,6 +313,8 @@ _KINDS: tuple[_Kind, ...] = (
     _kind(peer.Tally, "tally"),
     _kind(peer.ReadStream, "read_stream"),
     _kind(peer.StreamPart, "stream_part"),
+    _kind(peer.ReadAs, "read_as"),
+    _kind(peer.ReadTurn, "read_turn"),
     _kind(peer.BodiesWanted, "bodies_wanted"),
     _kind(peer.Bodies, "bodies"),
 )

@@ -5,6 +5,7 @@ In: messages whose fields are each within what they may say. Out: `MalformedFram
 
 from itertools import pairwise
 
+from fedq.amqp.filtering import fault_of_values
 from fedq.core import peer_messages as peer
 from fedq.shell.peers.malformed import MalformedFrameError
 
@@ -18,6 +19,8 @@ def check(message: peer.PeerMessage) -> None:
             raise MalformedFrameError("a delivery whose positions and messages differ in number")
         case peer.StreamPart() if not _ascends(message):
             raise MalformedFrameError("a part of a stream that does not ascend")
+        case peer.ReadStream() if (fault := fault_of_values(message.values)) is not None:
+            raise MalformedFrameError(f"a filter of a stream: {fault}")
         case peer.Bodies() | peer.BodiesWanted() if any(
             a >= b for a, b in pairwise(message.positions)
         ):

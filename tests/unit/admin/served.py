@@ -42,6 +42,7 @@ from fedq.node.views.overview_types import (
     LocalFragment,
     MemberOverview,
     MemberState,
+    NamedReaderOverview,
     NodeOverview,
     QueueOverview,
 )
@@ -61,6 +62,7 @@ class HandFilled:
     cluster_overview: ClusterOverview
     queues: dict[QueueKey, QueueOverview] = field(default_factory=dict)
     fragments: dict[QueueKey, list[LocalFragment]] = field(default_factory=dict)
+    readers: dict[QueueKey, list[NamedReaderOverview]] = field(default_factory=dict)
     consumers: dict[QueueKey, int] = field(default_factory=dict)
     clients: list[ConnectionOverview] = field(default_factory=list)
     channels: list[ChannelOverview] = field(default_factory=list)
@@ -88,6 +90,9 @@ class HandFilled:
 
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         return self.fragments.get(key, [])
+
+    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
+        return self.readers.get(key, [])
 
     def local_consumers(self, key: QueueKey) -> int:
         return self.consumers.get(key, 0)

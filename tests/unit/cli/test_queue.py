@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from fedq.node.views.overview_types import MemberState
+from fedq.core.ids import NodeId
+from fedq.node.views.overview_types import MemberState, NamedReaderOverview
 from tests.unit.admin.served import a_cluster, add_queue, served, set_member
 from tests.unit.cli.command import fedq
 
@@ -85,6 +86,25 @@ def test_show_tells_where_the_copies_are() -> None:
     )
 
 
+def test_show_lists_the_names_that_a_stream_keeps() -> None:
+    cluster = a_cluster()
+    key = add_queue(cluster, "events", {"n2": (10, 0, 0)}, '{"x-queue-type":"stream"}')
+    cluster["n2"].readers[key] = [
+        NamedReaderOverview("app", 7, 3, NodeId("n1")),
+        NamedReaderOverview("idle", 0, 10, None),
+    ]
+    with served(cluster) as servers:
+        at = servers.address("n1")
+        done = fedq("queue", "show", "events", "--node", at)
+        (fragment,) = fedq("queue", "show", "events", "--json", "--node", at).value["fragments"]
+    assert done.rows("READER")[0] == ["app", "7", "3", "n1"]
+    assert done.rows("READER")[1][:3] == ["idle", "0", "10"]
+    assert fragment["readers"] == [
+        {"name": "app", "offset": 7, "lag": 3, "node": "n1"},
+        {"name": "idle", "offset": 0, "lag": 10, "node": None},
+    ]
+
+
 def test_show_as_json_keeps_its_promised_shape() -> None:
     cluster = a_cluster()
     add_queue(cluster, "orders", {"n2": (10, 1, 2)}, '{"x-fedq-replicas":2}')
@@ -115,6 +135,7 @@ def test_show_as_json_keeps_its_promised_shape() -> None:
                 "unacknowledged": 1,
                 "messages": 11,
                 "bytes": 1000,
+                "readers": [],
             }
         ],
     }

@@ -15,7 +15,7 @@ def test_a_damaged_journal_is_shown_and_left_as_it_is(tmp_path: Path) -> None:
     journal.mkdir()
     path = journal / segment_name(1)
     path.write_bytes(rotten())
-    outcome = fedq("store", "check", str(tmp_path), "--json")
+    outcome = fedq("store", "verify", str(tmp_path), "--json")
     assert outcome.exit_code == 1
     assert '"segment": 1' in outcome.out
     assert "accept-loss" in outcome.err
@@ -29,7 +29,7 @@ def test_a_loss_is_accepted_for_the_next_start(tmp_path: Path) -> None:
     (journal / segment_name(1)).write_bytes(rotten())
     assert fedq("store", "accept-loss", str(tmp_path)).exit_code == 0
     assert judge(journal, 7, is_alone=True)[1] == 1, "it starts"
-    assert fedq("store", "check", str(tmp_path)).exit_code == 0, "it is mended"
+    assert fedq("store", "verify", str(tmp_path)).exit_code == 0, "it is mended"
     assert "nothing is damaged" in fedq("store", "accept-loss", str(tmp_path)).sentence
 
 
@@ -55,7 +55,7 @@ def test_status_says_what_is_alive_and_what_keeps_the_rest(tmp_path: Path) -> No
     assert outcome.exit_code == 0
     assert "stays for what is alive of fragments 1" in outcome.out
     assert "1 more" in outcome.out
-    assert fedq("store", "check", str(tmp_path)).exit_code == 0, "nothing has changed"
+    assert fedq("store", "verify", str(tmp_path)).exit_code == 0, "nothing has changed"
 
 
 def test_a_copy_that_is_not_complete_keeps_its_segment(tmp_path: Path) -> None:
@@ -77,10 +77,10 @@ def test_rot_in_what_is_dead_is_told_and_is_no_damage(tmp_path: Path) -> None:
     spoilt = bytearray(path.read_bytes())
     spoilt[-1] ^= 1
     path.write_bytes(spoilt)
-    value = fedq("store", "check", str(tmp_path), "--json").value
+    value = fedq("store", "verify", str(tmp_path), "--json").value
     assert value["damages"] == []
     assert [each["segment"] for each in value["rotten"]] == [3]
-    outcome = fedq("store", "check", str(tmp_path))
+    outcome = fedq("store", "verify", str(tmp_path))
     assert outcome.exit_code == 0
     assert "rot in segment 3" in outcome.out
     status = fedq("store", "status", str(tmp_path))
@@ -90,5 +90,5 @@ def test_rot_in_what_is_dead_is_told_and_is_no_damage(tmp_path: Path) -> None:
 
 
 def test_what_is_no_data_directory_is_said_to_be_none(tmp_path: Path) -> None:
-    for command in ("check", "status"):
+    for command in ("verify", "status"):
         assert "has no journal" in fedq("store", command, str(tmp_path)).sentence

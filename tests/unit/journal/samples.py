@@ -14,6 +14,7 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    Readers,
     Record,
     Reset,
     Seen,
@@ -29,6 +30,7 @@ from fedq.journal.records import (
     encode_keep,
     encode_live,
     encode_note,
+    encode_readers,
     encode_reset,
     encode_seen,
     encode_settle,
@@ -79,6 +81,8 @@ def encode_record(record: Record) -> bytes:
             return encode_drop(fragment, reign)
         case Note():
             return encode_note(fragment, reign, record.event, record.what, record.values)
+        case Readers():
+            return encode_readers(fragment, reign, record.event, record.whole, record.places)
         case Seen():
             return encode_seen(fragment, reign, record.event, record.epoch, record.ranges)
         case Standing():

@@ -13,6 +13,7 @@ from fedq.journal.events import (
     Keep,
     Live,
     Note,
+    Readers,
     Record,
     Reset,
     Seen,
@@ -21,7 +22,7 @@ from fedq.journal.events import (
 )
 from fedq.journal.marks import Mark, encode_mark
 from fedq.journal.reader import read
-from fedq.journal.records import NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
+from fedq.journal.records import NOTE_CAME, NOTE_DEAD, NOTE_DUE, NOTE_EXPIRES, NOTE_RETURNS
 from fedq.journal.recovered import RecoveredFragment
 from fedq.journal.recovery import recover
 from tests.unit.golden import GOLDEN
@@ -57,7 +58,14 @@ CONTENT: list[Record] = [
 
 #: What is in the golden file of notes and groups. Never changed, either.
 MARKED = GOLDEN / "journal-v1-marks.journal"
+TIMED = GOLDEN / "journal-v1-times.journal"
 NOTED = GOLDEN / "journal-v1-notes.journal"
+#: What is in the golden file of when messages of a stream came.
+TIMED_CONTENT: list[Record] = [
+    Group(ONE, 1, [BEGINNING, Note(ONE, 1, FIRST + 2, NOTE_CAME, {FIRST: 3_600_000_000_000})]),
+    Enqueue(ONE, 1, FIRST + 3, NORTH, 4, False, bodies("four")),
+    Note(ONE, 1, FIRST + 4, NOTE_CAME, {FIRST: 0, FIRST + 3: 3_600_000_001_001}),
+]
 NOTED_CONTENT: list[Record] = [
     Group(
         ONE,
@@ -91,6 +99,18 @@ SEEN_CONTENT: list[Record] = [
     LAST_WORD,
     Seen(TWO, 2**64 - 1, 2**64 - 1, 2**64 - 1, []),
     Settle(ONE, 1, FIRST + 5, [(FIRST, FIRST)]),
+]
+
+
+#: Likewise, of named readers of streams.
+NAMED = GOLDEN / "journal-v1-readers.journal"
+NAMED_CONTENT: list[Record] = [
+    BEGINNING,
+    Readers(ONE, 1, FIRST + 4, False, {"app": FIRST + 2, "ü" * 127: 2**64 - 1, "": 1}),
+    Readers(ONE, 1, FIRST + 4, False, {"app": FIRST + 3, "": 0}),
+    Readers(TWO, 2**64 - 1, 2**64 - 1, False, {"a": 7}),
+    Readers(TWO, 1, 9, True, {"b": 8}),
+    Readers(TWO, 1, 9, True, {}),
 ]
 
 
@@ -157,6 +177,14 @@ def test_the_golden_notes_still_read_and_are_still_written_alike() -> None:
     assert encode_all(NOTED_CONTENT) == golden
 
 
+def test_the_golden_times_of_a_stream_still_read_and_are_still_written_alike() -> None:
+    golden = TIMED.read_bytes()
+    assert list(decode(golden)) == TIMED_CONTENT
+    assert encode_all(TIMED_CONTENT) == golden
+    found = recover({1: golden}).fragments[ONE]
+    assert found.notes == {NOTE_CAME: {FIRST + 3: 3_600_000_001_001}}
+
+
 def test_the_golden_notes_still_mean_the_same() -> None:
     fragments = recover({1: NOTED.read_bytes()}).fragments
     assert fragments[ONE] == RecoveredFragment(
@@ -179,6 +207,15 @@ def test_the_golden_last_words_still_read_and_are_still_written_alike() -> None:
     assert list(decode(golden)) == SEEN_CONTENT
     assert encode_all(SEEN_CONTENT) == golden
     assert recover({1: golden}).fragments[ONE].seen == LAST_WORD
+
+
+def test_the_golden_places_of_readers_still_read_and_are_still_written_alike() -> None:
+    golden = NAMED.read_bytes()
+    assert list(decode(golden)) == NAMED_CONTENT
+    assert encode_all(NAMED_CONTENT) == golden
+    found = recover({1: golden}).fragments
+    assert found[ONE].readers == {"app": FIRST + 3, "ü" * 127: 2**64 - 1}
+    assert found[TWO].readers == {}
 
 
 def test_the_golden_checkpoint_still_reads_and_is_still_written_alike() -> None:

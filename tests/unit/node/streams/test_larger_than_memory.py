@@ -1,5 +1,6 @@
 """Streams larger than memory: their end is in memory, the rest is read where readers are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,15 +14,21 @@ from fedq.amqp.methods import (
     BasicDeliver,
     BasicQos,
     BasicQosOk,
+    QueueDeclare,
+    QueueDeclareOk,
     encode_method,
 )
 from fedq.amqp.values import FieldTable, TableValue
 from fedq.core.ids import NodeId
+from fedq.fragments import streams
+from fedq.journal.records import NOTE_CAME
 from fedq.node.clients.memory import held_bytes
+from fedq.node.node import Node
 from fedq.node.records.roles import Primary
 from tests.unit.amqp.wire import Content
-from tests.unit.node.harness import Client, Cluster
+from tests.unit.node.harness import Client, Cluster, Host
 from tests.unit.node.streams.test_reading import SMALL, declared, reads
+from tests.unit.node.uncompiled import only_uncompiled
 
 LARGER: Any = {**SMALL, "read_ahead_bytes": 4_000}
 COUNT = 300
@@ -41,6 +48,17 @@ class Watched(Cluster):
             pages = host.node.state.pages
             self.most_paged = max(self.most_paged, pages.bytes_held + pages.bytes_asked)
         return is_busy
+
+
+class Slow(Cluster):
+    """Nodes of which some disks answer no reads."""
+
+    unread: Sequence[str] = ()
+
+    def _drain(self, host: Host, node: Node) -> None:
+        if host.name in self.unread:
+            node.out.reads = []
+        super()._drain(host, node)
 
 
 def body(number: int) -> str:
@@ -259,6 +277,25 @@ def test_what_one_node_cannot_read_it_gets_from_another_one() -> None:
     assert state.scrub.mended > 0
 
 
+def test_what_others_are_asked_for_is_not_read_meanwhile() -> None:
+    """Their disks do not answer for a while: this one is left alone."""
+    cluster = Slow(3, **SMALL)
+    filled(cluster)
+    wanted = body(150).encode()
+    segments = cluster.hosts[NodeId("n1")].segments.values()
+    data = next(data for data in segments if wanted in data)
+    data[data.index(wanted)] ^= 1
+    reader = cluster.client()
+    cluster.unread = ["n2", "n3"]
+    reads(reader, 140, prefetch=50)
+    cluster.pass_ms(300)
+    asked = cluster.node("n1").state.reads.asked
+    cluster.pass_ms(500)
+    assert cluster.node("n1").state.reads.asked == asked
+    cluster.unread = []
+    assert read_all(cluster, [reader], [COUNT - 140]) == [bodies(140, COUNT)]
+
+
 @pytest.mark.parametrize("name", ["n1", "n3"])
 def test_pages_go_with_their_readers(name: str) -> None:
     cluster = Cluster(3 if name == "n3" else 1, **SMALL)
@@ -295,3 +332,97 @@ def test_what_was_written_for_who_has_no_room_is_counted_and_bounded() -> None:
         assert readers.bytes_held <= PAGES_BYTES // 4
     cluster.settle()
     assert len(delivered(client)) == 50
+
+
+def counted(cluster: Cluster, client: Client) -> int:
+    return client.ask(QueueDeclare("s", passive=True), QueueDeclareOk).message_count
+
+
+def begins_again(cluster: Cluster) -> Client:
+    """A client of the next reign: of a node that starts again, or of another one."""
+    cluster.kill("n1")
+    if len(cluster.hosts) == 1:
+        cluster.start("n1")
+        cluster.pass_ms(1_000)
+    else:
+        cluster.wait_for(lambda: cluster.primary_of("s") != "n1")
+    return cluster.client(cluster.primary_of("s"))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_messages_are_as_old_in_the_next_reign(size: int) -> None:
+    cluster = Cluster(size, **SMALL)
+    client = declared(cluster, x_max_age="1m", x_stream_max_segment_size_bytes=2_000)
+    publish(cluster, client, range(40))
+    cluster.pass_ms(50_000)
+    client = begins_again(cluster)
+    publish(cluster, client, range(40, 80))
+    assert counted(cluster, client) == 80
+    cluster.pass_ms(10_000)
+    publish(cluster, client, range(80, 100))
+    # The first ones are older than a minute, the others are not.
+    kept = counted(cluster, client)
+    assert 60 <= kept <= 60 + 20
+    reads(client, prefetch=20)
+    [got] = read_all(cluster, [client], [kept])
+    assert got == bodies(100 - kept, 100)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_time_leads_to_the_same_place_in_the_next_reign(size: int) -> None:
+    cluster = Cluster(size, **SMALL)
+    client = declared(cluster)
+    publish(cluster, client, range(100))
+    cluster.pass_ms(20_000)
+    publish(cluster, client, range(100, 140))
+    client = begins_again(cluster)
+    reads(client, "15s", prefetch=300)
+    cluster.pass_ms(1_000)
+    got = client.deliveries()
+    # At most what came within a second of the first of these comes with them.
+    assert got == bodies(140 - len(got), 140)
+    assert 40 <= len(got) <= 60
+
+
+def test_backups_leave_messages_unread_of_which_the_time_is_noted() -> None:
+    cluster = Cluster(3)
+    client = declared(cluster)
+    for number in range(20):
+        client.publish("s", body(number))
+        cluster.pass_ms(1_000)
+    copies = [
+        backup.replica
+        for name in cluster.hosts
+        for backup in cluster.node(name).state.backups.values()
+    ]
+    assert copies
+    for copy in copies:
+        assert copy.count_read == 0
+        assert len(copy.came) == 20
+    assert primary_of(cluster).fragment.notes == {NOTE_CAME: copies[0].came}
+
+
+@only_uncompiled
+def test_notes_of_times_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "NOTED_MAX", 16)
+    monkeypatch.setattr(streams, "_NOTED_LEFT", 4)
+    cluster = Cluster(3, **SMALL)
+    client = declared(cluster)
+    for number in range(60):
+        client.publish("s", body(number))
+        cluster.pass_ms(1_000)
+    fragment = primary_of(cluster).fragment
+    assert fragment.log is not None
+    assert 4 <= len(fragment.log.came) <= 17
+    copy = next(
+        backup.replica
+        for name in cluster.hosts
+        for backup in cluster.node(name).state.backups.values()
+    )
+    assert copy.came == fragment.log.came
+    client = begins_again(cluster)
+    reads(client, "20s", prefetch=300)
+    cluster.pass_ms(1_000)
+    got = client.deliveries()
+    assert got == bodies(60 - len(got), 60)
+    assert 15 <= len(got) <= 45

@@ -9,6 +9,18 @@ from typing import Final, get_args
 from fedq.core import message as message_encoding
 from fedq.core import peer_messages as peer
 from fedq.core.ids import Epoch, FragmentId, Incarnation, MapVersion, NodeId, Origin, QueueKey
+from fedq.core.reader_messages import (
+    BEGINS,
+    CLAIMS,
+    FULL,
+    GOES_ON,
+    IS_AT,
+    JOINS,
+    LEAVES,
+    WAITS,
+    ReadAs,
+    ReadTurn,
+)
 from fedq.core.suspects import LastWords, Suspect
 from fedq.shell.peers.codec import (
     Hello,
@@ -89,6 +101,24 @@ STREAMS: Final[list[peer.PeerMessage]] = [
     peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [P + 1, P + 4], [A, B]),
     peer.StreamPart(F, 6, 5, 2**62, MOST, [], []),
 ]
+#: Those that they say since version 10.
+FILTERS: Final[list[peer.PeerMessage]] = [
+    peer.ReadStream(F, 6, peer.READ_FROM, P + 1, 128, 7, (b"", b"\xffa", b"eu"), True),
+    peer.ReadStream(F, 6, peer.READ_FROM, P + 1, 0, 2**60),
+    peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [P + 1, P + 4], [A, B], 7),
+    peer.StreamPart(F, 6, peer.READ_FROM, P + 1, P + 5, [], [], 2**60),
+]
+#: Likewise, about named readers.
+NAMED: Final[list[peer.PeerMessage]] = [
+    ReadAs(F, 6, 7, BEGINS, "app", 5, 2**62, True),
+    ReadAs(F, 6, 7, JOINS, "app", 1, 0, False),
+    ReadAs(F, 6, 7, CLAIMS, "app", 0, P + 1, False),
+    ReadAs(F, 6, 2**60, IS_AT, "ü" * 127, 0, MOST, True),
+    ReadAs(F, 6, 7, LEAVES, "", 0, P, False),
+    ReadTurn(F, 6, 7, GOES_ON, P + 1),
+    ReadTurn(F, 6, 7, WAITS, 0),
+    ReadTurn(F, 6, 2**60, FULL, 0),
+]
 #: Those that came with version 10.
 MENDING: Final[list[peer.PeerMessage]] = [
     peer.BodiesWanted(F, 6, 3, [P + 1, P + 4, MOST]),
@@ -120,7 +150,7 @@ def test_the_golden_frames_still_read_and_are_still_written_alike() -> None:
     assert read == FRAMES
     kinds = [type(message) for frame in read for message in frame.messages]
     assert kinds == [type(message) for frame in FRAMES for message in frame.messages]
-    later = [type(message) for message in [*STREAMS, *MENDING]]
+    later = [type(message) for message in [*STREAMS, *MENDING, *NAMED]]
     assert {*kinds, *later} == {*get_args(peer.PeerMessage)}
 
 
@@ -131,9 +161,23 @@ def test_the_golden_frames_of_streams_still_read_and_are_still_written_alike() -
     assert [decode_frame(data) for data in golden] == written
 
 
+def test_the_golden_frames_of_filters_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v10-filters.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in FILTERS]
+    assert [encode_frame(frame, 10) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
 def test_the_golden_frames_of_mending_still_read_and_are_still_written_alike() -> None:
     golden = frames("peer-v10-mending.frames")
     written = [ENVELOPE._replace(first=1, messages=[message]) for message in MENDING]
+    assert [encode_frame(frame, 10) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
+def test_the_golden_frames_of_names_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v10-named.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in NAMED]
     assert [encode_frame(frame, 10) for frame in written] == golden
     assert [decode_frame(data) for data in golden] == written
 
