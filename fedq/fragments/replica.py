@@ -428,7 +428,7 @@ class Replica:
         return any(map(self._in_journal, concerned))
 
     def _in_journal(self, position: int) -> bool:
-        if not self.durable:
+        if not self.durable or position in self.scratched:
             return False
         return position in self.stowed or self.messages[position][0] & FLAG_PERSISTENT != 0
 

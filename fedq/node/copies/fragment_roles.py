@@ -346,8 +346,7 @@ class FragmentRoles:
                 scratched.forget(first, last)
             return Copy(
                 here, old.origins, old.notes, old.last, stowed=list(stowed),
-                scratched=list(scratched),
-                readers=places_of(old.log),
+                scratched=list(scratched), readers=places_of(old.log),
             )  # fmt: skip
         backup = state.backups.get(fragment)
         if backup is not None:

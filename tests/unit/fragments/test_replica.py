@@ -57,6 +57,18 @@ def test_notes_of_transient_messages_stay_out_of_the_journal() -> None:
     assert made.notes == {NOTE_EXPIRES: {2: 7_000}, NOTE_RETURNS: {1: 1}}
 
 
+def test_notes_of_messages_in_scratch_files_stay_with_them_and_out_of_the_journal() -> None:
+    made = Replica(ONE, durable=True)
+    made.apply(three(persistent=False))
+    assert made.scratch([1, 2, 3]) == 3 - len(made.notes[NOTE_EXPIRES])
+    made = Replica(ONE, durable=True, scratched=[(1, 3, 30)])
+    assert made.apply(encode_note(ONE, 1, 4, NOTE_RETURNS, {1: 1})) == Applied(False, False)
+    assert made.notes == {NOTE_RETURNS: {1: 1}}
+    assert made.apply(encode_settle(ONE, 1, 5, [(1, 2)])) == Applied(False, False)
+    assert made.notes == {}
+    assert made.count == 1
+
+
 def test_a_queue_that_is_not_durable_keeps_its_notes_in_memory() -> None:
     made = Replica(ONE, durable=False)
     assert made.apply(three()) == Applied(False, False, 1, 3)
