@@ -33,4 +33,7 @@ class Bodies(NamedTuple):
     request: int
     through: int
     positions: list[int]
+    #: As they were published.
     messages: list[bytes]
+    #: A byte for each: the flags with which the copy keeps it, which may be others.
+    flags: bytes

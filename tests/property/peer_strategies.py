@@ -85,6 +85,7 @@ BY_FIELD: dict[str, st.SearchStrategy[object]] = {
     "positions": LISTS, "redelivered": LISTS, "acknowledged": LISTS, "requeued": LISTS,
     "rejected": LISTS, "unseen": LISTS, "unmatched": LISTS, "refused": LISTS,
     "held": RANGES, "dropped": RANGES,
+    "flags": st.binary(max_size=4),
     "records": st.binary(max_size=100), "origins": st.binary(max_size=100),
     "added": ITEMS, "removed": ITEMS,
     "everything": st.lists(KEYS, max_size=3), "selective": st.lists(KEYS, max_size=3),
@@ -109,7 +110,9 @@ def fitting(message: peer.PeerMessage) -> peer.PeerMessage:
     if isinstance(message, peer.Bodies):
         positions = sorted(set(message.positions))
         size = min(len(positions), len(message.messages))
-        return message._replace(positions=positions[:size], messages=message.messages[:size])
+        return message._replace(
+            positions=positions[:size], messages=message.messages[:size], flags=bytes(size)
+        )
     if isinstance(message, peer.StreamPart):
         if message.kind != peer.READ_FROM:
             return message._replace(positions=[], messages=[])

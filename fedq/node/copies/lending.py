@@ -8,6 +8,7 @@ are worked on at a time, the others wait; of one node and fragment only the newe
 from collections.abc import Iterator
 from typing import Final
 
+from fedq.amqp.stored import as_published
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.limits import MIB
 from fedq.core.peer_messages import Bodies, BodiesWanted
@@ -162,7 +163,13 @@ class _Loan:
                 messages.append(body)
                 size += len(body)
         answer = Bodies(
-            message.fragment, message.reign, message.request, through, positions, messages
+            message.fragment,
+            message.reign,
+            message.request,
+            through,
+            positions,
+            as_published(messages),
+            bytes([each[0] for each in messages]),
         )
         self._lending.on_done(self._asker, answer)
 

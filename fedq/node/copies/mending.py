@@ -95,9 +95,11 @@ class Mending:
         answered = [position for position in case.asked if position <= message.through]
         wanted = dict.fromkeys(answered)
         bodies = {
-            position: body
-            for position, body in zip(message.positions, message.messages, strict=True)
-            if position in wanted and body[0] & FLAG_PERSISTENT
+            position: b"%c%b" % (flags, body[1:])
+            for position, body, flags in zip(
+                message.positions, message.messages, message.flags, strict=True
+            )
+            if position in wanted and flags & FLAG_PERSISTENT
         }
         if content_of(held) is case.content:
             self._take_in(case, held, bodies)

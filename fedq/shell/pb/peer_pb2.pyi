@@ -670,20 +670,22 @@ class BodiesWanted(_message.Message):
     def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., request: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Bodies(_message.Message):
-    __slots__ = ("fragment", "reign", "request", "through", "positions", "messages")
+    __slots__ = ("fragment", "reign", "request", "through", "positions", "messages", "flags")
     FRAGMENT_FIELD_NUMBER: _ClassVar[int]
     REIGN_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     THROUGH_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FLAGS_FIELD_NUMBER: _ClassVar[int]
     fragment: int
     reign: int
     request: int
     through: int
     positions: _containers.RepeatedScalarFieldContainer[int]
     messages: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., request: _Optional[int] = ..., through: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    flags: bytes
+    def __init__(self, fragment: _Optional[int] = ..., reign: _Optional[int] = ..., request: _Optional[int] = ..., through: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ..., messages: _Optional[_Iterable[bytes]] = ..., flags: _Optional[bytes] = ...) -> None: ...
 
 class Got(_message.Message):
     __slots__ = ("request", "fragment", "reign", "positions", "redelivered", "messages", "ready")

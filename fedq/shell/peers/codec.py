@@ -265,7 +265,7 @@ _SPECIAL: Final = {
     (peer.Credit, "through"): _counted("through"),
 }
 _FLAGS: Final = frozenset(("resent", "exclusive", "once", "done", "whole", "more", "unfiltered"))
-_UNJUDGED: Final = _FLAGS | {"forgets", "records", "origins", "digest"}
+_UNJUDGED: Final = _FLAGS | {"forgets", "records", "origins", "digest", "flags"}
 
 
 def _kind(make: Any, slot: str) -> _Kind:

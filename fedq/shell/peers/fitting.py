@@ -25,6 +25,8 @@ def check(message: peer.PeerMessage) -> None:
             a >= b for a, b in pairwise(message.positions)
         ):
             raise MalformedFrameError("positions of bodies that do not ascend")
+        case peer.Bodies() if len(message.flags) != len(message.messages):
+            raise MalformedFrameError("bodies whose flags and messages differ in number")
         case peer.Got() if len(message.messages) > 1:
             raise MalformedFrameError("more than one message for one basic.get")
         case peer.PublishBatch() | peer.Relay() if not message.messages:

@@ -180,6 +180,10 @@ def _last(step: str = "a step", count: int = 1, **fields: object) -> bytes:
         (_wire(stream_part=pb.StreamPart(fragment=1, positions=[1])), "differ in number"),
         (_wire(bodies=pb.Bodies(fragment=1, positions=[1])), "differ in number"),
         (
+            _wire(bodies=pb.Bodies(fragment=1, positions=[1], messages=[_PLAIN])),
+            "flags and messages differ in number",
+        ),
+        (
             _wire(bodies=pb.Bodies(fragment=1, positions=[2, 1], messages=[_PLAIN] * 2)),
             "do not ascend",
         ),

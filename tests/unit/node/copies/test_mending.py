@@ -193,7 +193,7 @@ def test_answers_that_fit_no_question_change_nothing() -> None:
     backup = NodeId(backups_of(cluster)[0])
     third = next(name for name in cluster.hosts if name not in (primary, backup))
     stowed_before = served.fresh.stowed_count
-    said = Bodies(served.fragment_id, served.reign, 1, positions[-1], [], [])
+    said = Bodies(served.fragment_id, served.reign, 1, positions[-1], [], [], b"")
     for sender, answer in (
         (third, said),
         (backup, said._replace(request=2)),
@@ -205,7 +205,10 @@ def test_answers_that_fit_no_question_change_nothing() -> None:
     # Neither what was not asked for, nor a transient one, is taken in.
     transient = bytes([other[0] & ~1]) + other[1:]
     assert transient[0] != other[0]
-    odd = said._replace(positions=[positions[0], positions[-1] + 1], messages=[transient, other])
+    odd = said._replace(
+        positions=[positions[0], positions[-1] + 1], messages=[transient, other],
+        flags=bytes([transient[0], other[0]]),
+    )  # fmt: skip
     mending.on_bodies(backup, odd)
     cluster.settle()
     assert served.fresh.stowed_count == stowed_before

@@ -122,8 +122,8 @@ NAMED: Final[list[peer.PeerMessage]] = [
 #: Those that came with version 10.
 MENDING: Final[list[peer.PeerMessage]] = [
     peer.BodiesWanted(F, 6, 3, [P + 1, P + 4, MOST]),
-    peer.Bodies(F, 6, 3, MOST, [P + 1, P + 4], [A, B]),
-    peer.Bodies(F, 6, 4, 0, [], []),
+    peer.Bodies(F, 6, 3, MOST, [P + 1, P + 4], [A, B], b"\x01\x21"),
+    peer.Bodies(F, 6, 4, 0, [], [], b""),
 ]
 BEAT: Final = peer.Heartbeat(2**40, 2**40 - 5, True, True, "0a1b", True, True)
 WORDS: Final = LastWords(
