@@ -118,6 +118,19 @@ def test_the_end_of_a_stream_stays_in_memory() -> None:
     fragment.check()
 
 
+def test_who_asks_for_no_messages_of_what_is_in_memory_has_nothing_read_or_lost() -> None:
+    cluster = Cluster(1, **LARGER)
+    filled(cluster)
+    primary, node = primary_of(cluster), cluster.node("n1")
+    asked = node.state.reads.asked
+    for position in (primary.fragment.last - 3, primary.fragment.fresh.first):
+        assert not node.streams.serving.read(primary, position, 0, None).positions
+    cluster.settle()
+    assert not primary.unreadable
+    assert node.state.reads.asked == asked
+    assert not node.state.pages.streams()
+
+
 @pytest.mark.parametrize("name", ["n1", "n3"])
 @pytest.mark.parametrize("offset", ["first", 100, COUNT - 3, "last", "next", "1h"])
 def test_readers_anywhere_get_all_there_is_and_all_that_comes(
