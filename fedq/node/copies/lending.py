@@ -8,6 +8,7 @@ are worked on at a time, the others wait; of one node and fragment only the newe
 from collections.abc import Iterator
 from typing import Final
 
+from fedq.amqp.stored import as_published
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.limits import MIB
 from fedq.core.peer_messages import Bodies, BodiesWanted
@@ -161,9 +162,11 @@ class _Loan:
                 positions.append(position)
                 messages.append(body)
                 size += len(body)
+        # A stream keeps them with other flags than they came with.
         answer = Bodies(
-            message.fragment, message.reign, message.request, through, positions, messages
-        )
+            message.fragment, message.reign, message.request, through, positions,
+            as_published(messages),
+        )  # fmt: skip
         self._lending.on_done(self._asker, answer)
 
     def _is_current(self) -> bool:

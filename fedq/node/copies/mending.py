@@ -18,6 +18,7 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.peer_messages import Bodies, BodiesWanted
 from fedq.core.versions import MENDING
 from fedq.fragments.stowing import fill
+from fedq.fragments.streams import as_kept
 from fedq.journal.records import encode_copy
 from fedq.node.copies.held import (
     Held,
@@ -96,7 +97,7 @@ class Mending:
         wanted = dict.fromkeys(answered)
         bodies = {
             position: body
-            for position, body in zip(message.positions, message.messages, strict=True)
+            for position, body in zip(message.positions, self._as_held(message), strict=True)
             if position in wanted and body[0] & FLAG_PERSISTENT
         }
         if content_of(held) is case.content:
@@ -105,6 +106,12 @@ class Mending:
         # Whoever answers nothing at all is asked nothing more.
         case.ahead = case.ahead[len(answered) :] if answered else []
         self._advance(case.fragment)
+
+    def _as_held(self, message: Bodies) -> list[bytes]:
+        """The messages as the fragment keeps them: those of a stream last, whatever they say."""
+        info = self.state.map.fragments.get(message.fragment)
+        is_stream = info is not None and self.state.is_stream(info.queue)
+        return as_kept(message.messages) if is_stream else message.messages
 
     def _advance(self, fragment: FragmentId) -> None:
         """Goes on with the cases of a fragment, one after the other, until one has to wait."""

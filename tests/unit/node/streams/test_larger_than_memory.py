@@ -275,9 +275,14 @@ def test_readers_skip_what_is_lost_and_the_rest_goes_on(name: str) -> None:
     assert cluster.node("n1").state.messages_lost == len(lost)
 
 
-def test_what_one_node_cannot_read_it_gets_from_another_one() -> None:
+@pytest.mark.parametrize("persistent", [True, False])
+def test_what_one_node_cannot_read_it_gets_from_another_one(persistent: bool) -> None:
+    """Whatever its publisher said: a stream keeps all of it."""
     cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
-    filled(cluster)
+    client = declared(cluster)
+    for start in range(0, COUNT, 20):
+        client.publish("s", *bodies(start, start + 20), persistent=persistent)
+        cluster.pass_ms(600)
     wanted = body(150).encode()
     segments = cluster.hosts[NodeId("n1")].segments.values()
     data = next(data for data in segments if wanted in data)
