@@ -68,7 +68,11 @@ def _read(
 ) -> dict[int, bytes]:
     """Persistent messages from a position on, the first of which is there if it can be read."""
     for place in plan.locate_all(identity, first):
-        data = source.piece(place.segment, place.offset, place.length)
+        try:
+            data = source.piece(place.segment, place.offset, place.length)
+        except OSError:
+            # A start need not have it. It is looked for again, and told of, when somebody wants it.
+            continue
         found, _ = messages_in(data, identity, first, min(last, place.last))
         if first in found and found[first][0] & FLAG_PERSISTENT:
             return {

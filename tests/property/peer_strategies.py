@@ -12,6 +12,7 @@ from fedq.core.ids import FragmentId, Incarnation, NodeId, Origin, QueueKey
 from fedq.core.message import encode
 from fedq.core.ranges import Range
 from fedq.core.suspects import LastWords, Suspect
+from fedq.wiring.cluster_map.stream_arguments import LAST, NEXT, TIME
 
 EVENT_MAX = 2**64 - 2**40
 NUMBER_MAX = 2**60
@@ -119,6 +120,9 @@ def fitting(message: peer.PeerMessage) -> peer.PeerMessage:
         first, size = min(message.value, 1 << 60), len(message.messages)
         positions = [first + 2 * place for place in range(size)]
         return message._replace(value=first, positions=positions, next=first + 2 * size)
+    if isinstance(message, peer.ReadStream):
+        kind = (peer.READ_FROM, LAST, NEXT, TIME)[message.kind % 4]
+        return message._replace(kind=kind, amount=message.amount or 1 - min(message.request, 1))
     if isinstance(message, peer.PublishBatch | peer.Relay) and not message.messages:
         return message._replace(messages=[_SOME])
     if isinstance(message, peer.Replicate):

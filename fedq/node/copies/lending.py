@@ -162,6 +162,7 @@ class _Loan:
                 positions.append(position)
                 messages.append(body)
                 size += len(body)
+        # A stream keeps them with other flags than they came with.
         answer = Bodies(
             message.fragment,
             message.reign,

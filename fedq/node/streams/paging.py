@@ -161,6 +161,8 @@ class Paging:
         """Hands over what cannot be read: what stands there, up to what was found behind it."""
         stream.tries.pop(position, None)
         last = min(last, position + _LOST_MAX)
+        if last < position:
+            return
         primary.unreadable.append((position, last, stream.reason or _NOWHERE))
         self.state.marks.primaries[primary.fragment.fragment_id] = None
 

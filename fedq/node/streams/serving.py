@@ -115,7 +115,7 @@ class Serving:
         commit, fresh = primary.replication.commit, primary.fragment.fresh
         pieces = read_from(fresh, position, amount, size)
         run = fresh.after(position - 1) if not pieces else None
-        if run is not None:
+        if run is not None and run.stowed and amount > 0:
             first = max(position, run.first)
             pieces = [(first, self.paging.read(primary, run, first, amount, size))]
         cut = [(first, part[: max(0, commit - first + 1)]) for first, part in pieces]

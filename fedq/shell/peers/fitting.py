@@ -4,10 +4,15 @@ In: messages whose fields are each within what they may say. Out: `MalformedFram
 """
 
 from itertools import pairwise
+from typing import Final
 
 from fedq.amqp.filtering import fault_of_values
 from fedq.core import peer_messages as peer
 from fedq.shell.peers.malformed import MalformedFrameError
+from fedq.wiring.cluster_map.stream_arguments import LAST, NEXT, TIME
+
+#: What may be asked about a stream: the other beginnings are known without a question.
+_READ_KINDS: Final = (peer.READ_FROM, LAST, NEXT, TIME)
 
 
 def check(message: peer.PeerMessage) -> None:
@@ -21,6 +26,14 @@ def check(message: peer.PeerMessage) -> None:
             raise MalformedFrameError("a part of a stream that does not ascend")
         case peer.ReadStream() if (fault := fault_of_values(message.values)) is not None:
             raise MalformedFrameError(f"a filter of a stream: {fault}")
+        case peer.ReadStream() if message.kind not in _READ_KINDS:
+            raise MalformedFrameError(
+                f"a question about a stream, of the unknown kind {message.kind}"
+            )
+        case peer.ReadStream() if _asks_for_nothing(message):
+            raise MalformedFrameError(
+                "a question for no messages of a stream, which takes none back"
+            )
         case peer.Bodies() | peer.BodiesWanted() if any(
             a >= b for a, b in pairwise(message.positions)
         ):
@@ -33,6 +46,11 @@ def check(message: peer.PeerMessage) -> None:
             raise MalformedFrameError("publishes without a message")
         case peer.Replicate() if message.last < message.previous:
             raise MalformedFrameError("records that end before they begin")
+
+
+def _asks_for_nothing(question: peer.ReadStream) -> bool:
+    """Whether it wants no messages, and takes back no question with a number."""
+    return question.kind == peer.READ_FROM and not question.amount and not question.request
 
 
 def _ascends(part: peer.StreamPart) -> bool:

@@ -196,6 +196,9 @@ def _last(step: str = "a step", count: int = 1, **fields: object) -> bytes:
         (_wire(read_stream=pb.ReadStream(fragment=1, values=[b"x" * 256])), "at most 255"),
         (_wire(read_stream=pb.ReadStream(fragment=1, values=[b"x"] * 65)), "at most 64"),
         (_wire(read_stream=pb.ReadStream(fragment=1, values=[b"x" * 255] * 17)), "at most 4096"),
+        (_wire(read_stream=pb.ReadStream(fragment=1, value=5)), "takes none back"),
+        (_wire(read_stream=pb.ReadStream(fragment=1, kind=1)), "unknown kind 1"),
+        (_wire(read_stream=pb.ReadStream(fragment=1, kind=6, amount=1)), "unknown kind 6"),
         (_wire(attach=pb.Attach(fragment=1, held=pb.Ranges(first=[1]))), "ends of some ranges"),
         (
             _wire(attach=pb.Attach(fragment=1, held=pb.Ranges(first=[2], last=[1]))),

@@ -1,9 +1,11 @@
 """What a start takes into memory of long queues, and what it leaves on the disk."""
 
+import errno
 import tracemalloc
 
 from fedq.core.ids import FragmentId
 from fedq.journal.events import Standing
+from fedq.journal.indexes import OPENING_BYTES, encode_index
 from fedq.journal.records import (
     encode_checkpoint,
     encode_copy,
@@ -13,6 +15,7 @@ from fedq.journal.records import (
     encode_standing,
 )
 from fedq.journal.recovery import salvage
+from fedq.journal.sources import InMemory
 from tests.unit.journal.samples import NORTH, ONE, TWO, message
 
 THREE = FragmentId(3)
@@ -61,6 +64,47 @@ def test_copies_are_found_before_what_they_are_copies_of() -> None:
     recovered = salvage({1: data, 2: copy}, 0)
     assert [(first, last) for first, last, _ in recovered.fragments[ONE].stowed] == [(1, 3)]
     assert recovered.segments[1].places.copies_at(ONE, 3, 2)
+
+
+class BadSector(InMemory):
+    """The first segment has an index, and bodies that the disk fails to read."""
+
+    def __init__(self, segments: dict[int, bytes]) -> None:
+        super().__init__(segments)
+        self.fails = False
+        [segment] = salvage({1: segments[1]}, 0).segments
+        self._index = encode_index(segment, len(segments[1]), segments[1][:OPENING_BYTES])
+
+    def index(self, number: int) -> bytes | None:
+        return self._index if number == 1 else None
+
+    def piece(self, number: int, offset: int, length: int) -> bytes:
+        if self.fails and number == 1 and offset + length > OPENING_BYTES:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().piece(number, offset, length)
+
+
+def test_a_body_that_the_disk_fails_to_read_stays_on_the_disk() -> None:
+    """A start need not have it: whoever wants it is told then; others may have it."""
+    standing = encode_standing(Standing(ONE, 1, 2, 100, True, {NORTH: 100}))
+    checkpoint = standing + encode_live(ONE, 1, 2, [(1, 100)]) + encode_checkpoint(2)
+    source = BadSector({1: enqueue(ONE, 1, 100), 2: checkpoint})
+    assert len(salvage(source, 1 << 20).fragments[ONE].messages) == 100
+    source.fails = True
+    fragment = salvage(source, 1 << 20).fragments[ONE]
+    assert not fragment.messages
+    assert [(first, last) for first, last, _ in fragment.stowed] == [(1, 100)]
+
+
+def test_a_body_that_the_disk_fails_to_read_is_taken_from_another_place() -> None:
+    standing = encode_standing(Standing(ONE, 1, 3, 100, True, {NORTH: 100}))
+    checkpoint = standing + encode_live(ONE, 1, 3, [(1, 100)]) + encode_checkpoint(3)
+    copy = encode_copy(ONE, 1, [1, 2, 3], [message("x" * 10)] * 3, {})
+    source = BadSector({1: copy, 2: enqueue(ONE, 1, 100), 3: checkpoint})
+    source.fails = True
+    fragment = salvage(source, 1 << 20).fragments[ONE]
+    assert len(fragment.messages) == 100
+    assert not fragment.stowed
 
 
 def test_twenty_million_live_messages_are_a_few_ranges_in_memory() -> None:

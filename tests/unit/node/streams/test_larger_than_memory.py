@@ -118,6 +118,19 @@ def test_the_end_of_a_stream_stays_in_memory() -> None:
     fragment.check()
 
 
+def test_who_asks_for_no_messages_of_what_is_in_memory_has_nothing_read_or_lost() -> None:
+    cluster = Cluster(1, **LARGER)
+    filled(cluster)
+    primary, node = primary_of(cluster), cluster.node("n1")
+    asked = node.state.reads.asked
+    for position in (primary.fragment.last - 3, primary.fragment.fresh.first):
+        assert not node.streams.serving.read(primary, position, 0, None).positions
+    cluster.settle()
+    assert not primary.unreadable
+    assert node.state.reads.asked == asked
+    assert not node.state.pages.streams()
+
+
 @pytest.mark.parametrize("name", ["n1", "n3"])
 @pytest.mark.parametrize("offset", ["first", 100, COUNT - 3, "last", "next", "1h"])
 def test_readers_anywhere_get_all_there_is_and_all_that_comes(
@@ -262,9 +275,14 @@ def test_readers_skip_what_is_lost_and_the_rest_goes_on(name: str) -> None:
     assert cluster.node("n1").state.messages_lost == len(lost)
 
 
-def test_what_one_node_cannot_read_it_gets_from_another_one() -> None:
+@pytest.mark.parametrize("persistent", [True, False])
+def test_what_one_node_cannot_read_it_gets_from_another_one(persistent: bool) -> None:
+    """Whatever its publisher said: a stream keeps all of it."""
     cluster = Cluster(3, **SMALL, scrub_bytes_per_second=0)
-    filled(cluster)
+    client = declared(cluster)
+    for start in range(0, COUNT, 20):
+        client.publish("s", *bodies(start, start + 20), persistent=persistent)
+        cluster.pass_ms(600)
     wanted = body(150).encode()
     segments = cluster.hosts[NodeId("n1")].segments.values()
     data = next(data for data in segments if wanted in data)
