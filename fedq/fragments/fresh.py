@@ -185,6 +185,11 @@ class Fresh(Runs):
         else:
             self._runs.append(_stowed_run(first, count, size, persistent))
 
+    @property
+    def run_count(self) -> int:
+        """How many runs the line has."""
+        return len(self._runs) - self._head
+
     def stow(self, through: int, keep: int, beyond: int = 0, most: int = 1 << 62) -> int:
         """Lets go of the bodies of persistent messages up to a position: the disk has these.
 

@@ -338,6 +338,16 @@ class Replica:
         """What is here by now: for `stow`, once the disk has all of it."""
         return Mark(self._top, next(reversed(self._read), 0), self._sorts)
 
+    @property
+    def single_count(self) -> int:
+        """How many messages are kept singly."""
+        return len(self._read)
+
+    @property
+    def note_count(self) -> int:
+        """How many notes there are."""
+        return sum(map(len, self.notes.values()))
+
     def stow(self, mark: Mark, most: int) -> int:
         """Lets bodies go that were here at a mark: the disk has them. Returns how many messages.
 

@@ -218,6 +218,11 @@ class Takers:
             self.sent[node] = self.sent.get(node, 0) + share
         return list(shares.items())
 
+    def return_share(self, node: NodeId, count: int) -> None:
+        """Gives a node back the credit for messages of its share that it was not sent."""
+        self.credit[node] += count
+        self.sent[node] -= count
+
     def give_back(self) -> list[tuple[NodeId, int]]:
         """The credit to return because the fragment is empty; offers are forgotten."""
         if self.offered:

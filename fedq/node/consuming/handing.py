@@ -22,10 +22,14 @@ def hand_to_nodes(state: NodeState, primary: Primary, level: int | None, spared:
     ready = fragment.within(fragment.at_hand - spared, PEER_FRAME_BYTES_MAX)
     given = 0
     for node, share in primary.takers.shares(ready, level, rooms):
-        given += share
         taken = fragment.take(node, share)
         state.at, state.at_what = primary, taken
-        note_taken(state, primary, node, share)
+        got = len(taken.messages)
+        if got < share:
+            # Messages that are kept singly may stand behind some that are on disk alone.
+            primary.takers.return_share(node, share - got)
+        given += got
+        note_taken(state, primary, node, got)
         seen, all_positions = dict.fromkeys(taken.redelivered), taken.positions
         for start, stop in cut(taken.messages):
             positions = all_positions[start:stop]

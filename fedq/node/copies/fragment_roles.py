@@ -291,6 +291,7 @@ class FragmentRoles:
             info.id, info.reign, fragment.last, sparing=self._spares(info)
         )
         primary = Primary(info.queue, fragment, replication, state.now_ms)
+        primary.begun_chunk = state.sync_asked
         if state.sync_asked > state.synced:
             # Some of the copy may be on its way to the disk yet: nothing counts before.
             primary.mark = DurableMark(fragment.last - 1)

@@ -82,6 +82,11 @@ class Stowing:
         """Lets go of bodies that are on disk; returns of how many."""
         fragment, fresh = primary.fragment.fragment_id, primary.fragment.fresh
         before = fresh.stowed_count
+        if self.state.synced < primary.begun_chunk:
+            # What came while this was a copy is not all on its disk yet.
+            return 0
+        # All runs of the line are walked, whatever goes.
+        self.state.work.spend(fresh.run_count >> _LOOK_SHIFT)
         keep, beyond = kept_bytes(self.state.settings), self._reading.asked_through(fragment)
         fresh.stow(primary.mark.safe, keep, beyond, _PIECE)
         self._reading.look(primary)
@@ -99,6 +104,9 @@ class Stowing:
             return 0
         if marked.chunk > state.synced:
             return 0
+        # So are notes, and what is kept singly and stays.
+        looks = min(replica.single_count, _PIECE) + replica.note_count
+        state.work.spend(looks >> _LOOK_SHIFT)
         gone = replica.stow(marked.mark, _PIECE)
         if not gone:
             self._marks[fragment] = _Marked(replica, replica.mark(), state.sync_asked)

@@ -28,9 +28,9 @@ class Primary:
     """A shared fragment that this node serves."""
 
     __slots__ = (
-        "attaching", "calls", "damaged", "dying", "ending", "fragment", "gets", "handing_over",
-        "is_plain", "lets_through", "mark", "marking", "noted", "pace", "promised", "queue",
-        "replication", "seen_at", "seen_event", "takers", "unread_ms", "unreadable",
+        "attaching", "begun_chunk", "calls", "damaged", "dying", "ending", "fragment", "gets",
+        "handing_over", "is_plain", "lets_through", "mark", "marking", "noted", "pace", "promised",
+        "queue", "replication", "seen_at", "seen_event", "takers", "unread_ms", "unreadable",
         "unsure", "used_ms", "windows",
     )  # fmt: skip
 
@@ -85,6 +85,8 @@ class Primary:
         self.seen_at = 0
         #: And the number of the event that says so.
         self.seen_event = 0
+        #: The journal chunk with which the disk has what was here when the reign began.
+        self.begun_chunk = 0
 
         #: Since when the disk has failed to read what it has of it; 0: it has not.
         self.unread_ms = 0
