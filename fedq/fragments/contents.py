@@ -136,6 +136,13 @@ class Contents:
         return fresh.at_hand + tracked.ready_count
 
     @property
+    def bytes_at_hand(self) -> int:
+        """About how many bytes the messages have that can be taken without reading."""
+        fresh = self.fresh
+        here = fresh.count - fresh.stowed_count
+        return (self.bytes_held - fresh.stowed_bytes) * fresh.at_hand // here if here else 0
+
+    @property
     def must_read(self) -> bool:
         """Whether messages are ready, and the next one has to be read from the disk."""
         return self.fresh.stowed_count > 0 and not self.at_hand

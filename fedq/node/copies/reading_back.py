@@ -125,7 +125,9 @@ class ReadingBack:
         fragment, ahead = reading.primary.fragment, reading.ahead
         while ahead and (not fragment.fresh.count or ahead[0][0] < fragment.fresh.first):
             ahead.popleft()
-        room = self._window() - sum(reading.under_way) - sum([size for _, size in ahead])
+        # What has come back is a part of what is at hand, unless that was taken for a moment.
+        at_hand = max(fragment.bytes_at_hand, sum([size for _, size in ahead]))
+        room = self._window() - sum(reading.under_way) - at_hand
         if fragment.must_read and not reading.under_way:
             # What is here is behind what is next: whatever it takes, that has to come.
             room = max(room, 1)

@@ -21,7 +21,6 @@ from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.records.chores import Each
 from fedq.node.records.scratch import UNDER_WAY_BYTES_MAX
 from fedq.node.records.state import NodeState
-from fedq.node.settings import NodeSettings
 
 #: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
 _KEEP_BYTES_MAX: Final = 4 * MIB
@@ -40,11 +39,14 @@ RETRY_MS: Final = 1_000
 _SUBJECT: Final = "scratch"
 
 
-def kept_bytes(settings: NodeSettings) -> int:
-    """What the beginning of each line keeps in memory."""
+def kept_bytes(state: NodeState) -> int:
+    """What the beginning of each line keeps in memory: less where there are many of them."""
+    settings = state.settings
     if settings.read_ahead_bytes:
         return settings.read_ahead_bytes
-    return max(_KEEP_BYTES_MIN, min(settings.memory_bytes_max >> _KEEP_SHIFT, _KEEP_BYTES_MAX))
+    lines = len(state.primaries) + len(state.backups)
+    most = min(settings.memory_bytes_max >> _KEEP_SHIFT, _KEEP_BYTES_MAX)
+    return max(_KEEP_BYTES_MIN, min(most, (settings.stow_above >> 1) // max(lines, 1)))
 
 
 class Scratching:
@@ -66,14 +68,14 @@ class Scratching:
         state = self.state
         if fragment in self._under_way or not self._may_write():
             return
-        size = min(_PIECE_BYTES_MAX, kept_bytes(state.settings))
+        size = min(_PIECE_BYTES_MAX, kept_bytes(state))
         primary, backup = state.primaries.get(fragment), state.backups.get(fragment)
         holder: Fragment | Replica
         if primary is not None and may_scratch(primary.fragment):
             holder = primary.fragment
             any_kind = not holder.recorder.durable and not primary.replication.sparing
             positions, messages = holder.fresh.beyond(
-                kept_bytes(state.settings), self._reading.asked_through(fragment), size,
+                kept_bytes(state), self._reading.asked_through(fragment), size,
                 _LOOK_MAX, any_kind,
             )  # fmt: skip
         elif backup is not None and not backup.failed and not state.is_stream(backup.queue):
@@ -107,7 +109,7 @@ class Scratching:
         if primary is not None and primary.fragment is holder:
             state.risk.begin()
             primary.fragment.fresh.let_go(
-                positions[0], positions[-1], kept_bytes(state.settings),
+                positions[0], positions[-1], kept_bytes(state),
                 self._reading.asked_through(fragment),
             )  # fmt: skip
             state.risk.end()

@@ -41,7 +41,7 @@ class Stowing:
         self._scratching.goes_on = held > state.settings.stow_above
         if not self._scratching.goes_on or state.chores.are_under_way(self):
             return
-        keep = kept_bytes(state.settings)
+        keep = kept_bytes(state)
         sizes: list[tuple[int, FragmentId]] = []
         for fragment, backup in state.backups.items():
             held_here = backup.replica.bytes_in_memory
@@ -87,7 +87,7 @@ class Stowing:
             return 0
         # All runs of the line are walked, whatever goes.
         self.state.work.spend(fresh.run_count >> _LOOK_SHIFT)
-        keep, beyond = kept_bytes(self.state.settings), self._reading.asked_through(fragment)
+        keep, beyond = kept_bytes(self.state), self._reading.asked_through(fragment)
         fresh.stow(primary.mark.safe, keep, beyond, _PIECE)
         self._reading.look(primary)
         return fresh.stowed_count - before
