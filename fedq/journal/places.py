@@ -11,6 +11,7 @@ take. Outputs: places, which `fedq.journal.bodies` takes the messages out of. In
   about what its messages take, too.
 * Entries of what arrived ascend, in positions as in bytes. What does not fit behind the last one is
   kept with the copies, which come in any order, and of which the newest is the one that counts.
+  They are searched by runs in which they ascend or descend, as what is moved or copied does.
 """
 
 from array import array
@@ -31,6 +32,8 @@ _ENTRY_BYTES: Final = 32
 #: array beside it.
 _FIRST_BYTES: Final = 192
 _ARRAY_BYTES: Final = 80
+#: What it takes to know where a run of copies begins.
+_RUN_BYTES: Final = 8
 
 
 class Place(NamedTuple):
@@ -51,7 +54,8 @@ class Entries:
     """What one fragment has in one segment; the last entry may still grow."""
 
     __slots__ = (
-        "_closed", "count", "first", "last", "offset", "other", "stop", "taken",
+        "_closed", "_highest", "_known", "_lowest", "_runs", "count", "first", "last", "offset",
+        "other", "stop", "taken",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,8 +65,13 @@ class Entries:
         self.count = self.taken = 0
         #: It has something of the chunk under way, and so has this one; the last one names itself.
         self.other: Entries | None = None
-        #: Those before it.
+        #: Those before it; between which positions all of these are;
         self._closed: array[int] | None = None
+        self._lowest = self._highest = 0
+        #: and stretches of those in which positions ascend, or descend, and none is twice: where
+        #: each begins, doubled, and 1 more if it descends. Of so many, as far as somebody looked.
+        self._runs: array[int] | None = None
+        self._known = 0
 
     def begin(self, first: int, last: int, stop: int, length: int) -> None:
         """Begins another entry."""
@@ -78,7 +87,10 @@ class Entries:
         entry = self._packed()
         if self._closed is None:
             self._closed = array("Q", entry)
+            self._lowest, self._highest = self.first, self.last
             return _ENTRY_BYTES + _ARRAY_BYTES
+        self._lowest = min(self._lowest, self.first)
+        self._highest = max(self._highest, self.last)
         self._closed.extend(entry)
         return _ENTRY_BYTES
 
@@ -100,7 +112,8 @@ class Entries:
         self.count, self.taken = weight >> _HALF, weight & _HALF_MAX
         if len(flat) == NUMBERS:
             return _FIRST_BYTES
-        self._closed = flat[:-NUMBERS]
+        closed = self._closed = flat[:-NUMBERS]
+        self._lowest, self._highest = min(closed[0::NUMBERS]), max(closed[1::NUMBERS])
         return _FIRST_BYTES + _ARRAY_BYTES + (len(flat) // NUMBERS - 1) * _ENTRY_BYTES
 
     def shift(self, start: int, by: int) -> None:
@@ -134,6 +147,49 @@ class Entries:
         places.append(Place(segment, self.offset, self.stop - self.offset, self.first, self.last))
         return places
 
+    def know_runs(self, position: int) -> int:
+        """Takes note of how entries are ordered, if some may have the position.
+
+        Returns what that takes in memory, beyond what it did.
+        """
+        closed = self._closed
+        if closed is None or not self._lowest <= position <= self._highest:
+            return 0
+        taken, runs = 0, self._runs
+        if runs is None:
+            runs = self._runs = array("Q", [0])
+            taken, self._known = _ARRAY_BYTES + _RUN_BYTES, 1
+        count = len(closed) // NUMBERS
+        for index in range(self._known, count):
+            at, run = index * NUMBERS, runs[-1]
+            ascends, descends = closed[at] > closed[at - 3], closed[at + 1] < closed[at - NUMBERS]
+            if index - (run >> 1) == 1 and descends:
+                runs[-1] = run | 1
+            elif not (descends if run & 1 else ascends):
+                runs.append(index << 1)
+                taken += _RUN_BYTES
+        self._known = count
+        return taken
+
+    def find_all(self, position: int, segment: int) -> list[Place]:
+        """All entries that the position is in, the newest first, after `know_runs`."""
+        places: list[Place] = []
+        if self.first <= position <= self.last:
+            places.append(
+                Place(segment, self.offset, self.stop - self.offset, self.first, self.last)
+            )
+        closed, runs = self._closed, self._runs
+        if closed is None or runs is None or not self._lowest <= position <= self._highest:
+            return places
+        end = self._known
+        for run in reversed(runs):
+            begin = run >> 1
+            at = _search(closed, begin, end, position, bool(run & 1)) * NUMBERS
+            if closed[at] <= position <= closed[at + 1]:
+                places.append(_place(segment, closed, at))
+            end = begin
+        return places
+
     def find(self, position: int, segment: int) -> Place | None:
         """The one that the position is in, if they ascend."""
         if position >= self.first:
@@ -143,14 +199,7 @@ class Entries:
         closed = self._closed
         if closed is None or position < closed[0]:
             return None
-        low, high = 0, len(closed) // NUMBERS - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if closed[middle * NUMBERS] <= position:
-                low = middle
-            else:
-                high = middle - 1
-        at = low * NUMBERS
+        at = _search(closed, 0, len(closed) // NUMBERS, position, False) * NUMBERS
         return _place(segment, closed, at) if position <= closed[at + 1] else None
 
 
@@ -276,11 +325,8 @@ class Places:
         entries = self._copied.get(fragment)
         if entries is None:
             return []
-        return [
-            place
-            for place in reversed(entries.all_in(segment))
-            if place.first <= position <= place.last
-        ]
+        self.size += entries.know_runs(position)
+        return entries.find_all(position, segment)
 
     def arrival_at(self, fragment: FragmentId, position: int, segment: int) -> Place | None:
         """Where in the segment the message may have come in."""
@@ -291,6 +337,25 @@ class Places:
 def _place(segment: int, flat: "array[int]", at: int) -> Place:
     where = flat[at + 2]
     return Place(segment, where >> _HALF, where & _HALF_MAX, flat[at], flat[at + 1])
+
+
+def _search(flat: "array[int]", begin: int, end: int, position: int, descends: bool) -> int:
+    """The only one of these entries, in order, that may have the position."""
+    low, high = begin, end - 1
+    while low < high:
+        if descends:
+            middle = (low + high) // 2
+            if flat[middle * NUMBERS] <= position:
+                high = middle
+            else:
+                low = middle + 1
+        else:
+            middle = (low + high + 1) // 2
+            if flat[middle * NUMBERS] <= position:
+                low = middle
+            else:
+                high = middle - 1
+    return low
 
 
 def _without(offset: int, first: int, stop: int) -> int:

@@ -48,6 +48,8 @@ STATE_NAMES = ("waiting", "copying", "streaming")
 
 #: What a note takes in a chunk.
 NOTE_BYTES = 16
+#: What it takes to hold a message that was read for a copy, beside its bytes.
+READ_BYTES = 128
 
 #: Kind -> position -> value; see `fedq.journal.records.NOTES`.
 Notes = Mapping[int, Mapping[int, int]]
@@ -71,8 +73,8 @@ class Progress:
     """What the primary knows of one backup."""
 
     __slots__ = (
-        "acked", "chunk_acked", "chunk_sent", "done_sent", "mark", "mark_ms", "missing", "moved_ms",
-        "noted", "read", "sent", "state", "waits_for",
+        "acked", "bytes_read", "chunk_acked", "chunk_sent", "done_sent", "mark", "mark_ms",
+        "missing", "moved_ms", "noted", "read", "sent", "state", "tries", "waits_for",
     )  # fmt: skip
 
     def __init__(self, state: int, base: int, now_ms: int) -> None:
@@ -85,10 +87,13 @@ class Progress:
         self.missing: list[Range] = []
         #: Those of which it lacks only the latest notes.
         self.noted: dict[int, None] = {}
-        #: The position that is next and has to be read from the disk first; 0: none has. And what
-        #: was read.
+        #: The position that is next and has to be read from the disk first; 0: none has. What was
+        #: read and is not sent yet, and what that takes; which position was looked for in vain, and
+        #: how often.
         self.waits_for = 0
         self.read: dict[int, bytes] = {}
+        self.bytes_read = 0
+        self.tries: tuple[int, int] = (0, 0)
         self.chunk_sent = 0
         self.chunk_acked = 0
         self.done_sent = False
@@ -97,6 +102,18 @@ class Progress:
         #: What was committed at that time: says how far behind it is, once it has that.
         self.mark = 0
         self.mark_ms = now_ms
+
+    def put_read(self, bodies: dict[int, bytes]) -> None:
+        """Takes what was read from the disk, instead of what was before."""
+        self.read = bodies
+        self.bytes_read = sum(map(len, bodies.values())) + READ_BYTES * len(bodies)
+
+    def take_read(self, position: int) -> bytes | None:
+        """Hands out what was read, once, if it was."""
+        message = self.read.pop(position, None)
+        if message is not None:
+            self.bytes_read -= len(message) + READ_BYTES
+        return message
 
 
 class PrimaryReplication:
@@ -339,6 +356,11 @@ class PrimaryReplication:
         self._raise_commit()
 
     @property
+    def bytes_read(self) -> int:
+        """What was read for copies under way, and is not sent yet."""
+        return sum([progress.bytes_read for progress in self.backups.values()])
+
+    @property
     def settled(self) -> bool:
         """Whether every backup is in sync and owes nothing."""
         return all(
@@ -374,7 +396,7 @@ class PrimaryReplication:
             first, position = missing.pop()
             message = messages.get(position)
             if message == b"" and position not in progress.noted:
-                message = progress.read.get(position)
+                message = progress.take_read(position)
                 if message is None:
                     missing.append((first, position))
                     progress.waits_for = position
@@ -403,6 +425,9 @@ class PrimaryReplication:
         data = encode_with_notes(self.fragment_id, self.reign, copy, 0, known)
         progress.chunk_sent += 1
         progress.done_sent = not missing
+        if not missing:
+            # Of what was settled meanwhile something may be left.
+            progress.put_read({})
         return CopyChunk(
             self.fragment_id, self.reign, progress.chunk_sent, progress.done_sent, data
         )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,7 +192,42 @@ def test_an_index_says_what_a_list_would(batches: list[tuple[int, int, int, bool
     for place in everywhere:
         assert place.segment == 3
         assert place.length <= max(places.STRETCH_BYTES, longest)
-    assert index.size <= 2 * (200 + 80) + 32 * len(noted)
+    assert index.size <= 2 * (200 + 80) + 80 + (32 + 8) * len(noted)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 5)), max_size=60), st.booleans())
+def test_copies_are_found_as_a_walk_would_find_them(
+    spans: list[tuple[int, int]], as_it_was_kept: bool
+) -> None:
+    """Whatever is looked for between appends, and whichever way they go."""
+    index = Places()
+    for at, (first, more) in enumerate(spans):
+        length = places.STRETCH_BYTES - at % 2
+        index.add(ONE, first, first + more, (at + 1) * places.STRETCH_BYTES, length, True)
+        if at % 7 == 3:
+            index.copies_at(ONE, first, 3)
+        if as_it_was_kept and at % 20 == 19:
+            index.take_back(ONE, index.tables()[1][ONE].flat(), True)
+    for position in range(70):
+        naive = [place for place in index.of(ONE, 3) if place.first <= position <= place.last]
+        assert index.copies_at(ONE, position, 3) == naive[::-1]
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_what_was_copied_in_order_is_found_by_a_search(step: int) -> None:
+    """A segment of a queue that was moved, or sent to a new backup newest first."""
+    index = Places()
+    for at in range(1_024):
+        first = 100_000 + step * at * 64
+        stop = (at + 1) * places.STRETCH_BYTES
+        index.add(ONE, first, first + 63, stop, places.STRETCH_BYTES, True)
+    size = index.size
+    for position in (100_000 + step * 64, 100_000 + step * 64 * 500 + 5):
+        [place] = index.copies_at(ONE, position, 3)
+        assert place.first <= position <= place.last
+    assert index.copies_at(ONE, 1, 3) == []
+    # One run, which is counted.
+    assert index.size == size + 80 + 8
 
 
 def test_the_index_of_a_segment_with_one_fragment_is_small() -> None:

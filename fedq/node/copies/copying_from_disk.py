@@ -27,15 +27,13 @@ _TRIES_MAX: Final = 3
 class CopyingFromDisk:
     """Reads for copies under way."""
 
-    __slots__ = ("_reading", "_tries", "_under_way", "state")
+    __slots__ = ("_reading", "_under_way", "state")
 
     def __init__(self, state: NodeState, reading: ReadingBack) -> None:
         self.state = state
         self._reading = reading
         #: For whom a read is under way: each backup's progress with one copy.
         self._under_way: dict[Progress, None] = {}
-        #: What was read last in vain: for whom, the position, how often.
-        self._tries: dict[Progress, tuple[int, int]] = {}
 
     def look(self, primary: Primary) -> None:
         """Asks for what the copies of a fragment wait for."""
@@ -43,14 +41,16 @@ class CopyingFromDisk:
             # Another node is to lead, and to send; or has what cannot be read here.
             return
         for node, progress in primary.replication.backups.items():
-            if progress.waits_for and progress not in self._under_way:
+            position = progress.waits_for
+            # What was read may have to wait until the backup has acknowledged a chunk.
+            if position and position not in progress.read and progress not in self._under_way:
                 self._ask(primary, node, progress)
 
     def _ask(self, primary: Primary, node: NodeId, progress: Progress) -> None:
         position = progress.waits_for
         fragment = primary.fragment.fragment_id
         places = self.state.places_of(fragment, position)
-        tried, tries = self._tries.get(progress, (position, 0))
+        tried, tries = progress.tries
         if not places:
             self._reading.give_up(primary, position, position, "nothing says where it is")
             return
@@ -77,10 +77,10 @@ class CopyingFromDisk:
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         wanted = progress.waits_for
         bodies, reasons = messages_in(data, fragment, place.first, wanted)
-        progress.read = bodies
+        progress.put_read(bodies)
         if wanted in bodies:
-            self._tries.pop(progress, None)
-        else:
+            progress.tries = (0, 0)
+        elif wanted:
             self._look_again(primary, progress, place, reasons[0] if reasons else "it is not there")
         state.mark_fragment(fragment)
 
@@ -89,29 +89,25 @@ class CopyingFromDisk:
     ) -> None:
         """Looks for it again: the segment may have been moved."""
         if self._is_current(primary, node, progress):
-            self._look_again(primary, progress, place, reason)
+            if progress.waits_for:
+                self._look_again(primary, progress, place, reason)
             self.state.mark_fragment(primary.fragment.fragment_id)
 
     def _is_current(self, primary: Primary, node: NodeId, progress: Progress) -> bool:
         """Whether that read was for a copy that is still under way; it is no more."""
         del self._under_way[progress]
         if self.state.primaries.get(primary.fragment.fragment_id) is not primary:
-            self._tries.pop(progress, None)
             return False
-        if primary.replication.backups.get(node) is not progress:
-            self._tries.pop(progress, None)
-            return False
-        return True
+        return primary.replication.backups.get(node) is progress
 
     def _look_again(self, primary: Primary, progress: Progress, place: Place, reason: str) -> None:
         """Counts that the message was looked for in vain; after some tries it is lost."""
-        position, tries = self._tries.get(progress, (0, 0))
-        tries = tries + 1 if position == progress.waits_for else 1
-        position = progress.waits_for
-        self._tries[progress] = position, tries
+        (tried, tries), position = progress.tries, progress.waits_for
+        tries = tries + 1 if tried == position else 1
+        progress.tries = position, tries
         places = self.state.places_of(primary.fragment.fragment_id, position)
         if tries >= len(places) + _TRIES_MAX:
-            del self._tries[progress]
+            progress.tries = (0, 0)
             self._reading.give_up(primary, position, position, reason)
 
 

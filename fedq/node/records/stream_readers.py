@@ -62,8 +62,8 @@ class StreamReaders:
     """The readers of a stream: on this node, and of other nodes if this one serves it."""
 
     __slots__ = (
-        "asked", "awaited", "bytes_held", "chunks", "consumers", "filters", "groups", "has_left",
-        "left", "members", "moved", "reads", "seeks", "vacant",
+        "again", "asked", "awaited", "bytes_held", "chunks", "consumers", "filters", "groups",
+        "has_left", "left", "members", "moved", "reads", "seeks", "vacant",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -81,6 +81,8 @@ class StreamReaders:
         #: without a filter); those with one by their numbers;
         self.asked: dict[Place, int] = {}
         self.awaited: dict[int, Place] = {}
+        #: where it had no room for a question, and when it is asked again;
+        self.again: dict[Place, int] = {}
         #: and where readers begin who said so: who hears it, by kind and number.
         self.seeks: dict[tuple[int, int], list[Then]] = {}
         #: Those with a name that are here, also while they begin, by number; of these, who has
@@ -165,6 +167,13 @@ class StreamReaders:
         self.asked[place] = number
         if number:
             self.awaited[number] = place
+
+    def put_off(self, place: Place, until_ms: int) -> None:
+        """Notes that it is not asked for what is there before that time."""
+        self.again[place] = until_ms
+        if len(self.again) > len(self.consumers):
+            places = self.places()
+            self.again = {each: ms for each, ms in self.again.items() if each in places}
 
     def answered(self, position: int, number: int) -> Place | None:
         """The place that an answer is about, which was asked for; None if it was not."""

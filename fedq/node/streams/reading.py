@@ -31,6 +31,8 @@ from fedq.wiring.cluster_map.stream_arguments import Beginning
 
 #: So many readers are looked at in a unit of work, as a shift.
 _LOOK_SHIFT: Final = 3
+#: After how long it is asked again what the node that serves a stream had no room to wait for.
+_AGAIN_MS: Final = 1_000
 #: What was written for readers that have no room for it may take a part of what pages may, all
 #: streams together: one in so many.
 _CHUNKS_PART: Final = 4
@@ -154,6 +156,10 @@ class Reading:
             return chunk
         if primary is None:
             if place not in readers.asked:
+                if readers.again.get(place, 0) > self.state.now_ms:
+                    self.state.pages.later[info.id] = None
+                    return None
+                readers.again.pop(place, None)
                 self._ask_for(readers, info, place, min(room, DELIVERY_BATCH_MAX))
             return None
         if cursor.next > primary.replication.commit:
@@ -242,7 +248,10 @@ class Reading:
             place = readers.answered(message.value, message.request)
             if place is not None:
                 found = Found(message.positions, message.messages, message.next, 0)
-                _write(readers, info, place, found)
+                if _write(readers, info, place, found) is None:
+                    # It had no room for the question.
+                    self.state.work.spend(len(readers.consumers) >> _LOOK_SHIFT)
+                    readers.put_off(place, self.state.now_ms + _AGAIN_MS)
         self.state.marks.queues[info.queue] = None
 
     def ask_again(self, fragment: FragmentId) -> None:
@@ -251,7 +260,7 @@ class Reading:
         readers = self.state.streams.get(info.queue) if info is not None else None
         if info is None or readers is None:
             return
-        readers.asked, readers.awaited = {}, {}
+        readers.asked, readers.awaited, readers.again = {}, {}, {}
         primary = self.state.primaries.get(fragment)
         seeks = readers.seeks
         if primary is not None:

@@ -33,7 +33,7 @@ _TOLD_EVERY: Final = 16_384
 #: A node that has so much unacknowledged, of all kinds, gets no more messages for its readers.
 _UNACKED_BYTES_MAX: Final = 16 * MIB
 #: So many reads of other nodes may wait for messages that are not there yet; those that are
-#: furthest ahead are forgotten first.
+#: furthest ahead are forgotten first, and their nodes hear that there is nothing yet.
 READS_MAX: Final = 4_096
 
 
@@ -168,11 +168,19 @@ class Serving:
         self.state.marks.queues[primary.queue] = None
 
     def _forget_furthest(self, primary: Primary, reads: dict[ReadKey, Read]) -> None:
-        """Forgets the read that is furthest ahead of what is there, if any is."""
+        """Forgets the read that is furthest ahead of what is there, if any is, and says so."""
         self.state.work.spend(len(reads) >> DEAL_SHIFT)
         furthest, read = max(reads.items(), key=_place_of)
         if read.at > primary.fragment.last:
             del reads[furthest]
+            (node, position, number), fragment = furthest, primary.fragment
+            self.state.send(
+                node,
+                StreamPart(
+                    fragment.fragment_id, fragment.reign, READ_FROM, position, read.at, [], [],
+                    number,
+                ),
+            )  # fmt: skip
 
     def serve(self, readers: StreamReaders, primary: Primary) -> bool:
         """Answers other nodes, a piece each, as far as the turn has room for it.

@@ -83,6 +83,9 @@ class SegmentReader:
                 self._answer(wanted.number, None, error.strerror or str(error))
             except MemoryError:
                 self._answer(wanted.number, None, "there is no memory for it")
+            except Exception as error:
+                # Whatever it is: who waits is told, and others are served.
+                self._answer(wanted.number, None, f"{type(error).__name__}: {error}")
 
     def _read(self, wanted: ReadWanted) -> bytes:
         if wanted.segment < 0:

@@ -141,6 +141,15 @@ def test_a_segment_that_is_gone_cannot_be_read(bench: Bench) -> None:
     assert bench.answers == {1: None, 2: None}
 
 
+def test_no_fault_ends_a_thread_that_others_wait_for(tmp_path: Path) -> None:
+    bench = RealBench(tmp_path)
+    # No disk says so: it is no `OSError`. More of them than there are threads.
+    wanted = [ReadWanted(number, 1, 1 << 70, 1) for number in range(1, 6)]
+    bench.read(*wanted, ReadWanted(6, 1, 0, len(SEGMENT)))
+    assert bench.answers == {**{each.number: None for each in wanted}, 6: SEGMENT}
+    bench.close()
+
+
 def test_a_reader_that_is_closed_answers_nothing_more(tmp_path: Path) -> None:
     bench = RealBench(tmp_path)
     os.mkfifo(tmp_path / segment_name(2))

@@ -22,6 +22,7 @@ from fedq.amqp.methods import (
     encode_method,
 )
 from fedq.amqp.values import FieldTable, TableValue
+from fedq.core.peer_messages import ReadStream
 from fedq.node.streams import serving
 from tests.unit.amqp.wire import Content
 from tests.unit.node.harness import Client, Cluster
@@ -293,6 +294,31 @@ def test_few_reads_wait_for_what_nobody_publishes(monkeypatch: pytest.MonkeyPatc
     client.publish("s", *numbers(6))
     cluster.pass_ms(100)
     assert reader.deliveries() == ["5"]
+
+
+@only_uncompiled
+def test_who_was_forgotten_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "READS_MAX", 8)
+    cluster = Cluster(3)
+    client = declared(cluster)
+    reader, others = cluster.client("n2"), cluster.client("n2")
+    reads(reader, 20)
+    for number in range(8):
+        reads(others, 10 + number, tag=f"r{number}")
+    [primary] = cluster.node("n1").state.primaries.values()
+    waiting = cluster.node("n1").state.streams[primary.queue].reads
+    assert len(waiting) == 8
+    assert max(position for _, position, _ in waiting) < primary.fragment.last + 20
+    # Now and then, not in each turn.
+    cluster.overheard.clear()
+    cluster.pass_ms(5_000)
+    asked = [said for _, _, said in cluster.overheard if isinstance(said, ReadStream)]
+    assert 3 <= len(asked) <= 6
+    client.publish("s", *numbers(22))
+    cluster.pass_ms(2_000)
+    assert reader.deliveries() == ["20", "21"]
+    readers = cluster.node("n2").state.streams[primary.queue]
+    assert len(readers.again) <= len(readers.consumers)
 
 
 @pytest.mark.parametrize("name", ["n1", "n3"])
