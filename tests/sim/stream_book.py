@@ -204,12 +204,19 @@ class StreamBook:
                    for each in self.readers if each.name == name)  # fmt: skip
 
     def _check_order(self, final: list[int]) -> None:
-        """What was sent on one connection stands in its order (of what stands twice, the first)."""
+        """What was sent on one connection stands in its order (of what stands twice, the first).
+
+        Where the oldest go, those before the first one that is left may have stood there, too, and
+        be repeats.
+        """
         newest: dict[str, int] = {}
+        oldest: dict[str, int] = {}
         seen: dict[int, None] = {}
         for offset in final:
             sent = self.published[self.log[offset]]
-            if sent.number not in seen and sent.number < newest.get(sent.label, 0):
+            first = oldest.setdefault(sent.label, sent.number)
+            is_known = sent.number in seen or (self.plan.max_bytes > 0 and sent.number < first)
+            if not is_known and sent.number < newest.get(sent.label, 0):
                 self.ledger.broken(f"P4: {sent.number} stands behind {newest[sent.label]}")
             seen[sent.number] = None
             newest[sent.label] = max(newest.get(sent.label, 0), sent.number)
