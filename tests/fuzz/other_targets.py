@@ -49,7 +49,7 @@ def _sample(hint: Any) -> Any:
     if origin is list:
         return [_sample(arguments[0])]
     if origin is tuple:
-        return tuple(_sample(one) for one in arguments)
+        return tuple(_sample(one) for one in arguments if one is not ...)
     if arguments:
         return _sample(arguments[0])
     if hasattr(hint, "_fields"):

@@ -6,10 +6,9 @@ Each message kind is a row of a table: its field of the protobuf `oneof` and how
 fields is put and got. Most have the same name and shape on both sides; the few that do not
 (ranges, origins, interests) name a converter.
 
-Invariants: `decode_frame(encode_frame(frame)) == frame`; whatever the bytes are, decoding either
-gives a frame whose fields are each within what the field may say, and fit together, or raises
-`MalformedFrameError`. Journal records stay opaque here: their own decoder judges them. What only
-the receiver can judge is a `PeerViolation` there.
+Invariants: `decode_frame(encode_frame(frame)) == frame`; whatever the bytes are, decoding gives a
+frame whose fields are within what they may say, and fit together, or raises `MalformedFrameError`.
+Journal records stay opaque here. What only the receiver can judge is a `PeerViolation` there.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from fedq.core import peer_messages as peer
 from fedq.core.ids import Incarnation, MapVersion, NodeId, Origin, QueueKey
 from fedq.core.ranges import Range
 from fedq.shell.pb import peer_pb2 as pb
-from fedq.shell.peers.fitting import check
+from fedq.shell.peers.fitting import CHECKS
 from fedq.shell.peers.heartbeats import get_heartbeat, put_heartbeat
 from fedq.shell.peers.last_words import get_last_words, put_last_words
 from fedq.shell.peers.longs import Filled, Long, Places, by_message
@@ -238,9 +237,9 @@ def _node_name(name: str) -> str:
 
 class _Kind(NamedTuple):
     make: Callable[..., Any]
-    #: The field of the `oneof`.
-    slot: str
+    slot: str  # The field of the `oneof`.
     fields: tuple[_Field, ...]
+    check: Callable[[Any], None] | None  # Whether the fields fit together.
 
 
 #: How each field is put and got, by its name; flags and bytes that others judge are not here.
@@ -279,7 +278,7 @@ def _kind(make: Any, slot: str) -> _Kind:
     names = set(wire.fields_by_name)
     # internal: tables of this module.
     assert names == set(make._fields), f"peer.proto and {make.__name__} disagree"
-    return _Kind(make, slot, fields)
+    return _Kind(make, slot, fields, CHECKS.get(make))
 
 
 _KINDS: tuple[_Kind, ...] = (
@@ -418,7 +417,8 @@ def _decode_message(wire: pb.PeerMessage, longs: Places | None = None) -> peer.P
     if longs is not None:
         part = Filled(part, longs)
     message: peer.PeerMessage = kind.make(*[field.get(part) for field in kind.fields])
-    check(message)
+    if kind.check is not None:
+        kind.check(message)
     return message
 
 

@@ -3,8 +3,9 @@
 In: messages whose fields are each within what they may say. Out: `MalformedFrameError`, or nothing.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from fedq.amqp.filtering import fault_of_values
 from fedq.core import peer_messages as peer
@@ -15,37 +16,53 @@ from fedq.wiring.cluster_map.stream_arguments import LAST, NEXT, TIME
 _READ_KINDS: Final = (peer.READ_FROM, LAST, NEXT, TIME)
 
 
-def check(message: peer.PeerMessage) -> None:
-    """Raises `MalformedFrameError` for fields that do not fit together."""
-    match message:
-        case peer.Deliver() | peer.Got() | peer.StreamPart() | peer.Bodies() if len(
-            message.positions
-        ) != len(message.messages):
-            raise MalformedFrameError("a delivery whose positions and messages differ in number")
-        case peer.StreamPart() if not _ascends(message):
-            raise MalformedFrameError("a part of a stream that does not ascend")
-        case peer.ReadStream() if (fault := fault_of_values(message.values)) is not None:
-            raise MalformedFrameError(f"a filter of a stream: {fault}")
-        case peer.ReadStream() if message.kind not in _READ_KINDS:
-            raise MalformedFrameError(
-                f"a question about a stream, of the unknown kind {message.kind}"
-            )
-        case peer.ReadStream() if _asks_for_nothing(message):
-            raise MalformedFrameError(
-                "a question for no messages of a stream, which takes none back"
-            )
-        case peer.Bodies() | peer.BodiesWanted() if any(
-            a >= b for a, b in pairwise(message.positions)
-        ):
-            raise MalformedFrameError("positions of bodies that do not ascend")
-        case peer.Bodies() if len(message.flags) != len(message.messages):
-            raise MalformedFrameError("bodies whose flags and messages differ in number")
-        case peer.Got() if len(message.messages) > 1:
-            raise MalformedFrameError("more than one message for one basic.get")
-        case peer.PublishBatch() | peer.Relay() if not message.messages:
-            raise MalformedFrameError("publishes without a message")
-        case peer.Replicate() if message.last < message.previous:
-            raise MalformedFrameError("records that end before they begin")
+def _check_deliver(message: peer.Deliver | peer.Got | peer.StreamPart | peer.Bodies) -> None:
+    if len(message.positions) != len(message.messages):
+        raise MalformedFrameError("a delivery whose positions and messages differ in number")
+
+
+def _check_got(message: peer.Got) -> None:
+    _check_deliver(message)
+    if len(message.messages) > 1:
+        raise MalformedFrameError("more than one message for one basic.get")
+
+
+def _check_publishes(message: peer.PublishBatch | peer.Relay) -> None:
+    if not message.messages:
+        raise MalformedFrameError("publishes without a message")
+
+
+def _check_replicate(message: peer.Replicate) -> None:
+    if message.last < message.previous:
+        raise MalformedFrameError("records that end before they begin")
+
+
+def _check_stream_part(message: peer.StreamPart) -> None:
+    _check_deliver(message)
+    if not _ascends(message):
+        raise MalformedFrameError("a part of a stream that does not ascend")
+
+
+def _check_read_stream(message: peer.ReadStream) -> None:
+    fault = fault_of_values(message.values)
+    if fault is not None:
+        raise MalformedFrameError(f"a filter of a stream: {fault}")
+    if message.kind not in _READ_KINDS:
+        raise MalformedFrameError(f"a question about a stream, of the unknown kind {message.kind}")
+    if _asks_for_nothing(message):
+        raise MalformedFrameError("a question for no messages of a stream, which takes none back")
+
+
+def _check_bodies_wanted(message: peer.BodiesWanted | peer.Bodies) -> None:
+    if any(a >= b for a, b in pairwise(message.positions)):
+        raise MalformedFrameError("positions of bodies that do not ascend")
+
+
+def _check_bodies(message: peer.Bodies) -> None:
+    _check_deliver(message)
+    _check_bodies_wanted(message)
+    if len(message.flags) != len(message.messages):
+        raise MalformedFrameError("bodies whose flags and messages differ in number")
 
 
 def _asks_for_nothing(question: peer.ReadStream) -> bool:
@@ -58,3 +75,18 @@ def _ascends(part: peer.StreamPart) -> bool:
     if part.kind != peer.READ_FROM:
         return not part.positions
     return all(a < b for a, b in pairwise([part.value - 1, *part.positions, part.next]))
+
+
+#: Whose fields have to fit together, and what raises `MalformedFrameError` when they do not. Each
+#: message is looked up here, so those that need no look pay nothing more.
+CHECKS: Final[dict[type[peer.PeerMessage], Callable[[Any], None]]] = {
+    peer.Deliver: _check_deliver,
+    peer.Got: _check_got,
+    peer.PublishBatch: _check_publishes,
+    peer.Relay: _check_publishes,
+    peer.Replicate: _check_replicate,
+    peer.StreamPart: _check_stream_part,
+    peer.ReadStream: _check_read_stream,
+    peer.BodiesWanted: _check_bodies_wanted,
+    peer.Bodies: _check_bodies,
+}
