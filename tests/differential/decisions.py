@@ -239,9 +239,16 @@ UNPLAYED: Final[tuple[Unplayed, ...]] = (
     ),
     Unplayed(
         "when messages of a stream came, after a restart or failover of the node that serves it",
-        "is known",
-        "counts as the moment of that; `x-max-age` removes later, never earlier",
-        "times are kept in memory (docs/adr/0058)",
+        "is known of each chunk",
+        "is known to a second, of long ago more coarsely; `x-max-age` removes later, never earlier",
+        "it is noted of one message a second (docs/adr/0061)",
+    ),
+    Unplayed(
+        "`x-stream-filter` (RabbitMQ 3.13 and later)",
+        "chunks that may have such messages, with what else is in them; values that make no sense "
+        "are ignored",
+        "such messages alone; 406",
+        "messages are read one by one here (docs/adr/0062)",
     ),
     Unplayed(
         "a stream with one small message in a chunk, and how many may be out with a reader",

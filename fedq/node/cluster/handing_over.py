@@ -131,7 +131,7 @@ class HandingOver:
         What was said counts for the next epoch alone: it is said again if there is one since.
         """
         state, fragment = self.state, primary.fragment
-        speaks = state.map.cluster_version >= SEEN
+        speaks = state.all_speak(SEEN)
         if speaks and info.reign == fragment.reign and primary.seen_at != info.epoch:
             primary.seen_at = info.epoch
             primary.seen_event = record_seen(fragment, info.epoch)
