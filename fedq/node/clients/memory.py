@@ -191,8 +191,7 @@ def held_bytes(state: NodeState) -> int:
         + footprint.EMPTY * (len(state.primaries) + len(state.backups))
     )
     for peer in state.peers.values():
-        # What is on its way is there twice: as it was said, and as gRPC has it.
-        messages += 2 * peer.link.bytes_unacked + peer.link.bytes_held
+        messages += peer.link.bytes_unacked + peer.link.bytes_held
     for fragment, publisher in state.publishers.items():
         if fragment not in state.primaries:
             messages += publisher.bytes_unconfirmed

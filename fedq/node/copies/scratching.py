@@ -19,8 +19,10 @@ from fedq.fragments.replica import Replica
 from fedq.fragments.stowing import may_scratch
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.records.chores import Each
+from fedq.node.records.roles import Backup
 from fedq.node.records.scratch import UNDER_WAY_BYTES_MAX
 from fedq.node.records.state import NodeState
+from fedq.wiring.cluster_map.operations import REPLICATE_PERSISTENT
 
 #: What the beginning of a line keeps: at most, at least, and in what part of memory, as a shift.
 _KEEP_BYTES_MAX: Final = 4 * MIB
@@ -78,7 +80,7 @@ class Scratching:
                 kept_bytes(state), self._reading.asked_through(fragment), size,
                 _LOOK_MAX, any_kind,
             )  # fmt: skip
-        elif backup is not None and not backup.failed and not state.is_stream(backup.queue):
+        elif backup is not None and not backup.failed and self._may_go(fragment, backup):
             holder = backup.replica
             found = holder.for_scratch(size, _LOOK_MAX)
             positions = sorted(found)
@@ -89,6 +91,17 @@ class Scratching:
             state.work.spend(1 + (sum(map(len, messages)) >> _BYTES_SHIFT))
             piece = self._under_way[fragment] = _Piece(self, fragment, holder)
             state.scratch.write(fragment, positions, messages, piece)
+
+    def _may_go(self, fragment: FragmentId, backup: Backup) -> bool:
+        """Whether bodies of a copy may be in scratch files, which do not tell what is persistent.
+
+        That has to be known where persistent messages alone are copied, should this node come to
+        lead; those of durable queues are in the journal.
+        """
+        state, info = self.state, self.state.map.fragments.get(fragment)
+        if backup.failed or info is None or state.is_stream(backup.queue):
+            return False
+        return backup.replica.durable or state.map.queues[info.queue].mode != REPLICATE_PERSISTENT
 
     def _may_write(self) -> bool:
         state = self.state
