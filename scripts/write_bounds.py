@@ -132,7 +132,8 @@ ROWS: Final = (
     ("copies of a fragment; fragments of a queue", "{REPLICAS_MAX}; {FRAGMENTS_PER_QUEUE_MAX}"),
     (
         "unconfirmed publishes of one node to one fragment",
-        "{PUBLISH_WINDOW_BYTES_MAX}, then its publishers are not read",
+        "a sixteenth of `limits.memory_bytes` ({PUBLISH_WINDOW_BYTES_MIN} to "
+        "{PUBLISH_WINDOW_BYTES_MAX}), then its publishers are not read",
     ),
     ("standing credit of a node with a remote fragment", "{CREDIT_WINDOW_MAX} messages"),
     (

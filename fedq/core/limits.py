@@ -167,6 +167,7 @@ REPLICAS_DEFAULT: Final = 2
 REPLICAS_MAX: Final = 5
 FRAGMENTS_PER_QUEUE_MAX: Final = 64
 #: Unconfirmed publishes of one node to one fragment.
+PUBLISH_WINDOW_BYTES_MIN: Final = 256 * KIB
 PUBLISH_WINDOW_BYTES_MAX: Final = 16 * MIB
 #: Standing credit of one node with one remote fragment, in messages.
 CREDIT_WINDOW_MAX: Final = 1_000

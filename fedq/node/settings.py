@@ -1,11 +1,15 @@
 """What a node knows before it has heard anything. Times in milliseconds."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from fedq.core import limits
 from fedq.core.ids import Incarnation, NodeId
 from fedq.core.suspects import Suspect
 from fedq.wiring.cluster_map.passwords import COST
+
+#: What part of memory a publish window is, as a shift.
+_WINDOW_SHIFT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,16 @@ class NodeSettings:
     def share_bytes_max(self) -> int:
         """What one kind of thing that clients make a node hold may take of its memory."""
         return max(self.memory_bytes_max // 4, limits.MIB)
+
+    @property
+    def publish_window_bytes(self) -> int:
+        """What this node may have unconfirmed at one fragment before its publishers wait.
+
+        Each message is held once more for each copy until then. Were the window as large as memory,
+        a disk or a copy that lags for a moment would set off the alarm.
+        """
+        window = self.memory_bytes_max >> _WINDOW_SHIFT
+        return min(limits.PUBLISH_WINDOW_BYTES_MAX, max(window, limits.PUBLISH_WINDOW_BYTES_MIN))
 
     @property
     def stow_above(self) -> int:

@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.batches import cut
 from fedq.core.ids import ConnectionId, FragmentId
-from fedq.core.limits import PEER_FRAME_BYTES_MAX, PUBLISH_WINDOW_BYTES_MAX
+from fedq.core.limits import PEER_FRAME_BYTES_MAX
 
 Owner = TypeVar("Owner")
 
@@ -54,12 +54,14 @@ class FragmentPublisher(Generic[Owner]):
     """The publisher of this node to one fragment."""
 
     __slots__ = (
-        "_pending", "_unconfirmed", "_waiting", "bytes_unconfirmed", "fragment_id", "last",
-        "paused", "remote_publishes",
+        "_pending", "_unconfirmed", "_waiting", "_window", "bytes_unconfirmed", "fragment_id",
+        "last", "paused", "remote_publishes",
     )  # fmt: skip
 
-    def __init__(self, fragment_id: FragmentId) -> None:
+    def __init__(self, fragment_id: FragmentId, window: int) -> None:
+        """`window`: with so many bytes unconfirmed, whoever publishes should pause."""
         self.fragment_id = fragment_id
+        self._window = window
         #: The number given last.
         self.last = 0
         self.bytes_unconfirmed = 0
@@ -75,12 +77,12 @@ class FragmentPublisher(Generic[Owner]):
     @property
     def full(self) -> bool:
         """Whether the window is full: whoever publishes should pause."""
-        return self.bytes_unconfirmed >= PUBLISH_WINDOW_BYTES_MAX
+        return self.bytes_unconfirmed >= self._window
 
     @property
     def relaxed(self) -> bool:
         """Whether there is room again for those that paused."""
-        return self.bytes_unconfirmed <= PUBLISH_WINDOW_BYTES_MAX // 2
+        return self.bytes_unconfirmed <= self._window // 2
 
     def add(self, messages: list[bytes], group: ConfirmGroup[Owner] | None) -> None:
         """Numbers messages; `group` hears when all of them are committed."""

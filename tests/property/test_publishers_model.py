@@ -30,7 +30,7 @@ class PublisherMachine(RuleBasedStateMachine):
 
     def begin(self) -> None:
         """A queue is declared."""
-        self.publisher: FragmentPublisher[str] = FragmentPublisher(FragmentId(1))
+        self.publisher: FragmentPublisher[str] = FragmentPublisher(FragmentId(1), 1 << 20)
         self.fragment = self.begin_reign(1)
         self.bodies: list[bytes] = []
         self.taken = 0

@@ -31,6 +31,7 @@ from fedq.shell.config.values import ConfigError, NodeConfig
 from fedq.shell.host.allocator import settle_allocator
 from fedq.shell.host.process import settle_collector
 from fedq.shell.host.watchdog import Watchdog
+from fedq.shell.node_settings import memory_bytes
 from fedq.shell.raft.journal import RaftStorageError
 from fedq.shell.runner import NodeRunner
 from fedq.wiring.cluster_map.operations import Operation
@@ -69,7 +70,7 @@ async def _serve(config: NodeConfig, stop_with_stdin: bool) -> int:
         raise CommandError(str(error)) from error
     # Here and not in the runner: this process is the node's own, others may be somebody else's.
     settle_collector()
-    settle_allocator()
+    settle_allocator(memory_bytes(config))
     _tell_compiled()
     with Watchdog(config.timing.loop_hang_ms):
         return await runner.wait()

@@ -21,7 +21,6 @@ connection with the most of them ends.
 from typing import Final
 
 from fedq.core.ids import FragmentId
-from fedq.core.limits import PUBLISH_WINDOW_BYTES_MAX
 from fedq.fragments import footprint
 from fedq.node.clients.client_flow import ClientFlow
 from fedq.node.copies.stowing import Stowing
@@ -106,7 +105,7 @@ class Memory:
         state = self.state
         most, held, resident = state.settings.memory_bytes_max, held_bytes(state), state.resident
         # Other nodes hear of it a moment later: what they have on its way is taken in, too.
-        coming = PUBLISH_WINDOW_BYTES_MAX * len(state.live_peers())
+        coming = state.settings.publish_window_bytes * len(state.live_peers())
         bound = most - min(coming, most >> _COMING_SHIFT)
         self._stowing.look(held)
         left = max((bound - held) >> _HELD_SHIFT, bound >> _BEYOND_SHIFT)

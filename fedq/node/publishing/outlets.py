@@ -180,7 +180,8 @@ class Outlets:
         """The publisher of this node to a fragment, made when it is first needed."""
         publisher = self.state.publishers.get(fragment)
         if publisher is None:
-            publisher = self.state.publishers[fragment] = FragmentPublisher(fragment)
+            window = self.state.settings.publish_window_bytes
+            publisher = self.state.publishers[fragment] = FragmentPublisher(fragment, window)
         return publisher
 
     def _choose_fragment(self, queue: QueueKey, spread: int) -> FragmentId:

@@ -58,7 +58,7 @@ def test_each_group_hears_of_its_own_refused_publishes(
     sizes: list[tuple[int, bool]], data: st.DataObject
 ) -> None:
     """Also when a primary says it in pieces, and some publishes wait for no confirm."""
-    publisher: FragmentPublisher[int] = FragmentPublisher(FragmentId(1))
+    publisher: FragmentPublisher[int] = FragmentPublisher(FragmentId(1), 1 << 20)
     groups: list[ConfirmGroup[int]] = []
     numbers: dict[int, int] = {}
     tag = 0
