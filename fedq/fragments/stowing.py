@@ -67,12 +67,18 @@ def fill(fragment: Fragment, bodies: Mapping[int, bytes]) -> int:
 
 def missing(fragment: Fragment, first: int, last: int) -> Range | None:
     """The first stretch between two positions that is still on disk alone."""
-    tracked = fragment.tracked
-    absent = [p for p in tracked.absent if first <= p <= last] if tracked is not None else []
     stowed = fragment.fresh.stowed_after(first - 1)
-    if stowed is not None and stowed[0] <= last and not (absent and min(absent) < stowed[0]):
-        return stowed[0], min(stowed[1], last)
-    return (min(absent), min(absent)) if absent else None
+    absent = next_absent(fragment, first - 1)
+    if stowed is not None and (absent is None or stowed[0] < absent):
+        # Those that are kept singly are taken out of the line: none stands within the stretch.
+        return (stowed[0], min(stowed[1], last)) if stowed[0] <= last else None
+    return (absent, absent) if absent is not None and absent <= last else None
+
+
+def next_absent(fragment: Fragment, position: int) -> int | None:
+    """The first message beyond a position that is kept singly and on disk alone."""
+    tracked = fragment.tracked
+    return tracked.absent.after(position) if tracked is not None else None
 
 
 def lose(fragment: Fragment, first: int, last: int) -> list[Range]:
@@ -84,7 +90,7 @@ def lose(fragment: Fragment, first: int, last: int) -> list[Range]:
     going.add_stowed(fragment.fresh, [(first, last)])
     tracked = fragment.tracked
     if tracked is not None:
-        absent = sorted([position for position in tracked.absent if first <= position <= last])
+        absent = tracked.absent.within(first, last)
         for position in absent:
             tracked.unacked.pop(position, None)
         fragment.forget_singles(tracked, absent, going)

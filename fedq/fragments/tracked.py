@@ -17,6 +17,7 @@ from fedq.core.ids import NodeId
 from fedq.core.message import FLAG_DELAYED, FLAG_EXPIRES, FLAG_PERSISTENT, FLAG_SEEN, body_size
 from fedq.core.policy import QueuePolicy
 from fedq.core.ranges import Range, to_ranges
+from fedq.fragments.absent import Absent
 from fedq.fragments.holders import DEAD, DELAYED
 from fedq.fragments.ready import ByPriority, Fifo, ReadyOrder
 from fedq.fragments.times import Deadlines
@@ -37,7 +38,7 @@ class TrackedMessages:
         self.policy = policy
         self.messages: dict[int, bytes] = {}
         #: Those that are on disk alone yet, and told as `ON_DISK`; whether they are persistent.
-        self.absent: dict[int, bool] = {}
+        self.absent = Absent()
         #: No message here has had more bytes.
         self.longest = 1
         self.unacked: dict[int, NodeId] = {}
@@ -88,7 +89,9 @@ class TrackedMessages:
         """
         self.messages = dict(messages)
         self._highest = max(self.messages, default=0)
-        self.absent = {p: p not in transient for p, message in messages.items() if not message}
+        for position, message in messages.items():
+            if not message:
+                self.absent.add(position, position not in transient)
         self.longest = max(map(len, self.messages.values()), default=1)
         self.notes = {what: dict(values) for what, values in notes.items()}
         for position, when in self.notes.get(NOTE_EXPIRES, {}).items():
@@ -130,7 +133,7 @@ class TrackedMessages:
         self._grow(position, position)
         self.messages[position] = message
         if not message:
-            self.absent[position] = persistent
+            self.absent.add(position, persistent)
         if len(message) > self.longest:
             self.longest = len(message)
         if holder is not None:
@@ -144,7 +147,7 @@ class TrackedMessages:
         """Takes a message that was read from the disk, if it is waited for."""
         if position not in self.absent:
             return False
-        del self.absent[position]
+        self.absent.discard(position)
         self.messages[position] = message
         self.longest = max(self.longest, len(message))
         if message[0] & FLAG_SEEN:
@@ -296,7 +299,7 @@ class TrackedMessages:
         gone = [pop(position) for position in positions]
         if self.absent:
             for position in positions:
-                self.absent.pop(position, None)
+                self.absent.discard(position)
         if self.redelivered:
             for position in positions:
                 discard(position)
@@ -319,8 +322,7 @@ class TrackedMessages:
         assert list(self.in_order()) == sorted(self.messages)
         assert self.longest >= max(map(len, self.messages.values()), default=1)
         assert self.redelivered <= set(self.messages)
-        assert list(self.absent) == [p for p in self.absent if not self.messages[p]]
-        assert len(self.absent) == sum(not message for message in self.messages.values())
+        assert list(self.absent) == [p for p, message in self.messages.items() if not message]
         for what, table in self.notes.items():
             assert all(position in self.messages for position in table), f"stray notes {what}"
         assert self.notes.get(NOTE_DEAD, {}).keys() == {

@@ -78,6 +78,18 @@ class Intervals:
             left.append((last + 1, touched[-1][1]))
         self._replace(touched[0][0], touched[-1][1], left)
 
+    def after(self, position: int) -> Range | None:
+        """The first positions beyond one, up to the next gap."""
+        begins = self._begins
+        at = max(0, bisect_right(begins, position) - 1)
+        while at < len(begins):
+            lasts = self._lasts[at]
+            place = bisect_right(lasts, position)
+            if place < len(lasts):
+                return max(self._firsts[at][place], position + 1), lasts[place]
+            at += 1
+        return None
+
     def within(self, first: int, last: int) -> list[Range]:
         """What is in the set from `first` to `last`."""
         touched = self._within(first, last)

@@ -34,6 +34,9 @@ def test_they_say_what_a_set_would(
             assert found.count() == len(model)
             assert bool(found) == bool(model)
     assert [position in found for position in range(100)] == [p in model for p in range(100)]
+    for position in range(-1, 100):
+        beyond = to_ranges(p for p in sorted(model) if p > position)
+        assert found.after(position) == (beyond[0] if beyond else None)
     first, last = asked
     assert found.within(first, last) == to_ranges(p for p in sorted(model) if first <= p <= last)
 

@@ -16,7 +16,7 @@ from fedq.core.ids import FragmentId
 from fedq.core.limits import KIB, MIB
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.replica import Replica
-from fedq.fragments.stowing import may_scratch
+from fedq.fragments.stowing import may_scratch, missing
 from fedq.node.copies.reading_back import ReadingBack
 from fedq.node.records.chores import Each
 from fedq.node.records.roles import Backup
@@ -39,6 +39,8 @@ _TRIM_WORK: Final = 2
 #: So long nothing is written after the disk refused something.
 RETRY_MS: Final = 1_000
 _SUBJECT: Final = "scratch"
+#: Beyond all positions.
+_BEYOND: Final = 1 << 64
 
 
 def kept_bytes(state: NodeState) -> int:
@@ -176,11 +178,8 @@ class Scratching:
 
 def _lowest_on_disk(fragment: Fragment) -> int | None:
     """The lowest position of a message that is on disk alone."""
-    found = list(fragment.tracked.absent) if fragment.tracked is not None else []
-    stowed = fragment.fresh.stowed_after(0)
-    if stowed is not None:
-        found.append(stowed[0])
-    return min(found, default=None)
+    stowed = missing(fragment, 0, _BEYOND)
+    return stowed[0] if stowed is not None else None
 
 
 class _Piece:
