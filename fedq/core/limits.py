@@ -72,6 +72,9 @@ RECORD_BYTES_MAX: Final = 256 * MIB
 #: How fast what was written long ago is read again, and how often all of it: once a day.
 SCRUB_BYTES_PER_SECOND: Final = 4 * MIB
 SCRUB_EVERY_MS: Final = 86_400_000
+#: What cannot be read of a file is told apart from what can to so many bytes: a sector of the disk,
+#: or a page of the host's memory, is not read in part.
+SECTOR_BYTES: Final = 4_096
 #: A record that is so long is written as it is, not copied to what is written with it.
 LONG_RECORD_BYTES_MIN: Final = 256 * KIB
 #: Ranges in the record of what was seen of a fragment; of more, the lowest ones become one.

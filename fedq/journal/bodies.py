@@ -9,8 +9,9 @@ Invariants:
   others, and marks, are stepped over by their length alone. So one whose head has rotted is not
   missed here, but its messages are missing from the answer: whoever asked for them sees that.
 * Behind a record that cannot be read the next one is where its length says, if something whole is
-  there; else nothing more counts. No record is ever looked for among the bytes of another one, for
-  these may be what a client sent, and that may look like a record.
+  there; else one goes on with the next mark, where its number is known (`fedq.journal.marks`), and
+  without one nothing more counts. No record is ever looked for among the bytes of another one, for
+  these may be what a client sent, and that may look like a record; it cannot guess that number.
 * Messages are cut out in runs, and only those that are wanted.
 """
 
@@ -22,6 +23,7 @@ from fedq.core import limits
 from fedq.core.ids import FragmentId
 from fedq.core.message import HEAD_SIZE as MESSAGE_BYTES_MIN
 from fedq.journal.decoding import end_of
+from fedq.journal.marks import Mark, next_mark
 from fedq.journal.records import (
     COPY_HEAD,
     ENQUEUE_HEAD,
@@ -49,14 +51,15 @@ _unpack_copy: Final = COPY_HEAD.unpack_from
 
 
 def messages_in(
-    data: bytes, fragment: FragmentId, first: int, last: int
+    data: bytes, fragment: FragmentId, first: int, last: int, mark: Mark | None = None
 ) -> tuple[dict[int, bytes], list[str]]:
     """The messages of the fragment at positions from `first` to `last` in the data, ascending.
 
     Transient ones are among them. Of two at the same position the later one counts. The second
-    value says what could not be read, with the place in the data.
+    value says what could not be read, with the place in the data. `mark`: one of the segment that
+    the data is of: behind damage one goes on with the next.
     """
-    wanted = _Wanted(fragment, first, last)
+    wanted = _Wanted(fragment, first, last, mark)
     wanted.take(data, 0, len(data), False)
     found = wanted.found
     if not wanted.is_ascending:
@@ -67,10 +70,13 @@ def messages_in(
 class _Wanted:
     """What is looked for, and what was found of it."""
 
-    __slots__ = ("_first", "_fragment", "_last", "_top", "found", "is_ascending", "reasons")
+    __slots__ = (
+        "_first", "_fragment", "_last", "_mark", "_top", "found", "is_ascending", "reasons",
+    )  # fmt: skip
 
-    def __init__(self, fragment: FragmentId, first: int, last: int) -> None:
+    def __init__(self, fragment: FragmentId, first: int, last: int, mark: Mark | None) -> None:
         self._fragment = fragment
+        self._mark = mark
         self._first = first
         self._last = last
         self._top = -1
@@ -95,13 +101,15 @@ class _Wanted:
             stop = body_at + length
             if not _HEAD_BYTES <= length <= limits.RECORD_BYTES_MAX or stop > end:
                 self._cannot_read(at, f"a length of {length} bytes is impossible")
-                return
+                at = self._behind(data, at, end, in_group)
+                continue
             if whose == fragment:
                 if crc32(memoryview(data)[body_at:stop]) != checksum:
                     self._cannot_read(at, "its checksum does not match")
                     if stop < end and end_of(data, stop) is None:
                         self._cannot_read(stop, "nothing says where the next record begins")
-                        return
+                        at = self._behind(data, at, end, in_group)
+                        continue
                 elif version != VERSION:
                     self._cannot_read(at, f"record version {version} is unknown here")
                 else:
@@ -109,6 +117,14 @@ class _Wanted:
             elif in_group:
                 self._cannot_read(at, f"a record of fragment {whose} in a group of {fragment}")
             at = stop
+
+    def _behind(self, data: bytes, at: int, end: int, in_group: bool) -> int:
+        """Where to go on behind a byte from which on nothing says where records begin."""
+        mark = self._mark
+        if mark is None or in_group:
+            return end
+        found = next_mark(data, at, mark.segment, mark.nonce)
+        return found[0] if found is not None else end
 
     def _take_one(self, data: bytes, at: int, stop: int, kind: int, in_group: bool) -> None:
         """Takes what is wanted out of a record of the fragment, which is whole."""

@@ -20,6 +20,7 @@ from fedq.journal.decoding import CorruptRecord, decode_at, tracked
 from fedq.journal.events import Copy, Enqueue
 from fedq.journal.folding import spread_of
 from fedq.journal.indexes import OPENING_BYTES, decode_index
+from fedq.journal.marks import mark_at
 from fedq.journal.notes import forget_notes
 from fedq.journal.reader import frames
 from fedq.journal.records import BASE, FRAME, HEAD, KIND_CHECKPOINT
@@ -57,7 +58,11 @@ def find_bodies(recovered: Recovered, segments: Source) -> None:
             if indexed is not None:
                 _find_indexed(recovered, segment)
             else:
-                _find_in(recovered, segment, segments[number])
+                data = segments[number]
+                mark = mark_at(data, 0)
+                if mark is not None and mark.segment == number:
+                    segment.nonce = mark.nonce
+                _find_in(recovered, segment, data)
     recovered.segments[:0] = older
     for identity, fragment in recovered.fragments.items():
         absent = _forget_absent(fragment)

@@ -23,6 +23,7 @@ from typing import Final
 from zlib import crc32
 
 from fedq.core.ids import FragmentId
+from fedq.journal.marks import mark_at
 from fedq.journal.places import NUMBERS, Entries
 from fedq.journal.segments import Segment
 
@@ -76,7 +77,9 @@ def decode_index(data: bytes, number: int, file_bytes: int, opening: bytes) -> S
     rows = list(_ROW.iter_unpack(data[_HEAD.size : rows_end]))
     if sum(sum(row[1:]) for row in rows) != len(numbers):
         return None
-    segment = Segment(number, size)
+    mark = mark_at(opening, 0)
+    nonce = mark.nonce if mark is not None and mark.segment == number else None
+    segment = Segment(number, size, nonce=nonce)
     at = 0
     for fragment, spans, arrived, copied in rows:
         if spans < 2 or spans % 2 or arrived % NUMBERS or copied % NUMBERS:

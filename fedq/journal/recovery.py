@@ -145,6 +145,7 @@ def _fold_segment(recovered: Recovered, segment: Segment, data: bytes) -> Damage
             for offset, size, record in read(data, at):
                 if isinstance(record, Mark):
                     nonce = record.nonce if record.segment == segment.number else nonce
+                    segment.nonce = nonce
                 else:
                     spread = spread_of(record)
                     apply_whole(recovered, segment, record)

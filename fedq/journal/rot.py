@@ -1,10 +1,13 @@
 """Segments of a journal in which something cannot be read any more, or may be looked for it.
 
 Inputs: a node's plan of its segments; what was found. Outputs: what is to be read next, to be
-emptied next, and whether a checkpoint would help. Invariant: only full segments have rot; what was
-found in the one that is being filled is found again when it is full.
+emptied next, how one goes on behind damage, and whether a checkpoint would help. Invariant: only
+full segments have rot; what was found in the one that is being filled is found again when it is
+full.
 """
 
+from fedq.core.ids import FragmentId
+from fedq.journal.marks import Mark
 from fedq.journal.segments import Segment, SegmentPlan
 
 
@@ -19,6 +22,14 @@ def next_full(plan: SegmentPlan, after: int) -> Segment | None:
 def is_full(plan: SegmentPlan, number: int) -> bool:
     """Whether the segment is full and not dropped."""
     return any(segment.number == number for segment in plan.full)
+
+
+def mark_of(plan: SegmentPlan, fragment: FragmentId, number: int) -> Mark | None:
+    """A mark of a segment that has messages of the fragment, if its own number is known."""
+    for segment in plan.homes(fragment):
+        if segment.number == number and segment.nonce is not None:
+            return Mark(segment.nonce, number, 0)
+    return None
 
 
 def note_rot(plan: SegmentPlan, number: int) -> bool:

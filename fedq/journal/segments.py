@@ -75,6 +75,8 @@ class Segment:
     is_rotten: bool = field(default=False, compare=False)
     #: That was read from its index (`fedq.journal.indexes`).
     is_indexed: bool = field(default=False, compare=False)
+    #: The number in its marks, which nobody else can guess, if it is known.
+    nonce: int | None = field(default=None, compare=False)
 
     def arrived(self, fragment: FragmentId, first: int, last: int) -> None:
         """Notes messages that came in, at positions beyond all before."""
@@ -132,7 +134,7 @@ class SegmentPlan:
         self._bytes_max = bytes_max
         #: Full segments, oldest first.
         self._old = deque(recovered)
-        self._active = Segment(self._old[-1].number + 1 if self._old else 1)
+        self._active = Segment(self._old[-1].number + 1 if self._old else 1, nonce=nonce)
         #: The segment before, until the disk hears of the one being filled.
         self._full: Segment | None = None
         #: The newest segment that the disk knows of.
@@ -457,7 +459,7 @@ class SegmentPlan:
         self._finish_chunk()
         self._old.append(self._active)
         self._full = self._active
-        self._active = Segment(self._active.number + 1)
+        self._active = Segment(self._active.number + 1, nonce=self._nonce)
         return self._active
 
     def _next_mark(self) -> bytes:

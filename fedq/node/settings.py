@@ -65,6 +65,8 @@ class NodeSettings:
     stow_bytes_min: int = 0
     #: What a long queue keeps of its beginning, and reads ahead; 0: what memory allows.
     read_ahead_bytes: int = 0
+    #: What cannot be read of a disk is found to so many bytes.
+    sector_bytes: int = limits.SECTOR_BYTES
     #: What a turn may do, in units of about a microsecond (`fedq.core.work`).
     work_per_turn: int = limits.WORK_PER_TURN
     #: Offered to clients in connection.tune.

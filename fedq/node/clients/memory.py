@@ -205,6 +205,7 @@ def held_bytes(state: NodeState) -> int:
     for readers in state.streams.values():
         messages += readers.bytes_held
     messages += sum([primary.replication.bytes_read for primary in state.primaries.values()])
-    messages += state.reads.bytes_asked + state.pages.bytes_held + state.plan.places_bytes
+    messages += state.reads.bytes_asked + state.reads.bytes_kept
+    messages += state.pages.bytes_held + state.plan.places_bytes
     messages += state.scratch.bytes_under_way + state.scratch.index_bytes
     return messages + state.accounts.bytes_held + state.bytes_waiting

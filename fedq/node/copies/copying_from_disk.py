@@ -3,15 +3,19 @@
 Inputs: primaries whose copies wait (`fedq.replication.primary: Progress.waits_for`); what the disk
 has read. Outputs: reads, a mebibyte at a time for each backup, and the messages. So a copy of a
 long queue takes neither memory nor the place of what is live.
+
+What cannot be read is looked for in every place that may have it, and then some more times; then it
+is given up, with all that should be at the same places and was not.
 """
 
 from typing import Final
 
 from fedq.core.ids import NodeId
 from fedq.core.limits import MIB
-from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
-from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.copies.reading_back import LOST_MAX, ReadingBack, missing_between
+from fedq.node.records.pieces import ask_in_pieces
+from fedq.node.records.reads import messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.replication.primary import Progress
@@ -37,8 +41,9 @@ class CopyingFromDisk:
 
     def look(self, primary: Primary) -> None:
         """Asks for what the copies of a fragment wait for."""
-        if primary.damaged or self._reading.is_mending(primary):
-            # Another node is to lead, and to send; or has what cannot be read here.
+        if primary.damaged or self._reading.is_waiting(primary):
+            # Another node is to lead, and to send; or has what cannot be read here. Or the disk has
+            # failed, and may not be asked again yet.
             return
         for node, progress in primary.replication.backups.items():
             position = progress.waits_for
@@ -52,10 +57,11 @@ class CopyingFromDisk:
         places = self.state.places_of(fragment, position)
         tried, tries = progress.tries
         if not places:
-            self._reading.give_up(primary, position, position, "nothing says where it is")
+            self._reading.give_up(primary, [position], "nothing says where it is")
             return
-        place = places[tries % len(places) if tried == position else 0]
-        while place.length < _READ_BYTES:
+        again = tries if tried == position else 0
+        place = places[again % len(places)]
+        while not again and place.length < _READ_BYTES:
             before = self.state.plan.locate(fragment, place.first - 1)
             if before is None or before.segment != place.segment or before.offset >= place.offset:
                 break
@@ -64,24 +70,32 @@ class CopyingFromDisk:
                 break
             place = place._replace(offset=before.offset, length=length, first=before.first)
         self._under_way[progress] = None
-        piece = _Piece(self, primary, node, progress, place)
-        self.state.reads.ask(place.segment, place.offset, place.length, piece)
+        ask_in_pieces(self.state, place, _Piece(self, primary, node, progress, place))
 
     def on_read(
-        self, primary: Primary, node: NodeId, progress: Progress, place: Place, data: bytes
-    ) -> None:
-        """Hands what was read to the copy, if it is still under way."""
+        self, primary: Primary, node: NodeId, progress: Progress, place: Place, data: bytes,
+        failure: str = "",
+    ) -> None:  # fmt: skip
+        """Hands what was read to the copy, if it is still under way.
+
+        `failure`: why some of it could not be read.
+        """
         state, fragment = self.state, primary.fragment.fragment_id
         if not self._is_current(primary, node, progress):
             return
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         wanted = progress.waits_for
-        bodies, reasons = messages_in(data, fragment, place.first, wanted)
+        found, reasons = messages_of(state.plan, fragment, place, data, place.first)
+        bodies = {position: body for position, body in found.items() if position <= wanted}
         progress.put_read(bodies)
         if wanted in bodies:
+            primary.note_read(wanted)
             progress.tries = (0, 0)
         elif wanted:
-            self._look_again(primary, progress, place, reasons[0] if reasons else "it is not there")
+            if failure:
+                primary.note_unread(wanted, state.now_ms)
+            why = failure or (reasons[0] if reasons else "it is not there")
+            self._look_again(primary, progress, bodies, why)
         state.mark_fragment(fragment)
 
     def on_read_failed(
@@ -90,7 +104,8 @@ class CopyingFromDisk:
         """Looks for it again: the segment may have been moved."""
         if self._is_current(primary, node, progress):
             if progress.waits_for:
-                self._look_again(primary, progress, place, reason)
+                primary.note_unread(progress.waits_for, self.state.now_ms)
+                self._look_again(primary, progress, {}, reason)
             self.state.mark_fragment(primary.fragment.fragment_id)
 
     def _is_current(self, primary: Primary, node: NodeId, progress: Progress) -> bool:
@@ -100,7 +115,9 @@ class CopyingFromDisk:
             return False
         return primary.replication.backups.get(node) is progress
 
-    def _look_again(self, primary: Primary, progress: Progress, place: Place, reason: str) -> None:
+    def _look_again(
+        self, primary: Primary, progress: Progress, found: dict[int, bytes], reason: str
+    ) -> None:
         """Counts that the message was looked for in vain; after some tries it is lost."""
         (tried, tries), position = progress.tries, progress.waits_for
         tries = tries + 1 if tried == position else 1
@@ -108,7 +125,22 @@ class CopyingFromDisk:
         places = self.state.places_of(primary.fragment.fragment_id, position)
         if tries >= len(places) + _TRIES_MAX:
             progress.tries = (0, 0)
-            self._reading.give_up(primary, position, position, reason)
+            self._reading.give_up(primary, self._missing(primary, position, places, found), reason)
+
+    def _missing(
+        self, primary: Primary, position: int, places: list[Place], found: dict[int, bytes]
+    ) -> list[int]:
+        """What is missing from a position on downwards that should be at the same place.
+
+        Where there are several, what one of them had may have been read before.
+        """
+        if len(places) != 1:
+            return [position]
+        fragment = primary.fragment
+        lowest = max([p for p in found if p < position], default=0) + 1
+        missing = missing_between(fragment, max(lowest, position - LOST_MAX + 1), position)
+        here = [p for p in missing if self.state.places_of(fragment.fragment_id, p) == places]
+        return here or [position]
 
 
 class _Piece:
@@ -129,6 +161,10 @@ class _Piece:
     def on_read(self, data: bytes) -> None:
         """Hands on what was read."""
         self._copying.on_read(self._primary, self._node, self._progress, self._place, data)
+
+    def on_read_in_part(self, data: bytes, reason: str) -> None:
+        """Hands on what was read, and why not all of it was."""
+        self._copying.on_read(self._primary, self._node, self._progress, self._place, data, reason)
 
     def on_read_failed(self, reason: str) -> None:
         """Hands on why nothing was read."""

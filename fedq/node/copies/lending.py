@@ -14,11 +14,12 @@ from fedq.core.limits import MIB
 from fedq.core.peer_messages import Bodies, BodiesWanted
 from fedq.core.ranges import from_ranges, to_ranges
 from fedq.fragments.alive import Found
-from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.journal.rot import note_rot
 from fedq.node.copies.held import LOOK_SHIFT, Held, alive_in, content_of, find_held, place_of
 from fedq.node.copies.mending import POSITIONS_MAX
+from fedq.node.records.pieces import ask_in_pieces
+from fedq.node.records.reads import messages_of
 from fedq.node.records.state import NodeState
 
 #: What one answer brings, but for its last message.
@@ -70,8 +71,8 @@ class _Loan:
     """A chore, and then what waits for reads: one question on its way to an answer."""
 
     __slots__ = (
-        "_asked", "_asker", "_away", "_bodies", "_bytes", "_content", "_lending", "_message",
-        "_pieces", "_place", "_tries",
+        "_asked", "_asker", "_away", "_bodies", "_bytes", "_content", "_lending", "_looked",
+        "_message", "_pieces", "_place",
     )  # fmt: skip
 
     def __init__(self, lending: Lending, asker: NodeId, message: BodiesWanted, held: Held) -> None:
@@ -83,9 +84,9 @@ class _Loan:
         self._pieces: Iterator[Found] = alive_in(held, to_ranges(self._asked))
         self._bodies: dict[int, bytes] = {}
         self._bytes = 0
-        #: What is on disk alone, ascending, and how often the first of it was looked for.
+        #: What is on disk alone, ascending; where that was looked for, and is looked for now.
         self._away: list[int] = []
-        self._tries = 0
+        self._looked: dict[Place, None] = {}
         self._place: Place | None = None
 
     def go_on(self) -> bool:
@@ -110,25 +111,33 @@ class _Loan:
 
     def on_read(self, data: bytes) -> None:
         """Takes what is wanted out of a piece of a segment."""
-        state, place = self._lending.state, self._place
-        # internal: it is asked for with a place only.
-        assert place is not None
-        state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
-        found, reasons = messages_in(data, self._message.fragment, place.first, place.last)
-        if reasons:
-            note_rot(state.plan, place.segment)
-        for position in [position for position in self._away if position in found]:
-            self._bodies[position] = found[position]
-            self._bytes += len(found[position])
-        first = self._away[0]
-        self._away = [position for position in self._away if position not in self._bodies]
-        if first in self._bodies:
-            self._tries = 0
+        if self._take(data):
+            # internal: it is asked for with a place only.
+            assert self._place is not None
+            note_rot(self._lending.state.plan, self._place.segment)
+        self._read_next()
+
+    def on_read_in_part(self, data: bytes, reason: str) -> None:
+        """Takes what could be read."""
+        self._take(data)
         self._read_next()
 
     def on_read_failed(self, reason: str) -> None:
         """Looks elsewhere: the segment may have been moved, or the disk fails there."""
         self._read_next()
+
+    def _take(self, data: bytes) -> list[str]:
+        """Takes what is wanted; returns what could not be read."""
+        state, place = self._lending.state, self._place
+        # internal: it is asked for with a place only.
+        assert place is not None
+        state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
+        found, reasons = messages_of(state.plan, self._message.fragment, place, data, place.first)
+        for position in [position for position in self._away if position in found]:
+            self._bodies[position] = found[position]
+            self._bytes += len(found[position])
+        self._away = [position for position in self._away if position not in self._bodies]
+        return reasons
 
     def _read_next(self) -> None:
         """Reads what is on disk alone, wherever it may be, up to the bound of an answer."""
@@ -137,13 +146,14 @@ class _Loan:
             self._lending.on_done(self._asker, None)
             return
         while self._away and self._bytes < _ANSWER_BYTES:
+            # No place is looked at twice, however many messages are missing there.
             places = state.plan.locate_all(fragment, self._away[0])
-            if self._tries < len(places):
-                place = self._place = places[self._tries]
-                self._tries += 1
-                state.reads.ask(place.segment, place.offset, place.length, self)
+            place = next((place for place in places if place not in self._looked), None)
+            if place is not None:
+                self._place = place
+                self._looked[place] = None
+                ask_in_pieces(state, place, self)
                 return
-            self._tries = 0
             self._away.pop(0)
         self._answer()
 

@@ -1,9 +1,11 @@
 """What a segment that is to be moved has of messages that are on disk alone: read from there.
 
 Inputs: positions that are alive and not in memory; what the disk has read. Outputs: reads of that
-very segment, a few at a time, and the messages. What cannot be read is asked for from other copies;
-what nobody has is lost, if this node serves the fragment and has it nowhere else. If it is not
-known whether somebody has it, the segment stays, and is tried again later.
+very segment, a few at a time, and the messages. Where something cannot be read, each place is read
+by itself, and that in pieces (`fedq.node.records.pieces`). What cannot be read then is asked for
+from other copies; what nobody has is lost, if this node serves the fragment and has it nowhere
+else. If it is not known whether somebody has it, or the disk may be read again soon, the segment
+stays, and is tried again later.
 """
 
 from typing import Final
@@ -11,13 +13,14 @@ from typing import Final
 from fedq.core.ids import FragmentId
 from fedq.core.limits import MIB
 from fedq.core.ranges import Range, count, from_ranges, is_in, minus, overlaps
-from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
 from fedq.journal.rot import is_full, note_rot
 from fedq.journal.segments import Segment
 from fedq.node.copies.held import find_held, is_alive
 from fedq.node.copies.mending import Mending
 from fedq.node.copies.reading_back import ReadingBack
+from fedq.node.records.pieces import ask_in_pieces
+from fedq.node.records.reads import messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 
@@ -78,8 +81,7 @@ class FromDisk:
             fragment, place, ranges = self._wanted.pop()
             asked += place.length
             self._under_way += 1
-            piece = _Piece(self, fragment, place, ranges)
-            self._state.reads.ask(place.segment, place.offset, place.length, piece)
+            ask_in_pieces(self._state, place, _Piece(self, fragment, place, ranges))
         return asked > 0
 
     def take_read(self) -> list[tuple[FragmentId, dict[int, bytes]]]:
@@ -87,23 +89,49 @@ class FromDisk:
         read, self._read = self._read, []
         return read
 
-    def on_read(self, fragment: FragmentId, place: Place, ranges: list[Range], data: bytes) -> None:
-        """Takes apart what was read."""
+    def on_read(
+        self, fragment: FragmentId, place: Place, ranges: list[Range], data: bytes,
+        failure: str = "",
+    ) -> None:  # fmt: skip
+        """Takes apart what was read; `failure`: why some of it could not be."""
         self._under_way -= 1
         self._state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
-        found, reasons = messages_in(data, fragment, place.first, place.last)
+        found, reasons = messages_of(self._state.plan, fragment, place, data, place.first)
         bodies = {p: message for p, message in found.items() if is_in(ranges, p)}
         self._read.append((fragment, bodies))
         if reasons and len(bodies) < count(ranges):
             why = f"segment {self._segment.number}, from byte {place.offset} on: {reasons[0]}"
             missing = minus(ranges, [(position, position) for position in bodies])
-            self._mend(fragment, list(from_ranges(missing)), why)
+            self._on_missing(fragment, place, missing, failure or why, failure != "")
 
-    def on_read_failed(self, fragment: FragmentId, ranges: list[Range], reason: str) -> None:
-        """Has others asked for what could not be read, if the segment is still there."""
+    def on_read_failed(
+        self, fragment: FragmentId, place: Place, ranges: list[Range], reason: str
+    ) -> None:
+        """Looks for what could not be read, if the segment is still there."""
         self._under_way -= 1
         if is_full(self._state.plan, self._segment.number):
-            self._mend(fragment, list(from_ranges(ranges)), reason)
+            self._on_missing(fragment, place, ranges, reason, True)
+
+    def _on_missing(
+        self, fragment: FragmentId, place: Place, ranges: list[Range], why: str, has_failed: bool
+    ) -> None:
+        """Has each place read by itself that was read with others; or asks others for messages.
+
+        `has_failed`: the disk has, and not only given back something else than was written.
+        """
+        parts = [
+            (fragment, part, within)
+            for part in self._state.plan.locate_in(fragment, self._segment.number)
+            if _is_part(part, place) and (within := overlaps([(part.first, part.last)], ranges))
+        ]
+        self._wanted += parts
+        positions = list(from_ranges(minus(ranges, [r for part in parts for r in part[2]])))
+        if not positions:
+            return
+        held = find_held(self._state, fragment)
+        if has_failed and isinstance(held, Primary):
+            held.note_unread(positions[0], self._state.now_ms)
+        self._mend(fragment, positions, why)
 
     def _mend(self, fragment: FragmentId, positions: list[int], why: str) -> None:
         note_rot(self._state.plan, self._segment.number)
@@ -121,17 +149,29 @@ class FromDisk:
         if held is None:
             return
         alive = [position for position in left if is_alive(held, position)]
-        if alive and (is_silent or not isinstance(held, Primary)):
-            self.failure = f"{len(alive)} messages of fragment {fragment} wait for a copy: {why}"
+        if alive and (
+            is_silent or not isinstance(held, Primary) or held.may_be_read_yet(self._state.now_ms)
+        ):
+            self.failure = (
+                f"{len(alive)} messages of fragment {fragment} wait for a copy, or for the disk: "
+                f"{why}"
+            )
             return
         only_here = [p for p in alive if not self._may_be_elsewhere(fragment, p)]
         if only_here and isinstance(held, Primary):
             self._reading.lose(held, only_here, why)
 
     def _may_be_elsewhere(self, fragment: FragmentId, position: int) -> bool:
-        number = self._segment.number
+        """Whether it may be in another segment, or at another place of this one."""
         places = self._state.plan.locate_all(fragment, position)
-        return any(place.segment != number for place in places)
+        return len(places) > 1 or any(p.segment != self._segment.number for p in places)
+
+
+def _is_part(part: Place, place: Place) -> bool:
+    """Whether a place is one of several that were put together."""
+    end = place.offset + place.length
+    is_within = place.offset <= part.offset and part.offset + part.length <= end
+    return is_within and part.length < place.length
 
 
 def _may_join(
@@ -164,6 +204,10 @@ class _Piece:
         """Hands on what was read."""
         self._from_disk.on_read(self._fragment, self._place, self._ranges, data)
 
+    def on_read_in_part(self, data: bytes, reason: str) -> None:
+        """Hands on what was read, and why not all of it was."""
+        self._from_disk.on_read(self._fragment, self._place, self._ranges, data, reason)
+
     def on_read_failed(self, reason: str) -> None:
         """Hands on why nothing was read."""
-        self._from_disk.on_read_failed(self._fragment, self._ranges, reason)
+        self._from_disk.on_read_failed(self._fragment, self._place, self._ranges, reason)

@@ -4,10 +4,12 @@ Inputs: primaries that were touched, and what the disk has read. Outputs: reads 
 and messages in their places, as if they had just come. What is kept singly is read first, since all
 waits for that.
 
-What cannot be read is looked for again where the journal has it by then (a segment may have been
-moved meanwhile); after some tries it is asked for from other copies (`fedq.node.copies.mending`).
-If one that may have it does not answer, that one is to lead; if nobody has it, it is lost: named,
-counted, settled, and the rest goes on. So is what readers of a stream could not be given.
+What fails to be read is read in pieces (`fedq.node.records.pieces`), so that what lies around a bad
+sector is there. What cannot be read is looked for again where the journal has it by then (a segment
+may have been moved meanwhile); after some tries it is asked for from other copies
+(`fedq.node.copies.mending`), with all that should be at the same places and was not. If one that
+may have it does not answer, that one is to lead; if nobody has it, it is lost: named, counted,
+settled, and the rest goes on. So is what readers of a stream could not be given.
 
 Changes fragments of this node; marks them.
 """
@@ -17,13 +19,21 @@ from typing import Final
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import KIB, MIB
-from fedq.core.ranges import Range, count, join_overlapping, to_ranges
-from fedq.fragments.stowing import fill, is_in_journal, lose, missing, waits_for_disk
-from fedq.journal.bodies import messages_in
+from fedq.core.ranges import count, join_overlapping, to_ranges
+from fedq.fragments.fragment import Fragment
+from fedq.fragments.stowing import (
+    fill,
+    is_in_journal,
+    lose,
+    missing,
+    next_absent,
+    waits_for_disk,
+)
 from fedq.journal.places import Place
 from fedq.journal.rot import note_rot
 from fedq.node.copies.mending import Mending
-from fedq.node.records.reads import extended
+from fedq.node.records.pieces import ask_in_pieces
+from fedq.node.records.reads import extended, messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 
@@ -39,23 +49,23 @@ _TRIES_MAX: Final = 3
 #: What a disk has failed to read is read anew every so often (`Primary.may_be_read_yet`).
 _RETRY_MS: Final = 500
 _NOWHERE: Final = "nothing says where it is"
-#: So many messages more than one are lost in one go.
-_LOST_MAX: Final = 255
+#: So many messages are lost in one go.
+LOST_MAX: Final = 256
 #: Bytes that are taken in for a unit of work, as a shift.
 _BYTES_SHIFT: Final = 11
+#: Beyond all positions.
+_BEYOND: Final = 1 << 64
 
 
 class Reading:
     """What is under way for one line, and how far it was asked for."""
 
-    __slots__ = ("absent", "ahead", "asked_through", "primary", "reason", "tries", "under_way")
+    __slots__ = ("ahead", "asked_through", "primary", "reason", "tries", "under_way")
 
     def __init__(self, primary: Primary) -> None:
         self.primary = primary
         #: The line is asked for up to this position.
         self.asked_through = 0
-        #: Positions kept singly that were asked for.
-        self.absent: dict[int, None] = {}
         #: The bytes of each read that is not answered.
         self.under_way: deque[int] = deque()
         #: What came back: up to which position, and bytes.
@@ -82,9 +92,10 @@ class ReadingBack:
         reading = self._readings.get(fragment)
         return reading.asked_through if reading is not None else 0
 
-    def is_mending(self, primary: Primary) -> bool:
-        """Whether messages of the fragment are fetched from other copies."""
-        return self.mending.is_under_way(primary.fragment.fragment_id)
+    def is_waiting(self, primary: Primary) -> bool:
+        """Whether messages of the fragment are fetched from other copies, or its disk is let be."""
+        identity = primary.fragment.fragment_id
+        return identity in self._resting or self.mending.is_under_way(identity)
 
     def forget_gone(self) -> None:
         """Forgets fragments that this node serves no more, or in another reign."""
@@ -98,11 +109,17 @@ class ReadingBack:
         reading = self._readings.get(fragment.fragment_id)
         if fragment.fragment_id in self._resting:
             return
-        if primary.unreadable and not self.is_mending(primary):
+        if primary.unreadable and not self.is_waiting(primary):
             # Else it waits: meanwhile nothing else is read for readers.
             unreadable, primary.unreadable = primary.unreadable, []
             for first, last, reason in unreadable:
-                self.give_up(primary, first, last, reason)
+                places = self.state.places_of(fragment.fragment_id, first)
+                positions = [
+                    position
+                    for position in missing_between(fragment, first, last)
+                    if self.state.places_of(fragment.fragment_id, position) == places
+                ]
+                self.give_up(primary, positions, reason)
         if primary.damaged or self.mending.is_under_way(fragment.fragment_id):
             return
         if not waits_for_disk(fragment):
@@ -150,8 +167,7 @@ class ReadingBack:
         One at a time, while nothing else is under way: each place that may have it, and then some
         more tries, since a segment may be moved meanwhile.
         """
-        while (wanted := _next_missing(reading)) is not None:
-            first, last = wanted
+        while (first := _next_missing(reading)) is not None:
             tries = reading.tries.get(first, 0)
             if not tries:
                 reading.tries.clear()
@@ -159,15 +175,28 @@ class ReadingBack:
             places = self._places_of(reading, first)
             if places and tries < len(places) + _TRIES_MAX:
                 place = places[(tries + 1) % len(places)]
-                self._ask(reading, self._extended(reading, place, last), first)
+                if not tries:
+                    place = self._extended(reading, place, _last_missing(reading))
+                self._ask(reading, place, first)
                 return
-            end = first
-            while (
-                end < min(last, first + _LOST_MAX) and self._places_of(reading, end + 1) == places
-            ):
-                end += 1
-            if not self.give_up(reading.primary, first, end, reading.reason or _NOWHERE):
+            positions = self._missing_at(reading.primary, first, places)
+            for place in places:
+                note_rot(self.state.plan, place.segment)
+            if not self.give_up(reading.primary, positions, reading.reason or _NOWHERE):
                 return
+
+    def _missing_at(self, primary: Primary, first: int, places: list[Place]) -> list[int]:
+        """What is on disk alone from a position on, as far as it should be at the same places.
+
+        They were all looked at.
+        """
+        identity, positions = primary.fragment.fragment_id, [first]
+        while len(positions) < LOST_MAX:
+            found = missing(primary.fragment, positions[-1] + 1, _BEYOND)
+            if found is None or self.state.places_of(identity, found[0]) != places:
+                break
+            positions.append(found[0])
+        return positions
 
     def _places_of(self, reading: Reading, position: int) -> list[Place]:
         """Where the disk may have a message."""
@@ -190,72 +219,80 @@ class ReadingBack:
         """Asks for what is kept singly and on disk alone."""
         tracked = reading.primary.fragment.tracked
         assert tracked is not None
-        for position in tracked.absent:
-            if len(reading.under_way) >= _READS_MAX:
+        absent = tracked.absent
+        while len(reading.under_way) < _READS_MAX:
+            position = absent.next_unasked()
+            if position is None:
                 return
-            if position in reading.absent:
-                continue
+            absent.ask(position, position)
             places = self._places_of(reading, position)
-            reading.absent[position] = None
             if places:
                 place = places[0]
-                covered = [p for p in tracked.absent if place.first <= p <= place.last]
-                reading.absent.update(dict.fromkeys(covered))
-                self._ask(reading, place, min(covered))
+                first = absent.after(place.first - 1)
+                absent.ask(place.first, place.last)
+                self._ask(reading, place, position if first is None else first)
 
     def _ask(self, reading: Reading, place: Place, first: int) -> None:
-        piece = _Piece(self, reading, first, place)
         reading.under_way.append(place.length)
-        self.state.reads.ask(place.segment, place.offset, place.length, piece)
+        ask_in_pieces(self.state, place, _Piece(self, reading, first, place))
 
     # --- answers -----------------------------------------------------------------------------
 
-    def on_read(self, reading: Reading, first: int, place: Place, data: bytes) -> None:
-        """Takes in what was read; what was not among it is looked for when its turn has come."""
-        state, fragment = self.state, reading.primary.fragment
+    def on_read(
+        self, reading: Reading, first: int, place: Place, data: bytes, failure: str = ""
+    ) -> None:
+        """Takes in what was read; what was not among it is looked for when its turn has come.
+
+        `failure`: why some of it could not be read.
+        """
+        state, primary = self.state, reading.primary
+        fragment = primary.fragment
         reading.under_way.remove(place.length)
-        reading.primary.unread_ms = 0
-        if state.primaries.get(fragment.fragment_id) is not reading.primary:
+        if state.primaries.get(fragment.fragment_id) is not primary:
             return
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
-        bodies, reasons = messages_in(data, fragment.fragment_id, first, place.last)
+        bodies, reasons = messages_of(state.plan, fragment.fragment_id, place, data, first)
         state.risk.begin()
         size = fill(fragment, bodies)
         state.risk.end()
         if size:
             reading.ahead.append((place.last, size))
-        if reasons:
-            reading.reason = reasons[0]
+        if first in bodies:
+            primary.note_read(first)
+        elif failure:
+            primary.note_unread(first, state.now_ms)
+        if failure or reasons:
+            reading.reason = failure or reasons[0]
+        if reasons and not failure:
             note_rot(state.plan, place.segment)
         state.mark_fragment(fragment.fragment_id)
 
-    def on_read_failed(self, reading: Reading, place: Place, reason: str) -> None:
+    def on_read_failed(self, reading: Reading, first: int, place: Place, reason: str) -> None:
         """Takes note of why something could not be read: its segment may have been moved."""
         reading.under_way.remove(place.length)
         fragment = reading.primary.fragment.fragment_id
         if self.state.primaries.get(fragment) is reading.primary:
             reading.reason = reason
-            reading.primary.note_unread(self.state.now_ms)
+            reading.primary.note_unread(first, self.state.now_ms)
             self.state.mark_fragment(fragment)
 
-    def give_up(self, primary: Primary, first: int, last: int, reason: str) -> bool:
-        """Has others asked for what cannot be read between two positions; true if it is settled.
+    def give_up(self, primary: Primary, positions: list[int], reason: str) -> bool:
+        """Has others asked for what cannot be read (ascending); true if it is settled.
 
         That is, if nobody may have it: then it is lost.
         """
         identity = primary.fragment.fragment_id
-        positions: list[int] = []
+        journalled: list[int] = []
         scratched: list[int] = []
-        while (stretch := missing(primary.fragment, first, last)) is not None:
-            journalled = is_in_journal(primary.fragment, stretch[0])
-            (positions if journalled else scratched).extend(range(stretch[0], stretch[1] + 1))
-            first = stretch[1] + 1
+        for position in positions:
+            is_journalled = is_in_journal(primary.fragment, position)
+            (journalled if is_journalled else scratched).append(position)
         if scratched:
             # No journal is to be mended; but a copy in sync has what it is not spared.
             self.on_mended(primary, scratched, not primary.replication.sparing, reason)
-        if positions:
+        if journalled:
             asked = _Asked(self, primary, reason)
-            self.mending.ask(identity, positions, asked.on_done, fills=True)
+            self.mending.ask(identity, journalled, asked.on_done, fills=True)
         return not primary.damaged and not self.mending.is_under_way(identity)
 
     def on_mended(self, primary: Primary, left: list[int], is_silent: bool, reason: str) -> None:
@@ -318,20 +355,42 @@ class ReadingBack:
                 del state.damaged[fragment]
             elif not primary.replication.in_sync and not primary.handing_over:
                 damaged, primary.damaged = primary.damaged, []
-                for first, last in join_overlapping(damaged):
-                    self.give_up(primary, first, last, "no other copy is left that has it")
+                positions = [
+                    position
+                    for first, last in join_overlapping(damaged)
+                    for position in missing_between(primary.fragment, first, last)
+                ]
+                self.give_up(primary, positions, "no other copy is left that has it")
 
 
-def _next_missing(reading: Reading) -> Range | None:
-    """The positions that all wait for, if they were asked for, and are not here."""
+def _next_missing(reading: Reading) -> int | None:
+    """The position that all wait for, if it was asked for, and is not here."""
     fragment = reading.primary.fragment
-    tracked = fragment.tracked
-    if tracked is not None and tracked.absent:
-        first = min(tracked.absent)
-        return (first, first) if first in reading.absent else None
+    absent = next_absent(fragment, 0)
+    if absent is not None:
+        # internal: there is one.
+        assert fragment.tracked is not None
+        return absent if fragment.tracked.absent.is_asked(absent) else None
     if fragment.must_read and fragment.fresh.first <= reading.asked_through:
-        return fragment.fresh.first, fragment.fresh.next_last
+        return fragment.fresh.first
     return None
+
+
+def _last_missing(reading: Reading) -> int:
+    """Up to which position what is missing goes on in the line; 0: it is kept singly."""
+    fragment = reading.primary.fragment
+    if next_absent(fragment, 0) is not None:
+        return 0
+    return fragment.fresh.next_last
+
+
+def missing_between(fragment: Fragment, first: int, last: int) -> list[int]:
+    """The positions between two that are on disk alone."""
+    positions: list[int] = []
+    while (stretch := missing(fragment, first, last)) is not None:
+        positions.extend(range(stretch[0], stretch[1] + 1))
+        first = stretch[1] + 1
+    return positions
 
 
 class _Asked:
@@ -364,6 +423,10 @@ class _Piece:
         """Hands on what was read."""
         self._back.on_read(self._reading, self._first, self._place, data)
 
+    def on_read_in_part(self, data: bytes, reason: str) -> None:
+        """Hands on what was read, and why not all of it was."""
+        self._back.on_read(self._reading, self._first, self._place, data, reason)
+
     def on_read_failed(self, reason: str) -> None:
         """Hands on why nothing was read."""
-        self._back.on_read_failed(self._reading, self._place, reason)
+        self._back.on_read_failed(self._reading, self._first, self._place, reason)

@@ -7,7 +7,9 @@ answered at most once.
 from typing import Protocol
 
 from fedq.core.ids import FragmentId
+from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
+from fedq.journal.rot import mark_of
 from fedq.journal.segments import SegmentPlan
 from fedq.node.outbox import NodeOut, ReadWanted
 
@@ -25,15 +27,15 @@ class ReadAnswer(Protocol):
 class Reads:
     """Reads under way."""
 
-    __slots__ = ("_out", "_waiting", "asked", "bytes_asked")
+    __slots__ = ("_out", "_waiting", "asked", "bytes_asked", "bytes_kept")
 
     def __init__(self, out: NodeOut) -> None:
         self._out = out
         #: How many there were.
         self.asked = 0
         self._waiting: dict[int, tuple[int, ReadAnswer]] = {}
-        #: What is under way.
-        self.bytes_asked = 0
+        #: What is under way; and what is kept of places that are read in pieces.
+        self.bytes_asked = self.bytes_kept = 0
 
     def ask(
         self, segment: int, offset: int, length: int, wanted: ReadAnswer, from_disk: bool = False
@@ -75,3 +77,27 @@ def extended(plan: SegmentPlan, fragment: FragmentId, place: Place, last: int, m
         length = after.offset + after.length - place.offset
         place = place._replace(length=length, last=after.last)
     return place
+
+
+def messages_of(
+    plan: SegmentPlan, fragment: FragmentId, place: Place, data: bytes, first: int
+) -> tuple[dict[int, bytes], list[str]]:
+    """The messages from a position on of what was read of a place, as `messages_in` tells them.
+
+    Where something cannot be read, marks alone say where the next record begins. So does the index:
+    of a place that was extended each part is taken apart by itself.
+    """
+    mark = mark_of(plan, fragment, place.segment)
+    found, reasons = messages_in(data, fragment, first, place.last, mark)
+    position = place.first
+    while reasons and position <= place.last:
+        part = plan.locate(fragment, position)
+        if part is None or part.segment != place.segment or part.length >= place.length:
+            break
+        at = part.offset - place.offset
+        if at < 0 or at + part.length > place.length:
+            break
+        more, _ = messages_in(data[at : at + part.length], fragment, first, part.last, mark)
+        found |= more
+        position = part.last + 1
+    return dict(sorted(found.items())) if reasons else found, reasons

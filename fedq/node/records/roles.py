@@ -22,6 +22,9 @@ from fedq.replication.primary import PrimaryReplication
 #: A disk that fails to read may be read again later, and its process ends once it fails to write:
 #: so long nothing is lost by it.
 UNREAD_MS_MAX: Final = 10_000
+#: A disk that has not failed for so long is waited for anew; one with many bad sectors is not, for
+#: each of them.
+_UNREAD_FORGOTTEN_MS: Final = 300_000
 
 
 class Primary:
@@ -30,8 +33,8 @@ class Primary:
     __slots__ = (
         "attaching", "begun_chunk", "calls", "damaged", "dying", "ending", "fragment", "gets",
         "handing_over", "is_plain", "lets_through", "mark", "marking", "noted", "pace", "promised",
-        "queue", "replication", "seen_at", "seen_event", "takers", "unread_ms", "unreadable",
-        "unsure", "used_ms", "windows",
+        "queue", "replication", "seen_at", "seen_event", "takers", "unread_at", "unread_last_ms",
+        "unread_ms", "unreadable", "unsure", "used_ms", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -88,12 +91,24 @@ class Primary:
         #: The journal chunk with which the disk has what was here when the reign began.
         self.begun_chunk = 0
 
-        #: Since when the disk has failed to read what it has of it; 0: it has not.
-        self.unread_ms = 0
+        #: Since when, and until when, the disk has failed to read what it has of it, and where
+        #: lately; 0: it has not.
+        self.unread_ms = self.unread_last_ms = self.unread_at = 0
 
-    def note_unread(self, now_ms: int) -> None:
-        """Takes note that the disk has failed to read what it has of this fragment."""
-        self.unread_ms = self.unread_ms or max(now_ms, 1)
+    def note_unread(self, position: int, now_ms: int) -> None:
+        """Takes note that the disk has failed to read the message at a position."""
+        if not self.unread_ms or now_ms - self.unread_last_ms >= _UNREAD_FORGOTTEN_MS:
+            self.unread_ms = max(now_ms, 1)
+        self.unread_last_ms = now_ms
+        self.unread_at = position
+
+    def note_read(self, position: int) -> None:
+        """Takes note that a message was read: if it could not be, the disk has failed no longer.
+
+        That others can be says nothing: a bad sector is one among good ones.
+        """
+        if position == self.unread_at:
+            self.unread_ms = self.unread_at = 0
 
     def may_be_read_yet(self, now_ms: int) -> bool:
         """Whether what cannot be read may be read later: the disk has failed, but not for long.

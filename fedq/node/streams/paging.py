@@ -6,8 +6,9 @@ What was read serves all readers that are there, and stays in its page as long a
 many places there are. Who finds no room waits for the next one that is done; who was served goes
 behind the others (`Reading`, and questions of other nodes in their order), so all go on.
 
-What cannot be read is looked for in every place that may have it, and then some more times, as its
-segment may be on the move; then it is handed over to be lost (`Primary.unreadable`).
+What fails to be read is read in pieces (`fedq.node.records.pieces`). What cannot be read is looked
+for in every place that may have it, and then some more times, as its segment may be on the move;
+then it is handed over to be lost (`Primary.unreadable`).
 
 Changes pages; marks fragments of this node.
 """
@@ -23,9 +24,9 @@ from fedq.core.limits import (
 )
 from fedq.core.ranges import Range
 from fedq.fragments.runs import Run
-from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
-from fedq.node.records.reads import extended
+from fedq.node.records.pieces import ask_in_pieces
+from fedq.node.records.reads import extended, messages_of
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.node.records.stream_pages import Page, StreamPages
@@ -150,11 +151,11 @@ class Paging:
         most = self._read_bytes()
         if not state.pages.make_room(max(place.length, most), self.bound):
             return False
-        place = extended(state.plan, fragment, place, run.last, most)
+        if not tries:
+            place = extended(state.plan, fragment, place, run.last, most)
         stretch = (position, stream.room_behind(position, max(place.last, position)))
         state.pages.begin(stream, stretch, place.length)
-        piece = _Piece(self, primary, stream, stretch, place)
-        state.reads.ask(place.segment, place.offset, place.length, piece)
+        ask_in_pieces(state, place, _Piece(self, primary, stream, stretch, place))
         return True
 
     def _lose(self, primary: Primary, stream: StreamPages, position: int, last: int) -> None:
@@ -169,25 +170,32 @@ class Paging:
     # --- answers -----------------------------------------------------------------------------
 
     def on_read(
-        self, primary: Primary, stream: StreamPages, stretch: Range, place: Place, data: bytes
-    ) -> None:
-        """Takes in what was read; what was not among it is looked for when somebody wants it."""
+        self, primary: Primary, stream: StreamPages, stretch: Range, place: Place, data: bytes,
+        failure: str = "",
+    ) -> None:  # fmt: skip
+        """Takes in what was read; what was not among it is looked for when somebody wants it.
+
+        `failure`: why some of it could not be read.
+        """
         state, fragment = self.state, primary.fragment.fragment_id
         state.pages.end(stream, stretch, place.length)
-        primary.unread_ms = 0
         state.work.spend(1 + (len(data) >> _BYTES_SHIFT))
         if not self._is_current(primary, stream):
             self._go_on()
             return
         first, last = stretch
-        bodies, reasons = messages_in(data, fragment, first, last)
+        found, reasons = messages_of(state.plan, fragment, place, data, first)
+        bodies = {position: body for position, body in found.items() if position <= last}
         positions = _found_in_a_row(primary, stretch, bodies)
         if positions:
             state.pages.add(Page(fragment, positions, [bodies[p] for p in positions]))
             stream.tries.pop(first, None)
+            primary.note_read(first)
         elif primary.fragment.fresh.get(first) is not None:
-            found = min(bodies, default=last + 1)
-            stream.note_missing(first, found - 1, reasons[0] if reasons else "it is not there")
+            why = failure or (reasons[0] if reasons else "it is not there")
+            stream.note_missing(first, min(bodies, default=last + 1) - 1, why)
+            if failure:
+                primary.note_unread(first, state.now_ms)
         state.mark_fragment(fragment)
         self._go_on()
 
@@ -198,7 +206,7 @@ class Paging:
         self.state.pages.end(stream, stretch, place.length)
         if self._is_current(primary, stream):
             stream.note_missing(*stretch, reason)
-            primary.note_unread(self.state.now_ms)
+            primary.note_unread(stretch[0], self.state.now_ms)
             self.state.mark_fragment(primary.fragment.fragment_id)
         self._go_on()
 
@@ -271,6 +279,10 @@ class _Piece:
     def on_read(self, data: bytes) -> None:
         """Hands on what was read."""
         self._paging.on_read(self._primary, self._stream, self._stretch, self._place, data)
+
+    def on_read_in_part(self, data: bytes, reason: str) -> None:
+        """Hands on what was read, and why not all of it was."""
+        self._paging.on_read(self._primary, self._stream, self._stretch, self._place, data, reason)
 
     def on_read_failed(self, reason: str) -> None:
         """Hands on why nothing was read."""

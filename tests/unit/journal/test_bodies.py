@@ -90,6 +90,31 @@ def test_a_message_that_looks_like_a_record_is_never_taken_for_one() -> None:
             assert reasons
 
 
+@pytest.mark.parametrize("hole", ["head", "body"])
+def test_behind_what_nothing_says_the_end_of_one_goes_on_with_the_next_mark(hole: str) -> None:
+    mark = Mark(77, 5, 0)
+    first, second, third = enqueue(1, "a"), enqueue(2, "b" * 50), enqueue(3, "c")
+    at = len(first) if hole == "head" else len(first) + len(second) - 20
+    data = bytearray(first + second + third + encode_mark(mark) + enqueue(4, "d"))
+    data[at : at + 40] = bytes(40)
+    found, reasons = messages_in(bytes(data), ONE, *ALL, mark)
+    assert list(found) == [1, 4]
+    assert reasons
+    # Neither without knowing it, nor in another segment, nor with a number that is guessed.
+    for other in (None, mark._replace(segment=6), mark._replace(nonce=78)):
+        assert list(messages_in(bytes(data), ONE, *ALL, other)[0]) == [1]
+
+
+def test_a_message_that_holds_a_mark_leads_nowhere() -> None:
+    """Its sender cannot know the number; what follows on its mark is no record."""
+    mark = Mark(77, 5, 0)
+    lie = (encode_mark(mark._replace(nonce=78)) + enqueue(3, "a lie")).decode("latin-1")
+    data = bytearray(enqueue(1, "a") + enqueue(2, lie) + encode_mark(mark) + enqueue(4, "d"))
+    at = len(enqueue(1, "a"))
+    data[at : at + 40] = bytes(40)
+    assert list(messages_in(bytes(data), ONE, *ALL, mark)[0]) == [1, 4]
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

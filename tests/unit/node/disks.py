@@ -1,14 +1,16 @@
 """The disk of a node in memory, as far as bodies are concerned: what is read, and scratch files.
 
 Input: the lanes of a turn. Output: what the node hears in its next one. It refuses to write while
-there is a `refusal`, and has no scratch files of an earlier process.
+there is a `refusal`, and has no scratch files of an earlier process. Bytes of a file can be bad:
+whatever is read of it with one of them fails.
 """
 
 from collections.abc import Callable
 from functools import partial
 
 from fedq.node.node import Node
-from tests.unit.node.inputs import has_read, wrote
+from fedq.node.outbox import ReadWanted
+from tests.unit.node.inputs import has_not_read, has_read, wrote
 
 
 class ScratchDisk:
@@ -18,6 +20,10 @@ class ScratchDisk:
         self.files: dict[int, bytearray] = {}
         #: Why nothing is written; empty: all is.
         self.refusal = ""
+        #: By file, from which byte up to which: these cannot be read.
+        self.bad: dict[int, list[tuple[int, int]]] = {}
+        #: Bytes that were asked for, read by read.
+        self.asked: list[int] = []
         self._of: Node | None = None
 
     def carry_out(self, node: Node, segments: dict[int, bytearray]) -> list[Callable[[Node], None]]:
@@ -35,5 +41,14 @@ class ScratchDisk:
             self.files.pop(segment, None)
         for wanted in out.reads:
             disk = segments if wanted.segment > 0 else self.files
-            heard.append(partial(has_read, wanted=wanted, disk=disk))
+            self.asked.append(wanted.length)
+            if self._is_bad(wanted):
+                heard.append(partial(has_not_read, wanted=wanted))
+            else:
+                heard.append(partial(has_read, wanted=wanted, disk=disk))
         return heard
+
+    def _is_bad(self, wanted: ReadWanted) -> bool:
+        end = wanted.offset + wanted.length
+        bad = self.bad.get(wanted.segment, ())
+        return any(first < end and wanted.offset < stop for first, stop in bad)

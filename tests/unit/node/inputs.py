@@ -33,6 +33,11 @@ def has_read(node: Node, wanted: ReadWanted, disk: Mapping[int, bytearray]) -> N
         node.on_read_failed(wanted.number, "the segment is shorter, or gone")
 
 
+def has_not_read(node: Node, wanted: ReadWanted) -> None:
+    """The node hears that the disk failed to read what it wanted."""
+    node.on_read_failed(wanted.number, "input/output error")
+
+
 def wrote(node: Node, piece: ScratchPiece, refusal: str) -> None:
     """The node hears of a piece that was to be written to a scratch file."""
     if refusal:
