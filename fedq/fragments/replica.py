@@ -10,17 +10,18 @@ origins are the primary's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import NamedTuple
 
 from fedq.core.ids import FragmentId, NodeId, Origin
 from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, within
 from fedq.fragments.beginnings import SINGLE
+from fedq.fragments.leaving import Leaving
 from fedq.fragments.positions import Positions
 from fedq.fragments.stowed import StowedRanges, Stretch
 from fedq.fragments.tracked import oldest_persistent
-from fedq.fragments.unread import Batch, Unread
+from fedq.fragments.unread import Batch, Unread, singles_of
 from fedq.journal.decoding import Outline, outlines
 from fedq.journal.events import Copy, Enqueue, Group, Note, Readers, Seen, Settle, Single
 from fedq.journal.notes import Notes, forget_notes, take_notes
@@ -42,20 +43,19 @@ class Applied(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What a copy holds at some time: the highest position, the message that was read last."""
+    """What a copy holds at some time: the highest position, how many came that are kept singly."""
 
     top: int
-    newest: int
-    sorts: int
+    arrived: int
 
 
 class Replica:
     """A backup's copy of one fragment."""
 
     __slots__ = (
-        "_ahead", "_doubtful", "_read", "_read_bytes", "_sorts", "_top", "_unread", "came",
-        "durable", "edits", "fragment_id", "notes", "origins", "readers", "scratched", "seen",
-        "sorted", "stowed",
+        "_ahead", "_doubtful", "_read", "_read_bytes", "_to_stow", "_to_write", "_top", "_unread",
+        "came", "durable", "edits", "fragment_id", "notes", "origins", "readers", "scratched",
+        "seen", "sorted", "stowed",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +78,8 @@ class Replica:
         self.durable = durable
         self._read: dict[int, bytes] = dict(messages or {})
         self._read_bytes = sum(map(len, self._read.values()))
+        #: Which of them may leave memory: for the journal has them, or to a scratch file.
+        self._to_stow, self._to_write = Leaving(self._read), Leaving(self._read)
         #: All of them beyond those that are read.
         self._unread = Unread()
         #: And those that are on disk alone: in the journal, and in scratch files.
@@ -107,8 +109,6 @@ class Replica:
         self.readers: Mapping[str, int] = {}
         #: Whether `messages` is known to be in ascending order (a copy comes newest first).
         self.sorted = True
-        #: Counts how often they were brought in that order.
-        self._sorts = 0
         #: Counts what may have changed which messages are here, or where.
         self.edits = 0
 
@@ -167,7 +167,7 @@ class Replica:
         self.edits += 1
         for record in outlines(records, self.fragment_id):
             whole = isinstance(record, Group)
-            for single in _singles_of(record):
+            for single in singles_of(record):
                 persistent, low, high = self._apply(single)
                 journal = journal or persistent
                 # Nothing but messages has a position.
@@ -252,7 +252,7 @@ class Replica:
         void: Notes = {}
         for what, values in doubtful.items():
             nothing = dict.fromkeys(values, 0)
-            take_notes(self.notes, what, nothing, self)
+            self._may_leave(take_notes(self.notes, what, nothing, self))
             if kept := {p: 0 for p in nothing if self._in_journal(p)}:
                 void[what] = kept
         return void
@@ -310,8 +310,7 @@ class Replica:
             for each in ranges:
                 concerned, read = self._unread.forget(each)
                 persistent = persistent or concerned
-                self._read |= read
-                self._read_bytes += sum(map(len, read.values()))
+                self._keep_singly(read)
         held = self._read
         if not held:
             return persistent
@@ -336,12 +335,7 @@ class Replica:
 
     def mark(self) -> Mark:
         """What is here by now: for `stow`, once the disk has all of it."""
-        return Mark(self._top, next(reversed(self._read), 0), self._sorts)
-
-    @property
-    def single_count(self) -> int:
-        """How many messages are kept singly."""
-        return len(self._read)
+        return Mark(self._top, self._to_stow.arrived)
 
     @property
     def note_count(self) -> int:
@@ -357,21 +351,19 @@ class Replica:
         self.edits += 1
         for first, last, size in self._unread.stow(mark.top, most):
             self.stowed.add(first, last, size)
-        if mark.newest in self._read and mark.sorts == self._sorts:
-            noted = dict.fromkeys([p for table in self.notes.values() for p in table])
-            self._stow_read(list(islice(self._read, most)), mark.newest, noted)
+        self._stow_read(self._to_stow.take(most, mark.arrived))
         return self.stowed.count - before
 
-    def _stow_read(self, positions: list[int], newest: int, noted: Mapping[int, None]) -> None:
-        """Lets go of those that are kept singly, in the order in which they came, up to one."""
+    def _stow_read(self, positions: list[int]) -> None:
+        """Lets go of those that are kept singly: the others stay until a note of them goes."""
         wanted = SINGLE | FLAG_PERSISTENT
+        noted = dict.fromkeys([p for table in self.notes.values() for p in table])
         for position in positions:
-            if position not in noted and self._read[position][0] & wanted == FLAG_PERSISTENT:
-                size = len(self._read.pop(position))
-                self._read_bytes -= size
-                self.stowed.add(position, position, size)
-            if position == newest:
-                break
+            message = self._read.get(position)
+            if message and position not in noted and message[0] & wanted == FLAG_PERSISTENT:
+                del self._read[position]
+                self._read_bytes -= len(message)
+                self.stowed.add(position, position, len(message))
 
     def for_scratch(self, size: int, most: int) -> dict[int, bytes]:
         """The next messages that the journal does not have, by position.
@@ -381,13 +373,18 @@ class Replica:
         found = self._unread.transient(size, most, self.durable)
         if found:
             return found
-        for position, message in islice(self._read.items(), most):
-            if size <= 0:
-                break
-            in_journal = self.durable and message[0] & FLAG_PERSISTENT
-            if not in_journal and not message[0] & SINGLE:
+        noted = dict.fromkeys([p for table in self.notes.values() for p in table])
+        while size > 0 and most > 0 and (positions := self._to_write.take(1)):
+            [position] = positions
+            most -= 1
+            message = self._read.get(position)
+            if message is None or position in noted or message[0] & SINGLE:
+                continue
+            if position not in found and not (self.durable and message[0] & FLAG_PERSISTENT):
                 found[position] = message
                 size -= len(message)
+        # They stay until they are written, if they are.
+        self._to_write.put_back(list(found))
         return found
 
     def scratch(self, positions: Sequence[int]) -> int:
@@ -412,13 +409,14 @@ class Replica:
 
         A position that is known already keeps its message: it is the same one.
         """
-        held, added = self.messages, 0
+        held, added = self.messages, list[int]()
         self._top = max(self._top, max(positions, default=0))
         for position, message in zip(positions, messages, strict=True):
             if position not in held and not self._is_on_disk(position):
                 held[position] = message
-                added += len(message)
-        self._read_bytes += added
+                added.append(position)
+        self._read_bytes += sum([len(held[position]) for position in added])
+        self._may_leave(added)
         return any(message[0] & FLAG_PERSISTENT for message in messages)
 
     def _note(self, record: Note) -> bool:
@@ -431,6 +429,8 @@ class Replica:
                     self.came.pop(position, None)
             return True
         concerned = take_notes(self.notes, record.what, record.values, self)
+        if 0 in record.values.values():
+            self._may_leave(concerned)
         doubtful = self._doubtful.get(record.what)
         if doubtful:
             for position in concerned:
@@ -450,33 +450,24 @@ class Replica:
     def _read_all(self) -> None:
         if self._unread:
             self.edits += 1
-            self._read_bytes += self._unread.bytes_held
-            self._read |= self._unread.read()
+            self._keep_singly(self._unread.read())
+
+    def _keep_singly(self, messages: Mapping[int, bytes]) -> None:
+        self._read |= messages
+        self._read_bytes += sum(map(len, messages.values()))
+        self._may_leave(messages)
+
+    def _may_leave(self, positions: Iterable[int]) -> None:
+        """Has messages that are kept singly looked at, since they came, or a note of them went."""
+        positions = [position for position in positions if position in self._read]
+        self._to_stow.add(positions, self._read)
+        self._to_write.add(positions, self._read)
 
     def _sort(self) -> None:
         if not self.sorted:
             self.edits += 1
             self._read = dict(sorted(self._read.items()))
             self.sorted = True
-            self._sorts += 1
-
-
-def _singles_of(record: Single | Group | Outline) -> Sequence[Single | Outline]:
-    """What a record is made of; new messages with nothing but their time stay as they came."""
-    if not isinstance(record, Group):
-        return (record,)
-    if len(record.records) == 2:
-        came, note = record.records
-        if isinstance(came, Enqueue) and isinstance(note, Note) and note.what == NOTE_CAME:
-            return (_outline_of(came), note) if came.messages else record.records
-    return record.records
-
-
-def _outline_of(record: Enqueue) -> Outline:
-    return Outline(
-        record.first_position, record.origin, record.first_number, record.resent,
-        b"".join(record.messages), 0, tuple(map(len, record.messages)),
-    )  # fmt: skip
 
 
 def forget_origins(origins: dict[Origin, int], node: NodeId, before: int) -> None:

@@ -20,6 +20,8 @@ from fedq.core.message import FLAG_PERSISTENT
 from fedq.core.ranges import Range, to_ranges
 from fedq.fragments.beginnings import SINGLE
 from fedq.journal.decoding import Outline
+from fedq.journal.events import Enqueue, Group, Note, Single
+from fedq.journal.records import NOTE_CAME
 
 #: A batch of which less than one part in so many is left is read, so that its bytes can go.
 KEPT_MIN: Final = 8
@@ -83,10 +85,13 @@ class Batch:
 class Unread:
     """The unread messages of one backup's copy."""
 
-    __slots__ = ("_batches", "bytes_held", "count")
+    __slots__ = ("_batches", "_kept", "_stays", "bytes_held", "count")
 
     def __init__(self) -> None:
         self._batches: deque[Batch] = deque()
+        #: How many of the first ones were looked at, and stay: of those that the disk has, and of
+        #: those that are to be written.
+        self._stays = self._kept = 0
         #: What the messages take, and how many there are.
         self.bytes_held = self.count = 0
 
@@ -117,7 +122,7 @@ class Unread:
             batch = self._batches.popleft()
             messages |= batch.read()
             batch.gone += batch.left
-        self.bytes_held = self.count = 0
+        self.bytes_held = self.count = self._stays = self._kept = 0
         return messages
 
     def forget(self, gone: Range) -> tuple[bool, dict[int, bytes]]:
@@ -139,7 +144,7 @@ class Unread:
             if last >= batch.outline.last_position:
                 self.bytes_held -= batch.size()
                 self.count -= batch.left
-                batches.popleft().gone += batch.left
+                self._pop_first().gone += batch.left
                 continue
             lengths = batch.outline.lengths
             # Only what goes is looked at: settlements may take a long batch in many small steps.
@@ -156,25 +161,28 @@ class Unread:
     def stow(self, through: int, most: int) -> list[tuple[int, int, int]]:
         """Takes out batches up to a position that are persistent throughout: the disk has them.
 
-        Of at most so many batches; the others stay. Returns their first and last positions, and
-        their bytes.
+        Of at most so many batches; the others stay, and are not looked at again. Returns their
+        first and last positions, and their bytes.
         """
         stowed: list[tuple[int, int, int]] = []
-        kept: deque[Batch] = deque()
-        for _ in range(min(most, len(self._batches))):
-            batch = self._batches[0]
+        batches = self._batches
+        batches.rotate(-self._stays)
+        for _ in range(min(most, len(batches) - self._stays)):
+            batch = batches[0]
             if batch.outline.last_position > through:
                 break
-            self._batches.popleft()
             if not batch.may_be_stowed():
-                kept.append(batch)
+                batches.rotate(-1)
+                self._stays += 1
                 continue
+            batches.popleft()
+            self._kept -= self._stays < self._kept
             size = batch.size()
             stowed.append((batch.first, batch.outline.last_position, size))
             self.bytes_held -= size
             self.count -= batch.left
             batch.gone += batch.left
-        self._batches.extendleft(reversed(kept))
+        batches.rotate(self._stays)
         return stowed
 
     def transient(self, size: int, most: int, durable: bool) -> dict[int, bytes]:
@@ -184,10 +192,11 @@ class Unread:
         of them; about `most` batches are looked at. `durable`: the journal has persistent ones.
         """
         found: dict[int, bytes] = {}
-        for batch in islice(self._batches, most):
+        for batch in islice(self._batches, self._kept, self._kept + most):
             if (durable and batch.persistent) or not batch.has_no_past():
                 if found:
                     break
+                self._kept += 1
                 continue
             found |= batch.read()
             size -= batch.size()
@@ -198,24 +207,30 @@ class Unread:
     def let_go(self, positions: Sequence[int]) -> list[tuple[int, int, int]]:
         """Takes out the batches of which all that is left is at these positions (ascending).
 
-        Returns their first and last positions, and their bytes.
+        Of those that `transient` gave. Returns their first and last positions, and their bytes.
         """
         gone: list[tuple[int, int, int]] = []
         kept: deque[Batch] = deque()
-        while self._batches and self._batches[0].first <= positions[-1]:
-            batch = self._batches.popleft()
+        batches = self._batches
+        batches.rotate(-self._kept)
+        for _ in range(len(batches) - self._kept):
+            if batches[0].first > positions[-1]:
+                break
+            batch = batches.popleft()
             first, last, left = batch.first, batch.outline.last_position, batch.left
             at = bisect_left(positions, first)
             part = positions[at : at + left]
             if len(part) < left or (part[0], part[-1]) != (first, last):
                 kept.append(batch)
                 continue
+            self._stays -= self._kept + len(kept) < self._stays
             size = batch.size()
             gone.append((first, last, size))
             self.bytes_held -= size
             self.count -= left
             batch.gone += left
-        self._batches.extendleft(reversed(kept))
+        batches.extendleft(reversed(kept))
+        batches.rotate(self._kept)
         return gone
 
     def oldest_persistent(self) -> int | None:
@@ -228,8 +243,12 @@ class Unread:
                         return batch.outline.first_position + index
         return None
 
+    def _pop_first(self) -> Batch:
+        self._stays, self._kept = max(self._stays - 1, 0), max(self._kept - 1, 0)
+        return self._batches.popleft()
+
     def _read_first(self, into: dict[int, bytes]) -> None:
-        batch = self._batches.popleft()
+        batch = self._pop_first()
         self.bytes_held -= batch.size()
         self.count -= batch.left
         into |= batch.read()
@@ -240,3 +259,21 @@ def _holds_persistent(outline: Outline) -> bool:
     if outline.data[outline.at] & FLAG_PERSISTENT:
         return True
     return any(flags & FLAG_PERSISTENT for flags in dict.fromkeys(outline.flags()))
+
+
+def singles_of(record: Single | Group | Outline) -> Sequence[Single | Outline]:
+    """What a record is made of; new messages with nothing but their time stay as they came."""
+    if not isinstance(record, Group):
+        return (record,)
+    if len(record.records) == 2:
+        came, note = record.records
+        if isinstance(came, Enqueue) and isinstance(note, Note) and note.what == NOTE_CAME:
+            return (_outline_of(came), note) if came.messages else record.records
+    return record.records
+
+
+def _outline_of(record: Enqueue) -> Outline:
+    return Outline(
+        record.first_position, record.origin, record.first_number, record.resent,
+        b"".join(record.messages), 0, tuple(map(len, record.messages)),
+    )  # fmt: skip

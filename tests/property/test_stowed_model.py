@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from fedq.core.ids import NodeId
-from fedq.core.message import is_persistent
+from fedq.core.message import FLAG_PERSISTENT, is_persistent
 from fedq.core.ranges import from_ranges
 from fedq.fragments.alive import in_fragment, in_replica
+from fedq.fragments.beginnings import SINGLE
 from fedq.fragments.fragment import Fragment
 from fedq.fragments.runs import ON_DISK
 from fedq.fragments.stowing import fill, lose, may_stow, missing, waits_for_disk
@@ -47,6 +48,20 @@ class StowedMachine(FragmentMachine):
         before = self.replica.bytes_held
         self.replica.stow(self.replica.mark(), most)
         assert self.replica.bytes_held == before
+
+    @precondition(lambda self: self.durable)
+    @rule(most=st.sampled_from([1, 3]))
+    def stow_all_of_copy(self, most: int) -> None:
+        """However few are looked at, and whatever stays in front, all go that may."""
+        replica = self.replica
+        mark = replica.mark()
+        for _ in range(2 * len(self.entries) + mark.arrived + 1):
+            replica.stow(mark, most)
+        noted = {position for table in replica.notes.values() for position in table}
+        wanted = FLAG_PERSISTENT | SINGLE
+        left = [p for p, message in replica.singles.items() if p not in noted]
+        assert not [p for p in left if replica.singles[p][0] & wanted == FLAG_PERSISTENT]
+        assert not [batch for batch in replica.batches() if batch.may_be_stowed()]
 
     @precondition(lambda self: may_stow(self.fragment))
     @rule(
