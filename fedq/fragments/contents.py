@@ -125,14 +125,15 @@ class Contents:
 
     @property
     def at_hand(self) -> int:
-        """How many of them can be taken before something has to be read from the disk."""
+        """How many of them can be taken before something has to be read from the disk.
+
+        Where something has, no more than some of those are counted that are kept singly.
+        """
         fresh, tracked = self.fresh, self.tracked
         if tracked is None or not tracked.ready_count:
             return fresh.at_hand
-        if fresh.stowed_count and not fresh.at_hand:
-            single = tracked.next()
-            if single is None or single > fresh.first:
-                return 0
+        if fresh.stowed_count:
+            return fresh.at_hand + tracked.ready_before(fresh.first_stowed)
         return fresh.at_hand + tracked.ready_count
 
     @property

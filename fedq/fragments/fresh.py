@@ -37,14 +37,14 @@ class Filled:
 class Fresh(Runs):
     """Messages that were never handed out. No run has gaps here."""
 
-    __slots__ = ("_at_hand", "stowed_bytes", "stowed_count")
+    __slots__ = ("_at_hand", "first_stowed", "stowed_bytes", "stowed_count")
 
     def __init__(self, run_max: int = RUN_MAX, sweep_from: int = SWEEP_FROM) -> None:
         super().__init__(run_max, sweep_from)
         #: How many of the messages are on disk alone, and their bytes.
         self.stowed_count = self.stowed_bytes = 0
-        #: How many stand before the first of them; void if there are none.
-        self._at_hand = 0
+        #: The first of them, and how many stand before that; void if there are none.
+        self.first_stowed = self._at_hand = 0
 
     @property
     def first(self) -> int:
@@ -174,7 +174,7 @@ class Fresh(Runs):
         """Adds messages behind all others that are on disk alone, and take so many bytes."""
         count = last - first + 1
         if not self.stowed_count:
-            self._at_hand = self.count
+            self._at_hand, self.first_stowed = self.count, first
         self.count += count
         self.stowed_count += count
         self.stowed_bytes += size
@@ -400,6 +400,7 @@ class Fresh(Runs):
             for index in range(self._head, len(self._runs)):
                 run = self._runs[index]
                 if run.stowed:
+                    self.first_stowed = run.first
                     break
                 found += run.left
         self._at_hand = found
@@ -409,6 +410,8 @@ class Fresh(Runs):
         self._check()
         at_hand: int | None = None
         seen = stowed = size = 0
+        firsts = [run.first for run in self._live() if run.stowed]
+        assert not firsts or self.first_stowed == firsts[0]
         for run in self._live():
             assert None not in run.messages
             assert run.holder is None

@@ -11,11 +11,14 @@ a priority.
 import heapq
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final, Protocol
 
 from fedq.amqp.content import priority_of
 from fedq.core.message import FLAG_PRIORITY
 
+#: So many entries of each part of a line are looked at to count some.
+COUNTED_MAX: Final = 128
 #: Beyond all positions.
 _NEVER: Final = 1 << 64
 
@@ -40,6 +43,9 @@ class ReadyOrder(Protocol):
 
     def next(self, messages: Mapping[int, bytes], out: Container[int]) -> int | None:
         """The first of the positions that `take` would give; it stays."""
+
+    def count_before(self, end: int, messages: Mapping[int, bytes], out: Container[int]) -> int:
+        """How many positions below one are left, of those that are looked at: some of many."""
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         """Forgets entries that do not live in `messages`, or are `out`."""
@@ -105,6 +111,24 @@ class Fifo:
         if returned and (not fresh or returned[0] < fresh[0]):
             return returned[0]
         return fresh[0] if fresh else None
+
+    def count_before(self, end: int, messages: Mapping[int, bytes], out: Container[int]) -> int:
+        """How many positions below one are left; after `next`, one at least if there is any."""
+        returned, found = self._returned, dict[int, None]()
+        for position in islice(self._fresh, COUNTED_MAX):
+            if position >= end:
+                break
+            found[position] = None
+        # What is below an entry of a heap is not lower than that.
+        places = [0]
+        for _ in range(COUNTED_MAX):
+            if not places:
+                break
+            at = places.pop()
+            if at < len(returned) and returned[at] < end:
+                found[returned[at]] = None
+                places += (2 * at + 1, 2 * at + 2)
+        return sum([position in messages and position not in out for position in found])
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         """Forgets positions that are not ready any more; the order stays."""
@@ -174,6 +198,11 @@ class ByPriority:
         while heap and (heap[0][1] not in messages or heap[0][1] in out):
             heapq.heappop(heap)
         return heap[0][1] if heap else None
+
+    def count_before(self, end: int, messages: Mapping[int, bytes], out: Container[int]) -> int:
+        """How many positions below one are left, whatever their priority."""
+        first = [position for _, position in self._heap[:COUNTED_MAX] if position < end]
+        return sum([p in messages and p not in out for p in dict.fromkeys(first)])
 
     def sweep(self, messages: Mapping[int, bytes], out: Container[int]) -> None:
         """Forgets positions that are not ready any more; priorities stay."""

@@ -199,6 +199,16 @@ class TrackedMessages:
         """The position of the message that is handed out next; None without one."""
         return self.line.next(self.messages, self.unacked)
 
+    def ready_before(self, position: int) -> int:
+        """How many ready ones stand before a position, of a line that is one of positions.
+
+        Of many some are counted: one at least, if there is any.
+        """
+        first = self.next()
+        if first is None or first >= position:
+            return 0
+        return self.line.count_before(position, self.messages, self.unacked)
+
     def take(self, amount: int, before: int | None) -> tuple[list[int], list[bytes]]:
         """Takes the next ones in line, those `before` a position; a holder or an end follows."""
         live = self.messages

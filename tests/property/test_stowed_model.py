@@ -143,7 +143,7 @@ class StowedMachine(FragmentMachine):
         ready = [entry for entry in self.entries if entry.holder is None]
         messages = self.fragment.messages
         away = next((i for i, e in enumerate(ready) if messages[e.position] == ON_DISK), len(ready))
-        assert bool(self.fragment.at_hand) == bool(ready[:away])
+        assert self.fragment.at_hand == len(ready[:away])
         assert self.fragment.must_read == (bool(ready) and not away)
         wanted = ready[: min(amount, away)]
         taken = self.fragment.take(taker, amount, settled)
