@@ -13,7 +13,7 @@ from fedq.node.settings import NodeSettings
 from fedq.shell.peers.codec import decode_frame, encode_frame
 from fedq.wiring.cluster_map.passwords import COST_MIN
 from tests.sim.checkers import Ledger
-from tests.sim.disk import Disk, Start
+from tests.sim.disk import SECTOR_BYTES, Disk, Start
 from tests.sim.last_words import LastWords
 from tests.sim.net import Net
 from tests.sim.node_host import Factory, Host, Machine
@@ -75,6 +75,7 @@ class Cluster:
                 segment_bytes_max=self.plan.segment_bytes,
                 stow_bytes_min=self.plan.stow_bytes,
                 read_ahead_bytes=self.plan.read_ahead_bytes,
+                sector_bytes=SECTOR_BYTES,
                 work_per_turn=self.plan.work_per_turn,
                 scrub_bytes_per_second=1 << 20 if self.plan.scrub else 0,
                 scrub_every_ms=1_000,

@@ -44,6 +44,9 @@ class HearsOfScratch(Protocol):
     def on_scratch_failed(self, number: int, reason: str) -> None: ...
 
 
+#: As far as one bad byte reaches.
+SECTOR_BYTES = 64
+
 GiveInput = Callable[[Callable[[HearsOfScratch], None]], None]
 
 
@@ -102,6 +105,8 @@ class Disk:
         self.name = name
         #: What a reader of the files finds now, synced or not.
         self.segments: dict[int, bytearray] = {}
+        #: From which byte up to which a segment cannot be read any more.
+        self.bad: dict[int, list[tuple[int, int]]] = {}
         #: Scratch files, by their negative numbers: those of the process that lives.
         self.scratch: dict[int, bytearray] = {}
         #: The starts that this directory has seen.
@@ -155,6 +160,7 @@ class Disk:
     def restore(self, copy: DirectoryCopy) -> None:
         """Puts an older copy in place of all that is there."""
         self.segments = {number: bytearray(data) for number, data in copy.segments.items()}
+        self.bad = {}
         self.starts = copy.starts
         self._number = copy.starts[-1][0] if copy.starts else 0
 
@@ -168,9 +174,35 @@ class Disk:
         least = generator.choice((0, max(0, len(data) - 400)))
         data[generator.randint(least, len(data) - 1)] ^= 1 << generator.randint(0, 7)
 
+    def spoil(self, segment: int, first: int, stop: int) -> None:
+        """The sectors with these bytes cannot be read from now on."""
+        begin = first // SECTOR_BYTES * SECTOR_BYTES
+        end = (stop + SECTOR_BYTES - 1) // SECTOR_BYTES * SECTOR_BYTES
+        self.bad.setdefault(segment, []).append((begin, end))
+
+    def mend_last(self, segment: int) -> None:
+        """What was spoilt last can be read."""
+        self.bad[segment].pop()
+
+    def piece(self, segment: int, offset: int, length: int) -> bytes:
+        """What can be read of a segment, with zeros for what cannot."""
+        data = bytearray(self.segments.get(segment, b"")[offset : offset + length])
+        for first, stop in self.bad.get(segment, ()):
+            begin, end = max(first - offset, 0), min(stop - offset, len(data))
+            data[begin:end] = bytes(max(end - begin, 0))
+        return bytes(data)
+
+    def _is_bad(self, wanted: ReadWanted) -> bool:
+        end = wanted.offset + wanted.length
+        bad = self.bad.get(wanted.segment, ())
+        return any(first < end and wanted.offset < stop for first, stop in bad)
+
     def read_segments(self) -> dict[int, bytes]:
         """Every segment in order, as recovery reads them."""
-        return {number: bytes(self.segments[number]) for number in sorted(self.segments)}
+        return {
+            number: self.piece(number, 0, len(self.segments[number]))
+            for number in sorted(self.segments)
+        }
 
     def cut_tail(self, size: int) -> None:
         """Cuts a torn tail off the last segment, as a start does after recovery found it."""
@@ -221,8 +253,8 @@ class Disk:
             files = self.segments if wanted.segment > 0 else self.scratch
             segment = files.get(wanted.segment, bytearray())
             data = bytes(segment[wanted.offset : wanted.offset + wanted.length])
-            is_there = len(data) == wanted.length and not self._failing
-            answer(data if is_there else None)
+            is_there = len(data) == wanted.length and not self._is_bad(wanted)
+            answer(data if is_there and not self._failing else None)
 
         self.world.after(delay_us, tell)
 
@@ -319,6 +351,8 @@ class Disk:
         if life == self._life:
             for segment in segments:
                 del self.segments[segment]
+                self.bad.pop(segment, None)
+                self.bad.pop(segment, None)
 
     def _start_sync(self) -> None:
         if self._syncing or not any(chunk.sync for chunk in self._waiting):

@@ -1,8 +1,8 @@
 """Rot at rest: bits of what disks were given long ago are others, and are to be mended.
 
 Inputs: hosts whose copies agree. Outputs: which durable messages a node's own disk cannot produce;
-flipped bits, of one node, in messages that other nodes have, too. Nothing else is touched, and no
-process is told.
+flipped bits, and sectors that cannot be read, of one node, in messages that other nodes have, too.
+Nothing else is touched, and no process is told.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,13 +12,15 @@ from fedq.core.ranges import from_ranges
 from fedq.core.seeds import Rng
 from fedq.journal.bodies import messages_in
 from fedq.journal.places import Place
-from fedq.journal.rot import is_full
+from fedq.journal.rot import is_full, mark_of
 from fedq.node.copies.held import Held, alive_in, is_in_journal
 from tests.sim.inspect_node import state_of
 from tests.sim.node_host import Host
 
 #: So many messages of a disk rot at most.
 _HITS_MAX = 3
+#: How many of them are sectors.
+_SECTORS = 0.4
 
 
 def unreadable(hosts: Sequence[Host]) -> list[str]:
@@ -61,7 +63,9 @@ def rot_some(hosts: Sequence[Host], dice: Rng) -> str:
     told = [
         f"{position} of fragment {fragment} in segment {place.segment}"
         for fragment, position, place, body in hits
-        if _flip(host, fragment, position, place, body, dice)
+        if (_spoil if dice.random() < _SECTORS else _flip)(
+            host, fragment, position, place, body, dice
+        )
     ]
     return f"{name}: {', '.join(told)}"
 
@@ -84,6 +88,24 @@ def _flip(
     return False
 
 
+def _spoil(
+    host: Host, fragment: FragmentId, position: int, place: Place, body: bytes, dice: Rng
+) -> bool:
+    """Makes a sector with some of a message unreadable, if others have all that lies there."""
+    at = host.disk.segments[place.segment].find(body, place.offset)
+    if at < 0:
+        return False
+    first = at + dice.randint(0, len(body) - 1)
+    host.disk.spoil(place.segment, first, first + 1)
+    fragments = state_of(host).map.fragments
+    for each, held in _copies(host):
+        alone = len(fragments[each].in_sync) < 2
+        if alone and any(_find(host, each, p) is None for p in _persistent(held)):
+            host.disk.mend_last(place.segment)
+            return False
+    return _find(host, fragment, position) is None
+
+
 def _copies(host: Host) -> Iterator[tuple[FragmentId, Held]]:
     state = state_of(host)
     held: dict[FragmentId, Held] = {**state.primaries, **state.backups}
@@ -96,10 +118,11 @@ def _persistent(held: Held) -> Iterator[int]:
 
 def _find(host: Host, fragment: FragmentId, position: int) -> tuple[Place, bytes] | None:
     """Where the host's disk has a message, and the message."""
-    for place in state_of(host).plan.locate_all(fragment, position):
-        segment = host.disk.segments.get(place.segment, b"")
-        piece = bytes(segment[place.offset : place.offset + place.length])
-        found = messages_in(piece, fragment, position, position)[0]
+    plan = state_of(host).plan
+    for place in plan.locate_all(fragment, position):
+        piece = host.disk.piece(place.segment, place.offset, place.length)
+        mark = mark_of(plan, fragment, place.segment)
+        found = messages_in(piece, fragment, position, position, mark)[0]
         if position in found:
             return place, found[position]
     return None
