@@ -132,6 +132,11 @@ class Plan:
         return self.bound_queues if self.kind is Kind.TOPICS else self.queues
 
     @property
+    def is_stream(self) -> bool:
+        """Whether what is consumed are streams: each of their consumers gets everything."""
+        return self.kind is Kind.QUEUES and self.queue_arguments.get("x-queue-type") == "stream"
+
+    @property
     def has_durable_queues(self) -> bool:
         """Whether queues and exchange outlive the broker."""
         return self.is_durable or self.is_persistent
@@ -155,7 +160,7 @@ class Plan:
         """Deliveries that the broker may owe before producers wait."""
         by_bytes = _IN_FLIGHT_BYTES // (self.size_max + 128)
         most = max(min(_IN_FLIGHT, by_bytes), _IN_FLIGHT_EACH * max(self.subscribers, 1))
-        return max(most, self.fill)
+        return max(most, self.fill * max(self.consumers if self.is_stream else 1, 1))
 
     def fill_of(self, producer: int) -> int:
         """How many of the messages to fill queues with a producer sends."""

@@ -111,6 +111,10 @@ class Topology:
             return [len(queues) for queues in self._matched]
         if plan.kind is Kind.FANOUT:
             return [plan.subscribers] * ROUND
+        if plan.is_stream:
+            queues = self.queues_of(producer)
+            readers = [len(range(queue, plan.consumers, plan.queues)) for queue in queues]
+            return [readers[index % len(queues)] for index in range(ROUND)]
         return [1 if plan.consumers else 0] * ROUND
 
     def members(self, producer: int, queue: int) -> Members | None:
