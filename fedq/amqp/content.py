@@ -6,7 +6,7 @@ dict of those that are present, under the specification's names with underscores
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from fedq.amqp.spec import (
@@ -278,19 +278,17 @@ def content_frames(channel: int, properties: bytes, body: Body, frame_bytes_max:
     return b"".join([head, properties, END, *body_frames(channel, body, frame_bytes_max)])
 
 
-def append_content(
-    parts: list[Body], channel: int, properties: bytes, body: Body, frame_bytes_max: int
-) -> None:
-    """As `content_frames`, appended as parts; a long body is looked at, not copied.
+def content_parts(
+    channel: int, properties: bytes, body: Body, frame_bytes_max: int
+) -> Sequence[Body]:
+    """As `content_frames`, in parts; a long body is looked at, not copied.
 
     So who does not read it holds no memory of his own: the message has its bytes only once.
     """
     if len(body) <= LONG_BYTES:
-        parts.append(content_frames(channel, properties, body, frame_bytes_max))
-        return
+        return (content_frames(channel, properties, body, frame_bytes_max),)
     head = _content_head(channel, len(properties), len(body))
-    parts += (head, properties, END)
-    parts += body_frames(channel, body, frame_bytes_max)
+    return (head, properties, END, *body_frames(channel, body, frame_bytes_max))
 
 
 def _content_head(channel: int, properties_size: int, body_size: int) -> bytes:

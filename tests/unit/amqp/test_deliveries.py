@@ -1,5 +1,8 @@
 """What a broker sends once for each message, decoded as a client would."""
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 
 from fedq.amqp.content import NO_PROPERTIES, Body, encode_properties
@@ -16,6 +19,7 @@ from fedq.amqp.rare_contents import append_delivery, append_get_ok, return_frame
 from fedq.amqp.strings import encode_short_string
 from fedq.core.message import encode, make_route
 from tests.unit.amqp.wire import Content, contents_of, frames_of
+from tests.unit.node.injection import Injected, Injector, calls_of
 
 PROPERTIES = encode_properties({"content_type": "text/plain", "delivery_mode": 2})
 SMALL = encode(1, make_route("orders", "new"), PROPERTIES, b"hello")
@@ -131,3 +135,28 @@ def test_what_goes_out_singly_is_the_same_and_a_long_body_is_not_copied(size: in
     for parts in (apart, got):
         own = sum(len(part) for part in parts if isinstance(part, bytes))
         assert own < 200 + size // 400 if size > 64 * 1024 else own > size
+
+
+@pytest.mark.parametrize("size", [5, 100_000])
+@pytest.mark.parametrize("what", [append_get_ok, append_delivery, return_frames])
+def test_whatever_fails_no_part_of_a_content_goes_out(what: Callable[..., None], size: int) -> None:
+    """What is said next, as that the connection ends, would stand in the middle of it."""
+    message = encode(0, b"\x01e\x01k", NO_PROPERTIES, bytes(size))
+    arguments: dict[Callable[..., None], tuple[object, ...]] = {
+        append_get_ok: (4, 9, True, message, 3, 4_096),
+        append_delivery: (3, "c", 7, message, True, 4_096),
+        return_frames: (4, 312, "NO_ROUTE", message, 4_096),
+    }
+
+    def run(injector: Injector) -> list[Body]:
+        parts: list[Body] = []
+        with suppress(Injected), injector.watching():
+            what(parts, *arguments[what])
+        return parts
+
+    whole = b"".join(run(Injector()))
+    assert len(contents_of(whole, 4_096)) == 1
+    calls = calls_of(run)
+    assert calls > 1
+    for at in range(1, calls + 1):
+        assert run(Injector(at)) == [], at
