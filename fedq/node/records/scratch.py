@@ -4,10 +4,10 @@ Inputs: messages of a fragment that are to be written, what became of it, below 
 fragment needs nothing any more. Outputs: `NodeOut.scratch`, `NodeOut.scratch_drops`, and places
 (`fedq.journal.places`), read like those of segments, with negative numbers in place of theirs.
 
-A piece is one record of copies, with its checksum. Each fragment has files of its own: what a line
-has of them goes in its order, so a file is deleted as a whole, nothing is ever moved, and a queue
-that nobody drains keeps no other one's file. Invariants: a place is told once it is written; the
-number of a file is used once.
+A piece is records of copies, with their checksums: several, so that what cannot be read of it is
+not all of it. Each fragment has files of its own: what a line has of them goes in its order, so a
+file is deleted as a whole, nothing is ever moved, and a queue that nobody drains keeps no other
+one's file. Invariants: a place is told once it is written; the number of a file is used once.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from fedq.core.ids import FragmentId
 from fedq.core.limits import MIB
-from fedq.journal.places import Place
+from fedq.journal.places import STRETCH_BYTES, Place
 from fedq.journal.records import encode_copy
 from fedq.node.outbox import NodeOut, ScratchPiece
 
@@ -94,7 +94,7 @@ class Scratch:
         answer: WriteAnswer,
     ) -> None:  # fmt: skip
         """Has messages at ascending positions written."""
-        data = encode_copy(fragment, 0, positions, messages, {})
+        data = _records_of(fragment, positions, messages)
         files = self._files.get(fragment)
         if files is None:
             files = self._files[fragment] = _Files()
@@ -187,6 +187,19 @@ class Scratch:
                 self._out.scratch_drops.append(place.segment)
         if not files.used:
             del self._files[fragment]
+
+
+def _records_of(fragment: FragmentId, positions: Sequence[int], messages: Sequence[bytes]) -> bytes:
+    """Records of messages, about `STRETCH_BYTES` in each."""
+    records: list[bytes] = []
+    begin = size = 0
+    for index, message in enumerate(messages, 1):
+        size += len(message)
+        if size >= STRETCH_BYTES or index == len(messages):
+            part = positions[begin:index], messages[begin:index]
+            records.append(encode_copy(fragment, 0, *part, {}))
+            begin, size = index, 0
+    return b"".join(records)
 
 
 def _first_of(place: Place) -> int:

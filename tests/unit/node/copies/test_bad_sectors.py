@@ -9,6 +9,8 @@ from fedq.amqp.methods import (
     BasicAck,
     BasicConsume,
     BasicConsumeOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -263,3 +265,29 @@ def test_who_is_asked_reads_a_bad_place_once_however_much_is_missing_there() -> 
     cluster.wait_for(lambda: len(done) == 1)
     assert done == [(asked, False)]
     assert len(host.scratch.asked) <= 2 * FAILURES_MAX * len(host.segments)
+
+
+def test_a_bad_sector_of_a_scratch_file_loses_a_record_not_the_piece() -> None:
+    """What is written in one go is several records: up to a mebibyte may be."""
+    cluster = Cluster(1, **{**SMALL, "read_ahead_bytes": 400_000, "segment_bytes_max": 8 << 20})
+    client = cluster.client()
+    client.ask(ConfirmSelect(), ConfirmSelectOk)
+    client.ask(QueueDeclare("q", durable=True), QueueDeclareOk)
+    texts = [f"{number:06} {'x' * 9_000}" for number in range(120)]
+    for start in range(0, 120, 20):
+        for text in texts[start : start + 20]:
+            client.publish("q", text, persistent=False)
+        cluster.wait_for(lambda: client.has(BasicAck))
+        client.take(BasicAck)
+        cluster.pass_ms(600)
+    host = cluster.hosts[NodeId("n1")]
+    wanted = texts[100].encode()
+    file = next(number for number, data in host.scratch.files.items() if wanted in data)
+    at = host.scratch.files[file].index(wanted) + 5_000
+    host.scratch.bad[file] = [(at // SECTOR * SECTOR, at // SECTOR * SECTOR + SECTOR)]
+    got = drained(cluster, client, 111)
+    lost = [number for number, text in enumerate(texts) if text not in got]
+    assert 100 in lost
+    assert len(lost) <= 9
+    assert lost == list(range(lost[0], lost[-1] + 1))
+    assert cluster.node("n1").state.messages_lost == len(lost)
