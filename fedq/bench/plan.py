@@ -110,6 +110,8 @@ class Plan:
     idle: int = 0
     #: So many messages in all are stored before anybody consumes, within `seconds`; 0: no filling.
     fill: int = 0
+    #: Queues, and what is in them, are left behind.
+    is_kept: bool = False
     seconds: float = 10.0
     warm_up_s: float = 2.0
     #: How long nothing may happen before a wait is given up.
