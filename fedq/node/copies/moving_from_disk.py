@@ -99,10 +99,12 @@ class FromDisk:
         found, reasons = messages_of(self._state.plan, fragment, place, data, place.first)
         bodies = {p: message for p, message in found.items() if is_in(ranges, p)}
         self._read.append((fragment, bodies))
-        if reasons and len(bodies) < count(ranges):
-            why = f"segment {self._segment.number}, from byte {place.offset} on: {reasons[0]}"
+        if (reasons or failure) and len(bodies) < count(ranges):
+            # Of a head that is not all there it cannot be seen whose it was.
+            what = failure or reasons[0]
+            why = f"segment {self._segment.number}, from byte {place.offset} on: {what}"
             missing = minus(ranges, [(position, position) for position in bodies])
-            self._on_missing(fragment, place, missing, failure or why, failure != "")
+            self._on_missing(fragment, place, missing, why, failure != "")
 
     def on_read_failed(
         self, fragment: FragmentId, place: Place, ranges: list[Range], reason: str
@@ -119,9 +121,13 @@ class FromDisk:
 
         `has_failed`: the disk has, and not only given back something else than was written.
         """
+        known = self._state.plan.locate_in(fragment, self._segment.number)
+        if any((each.offset, each.length) == (place.offset, place.length) for each in known):
+            # Copies may lie within one that is by itself, at positions around those it lacks.
+            known = []
         parts = [
             (fragment, part, within)
-            for part in self._state.plan.locate_in(fragment, self._segment.number)
+            for part in known
             if _is_part(part, place) and (within := overlaps([(part.first, part.last)], ranges))
         ]
         self._wanted += parts
