@@ -46,14 +46,17 @@ def with_headers(message: bytes, changes: Mapping[str, TableValue]) -> bytes:
     return _encode(message, route, {**kept, "headers": {**_headers(kept), **changes}}, body)
 
 
-def with_offset(message: bytes, offset: int) -> bytes:
+def with_offset(message: bytes, offset: int, fragment: int | None = None) -> bytes:
     """The message as a reader of a stream gets it: with its offset, headers sorted by name.
 
-    A message whose properties have no room for that goes out as it is.
+    `fragment`: the number of the one that it is in, if there are several. A message whose
+    properties have no room for that goes out as it is.
     """
     route, properties, body = split(message)
     kept = decode_kept_properties(properties)
     headers = {**_headers(kept), "x-stream-offset": Long(offset)}
+    if fragment is not None:
+        headers["x-fedq-fragment"] = Long(fragment)
     kept["headers"] = {name: headers[name] for name in sorted(headers, key=_bytes_of)}
     data = encode_properties(kept)
     if len(data) > _PROPERTIES_BYTES_MAX:
