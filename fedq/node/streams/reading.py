@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from fedq.amqp.rewriting import with_offset
+from fedq.amqp.offsets import with_offsets
 from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
@@ -319,10 +319,8 @@ class Reading:
             return None
         base, parts = base_of(info), self.state.parted.get(info.queue)
         number = parts.index(info.id) if parts is not None else None
-        written = [
-            with_offset(message, min(max(position - base, 0), _OFFSET_MAX), number)
-            for position, message in zip(found.positions, found.messages, strict=True)
-        ]
+        offsets = [min(max(position - base, 0), _OFFSET_MAX) for position in found.positions]
+        written = with_offsets(found.messages, offsets, number)
         chunk = Chunk(found.positions, written, found.next, found.work)
         readers.put(place, chunk)
         return chunk
