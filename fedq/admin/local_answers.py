@@ -27,9 +27,10 @@ def local_fragments(
     reply = pb.LocalFragmentsReply()
     for name in request.queues:
         key = QueueKey(name.vhost, name.name)
-        # They may be many: of one queue alone.
-        readers = overview.named_readers(key) if len(request.queues) == 1 else ()
         for fragment in overview.local_fragments(key):
+            # They may be many: of one queue alone.
+            is_alone = len(request.queues) == 1
+            readers = overview.named_readers(fragment.fragment) if is_alone else ()
             reply.fragments.append(messages.local_fragment(fragment, readers))
         consumers = overview.local_consumers(key)
         if consumers:

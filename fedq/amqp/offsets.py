@@ -2,7 +2,8 @@
 
 Input are encoded messages (`fedq.core.message`), whose property lists were checked. Messages
 resemble each other up to their bodies: where the header goes is found once for all that follow each
-other with the same front. Headers are sorted by name, as RabbitMQ has them.
+other with the same front. Headers are sorted by name, as RabbitMQ has them. In a stream of several
+fragments they say the fragment's number, too.
 """
 
 import struct
@@ -14,6 +15,7 @@ from fedq.amqp.values import Long, skip_value
 from fedq.core.message import HEAD_SIZE
 
 _NAME: Final = b"x-stream-offset"
+FRAGMENT: Final = "x-fedq-fragment"
 #: As it stands in a table: its length, itself, and that a signed number of 8 bytes follows.
 _ENTRY: Final = b"\x0f" + _NAME + b"l"
 _OFFSET: Final = struct.Struct(">q")
@@ -26,8 +28,10 @@ _CONTENT_ENCODING: Final = 0x40
 _HEADERS: Final = 0x20
 
 
-def with_offsets(messages: Sequence[bytes], offsets: Sequence[int]) -> list[bytes]:
-    """The messages with their offsets, each one's own.
+def with_offsets(
+    messages: Sequence[bytes], offsets: Sequence[int], fragment: int | None = None
+) -> list[bytes]:
+    """The messages with their offsets, each one's own; and with their fragment, if that is said.
 
     One whose properties have no room for that goes out as it is.
     """
@@ -35,18 +39,28 @@ def with_offsets(messages: Sequence[bytes], offsets: Sequence[int]) -> list[byte
     front = before = after = b""
     for message, offset in zip(messages, offsets, strict=True):
         if not front or not message.startswith(front):
-            front, before, after = _around(message)
+            front, before, after = _around(message, fragment)
         if before:
             message = b"".join((before, _pack(offset), after, message[len(front) :]))
         found.append(message)
     return found
 
 
-def _around(message: bytes) -> tuple[bytes, bytes, bytes]:
+def _around(message: bytes, fragment: int | None) -> tuple[bytes, bytes, bytes]:
     """A message up to its body; what stands before the offset, and behind it: "" without room."""
-    properties_at = HEAD_SIZE + (message[1] << 8 | message[2])
     size = int.from_bytes(message[3:HEAD_SIZE], "big")
-    front = message[: properties_at + size]
+    front = message[: HEAD_SIZE + (message[1] << 8 | message[2]) + size]
+    if fragment is None:
+        return _around_offset(front)
+    marked = with_headers_sorted(front, {FRAGMENT: Long(fragment)})
+    if marked is front:
+        return front, b"", b""
+    return front, *_around_offset(marked)[1:]
+
+
+def _around_offset(front: bytes) -> tuple[bytes, bytes, bytes]:
+    """As `_around`, of what is a message up to its body."""
+    properties_at = HEAD_SIZE + (front[1] << 8 | front[2])
     properties = front[properties_at:]
     table_at = 2
     for bit in (_CONTENT_TYPE, _CONTENT_ENCODING):

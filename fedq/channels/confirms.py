@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
 
-from fedq.core.ids import FragmentId, QueueKey
+from fedq.core.ids import FragmentId, Target
 
 Owner = TypeVar("Owner")
 
@@ -69,13 +69,13 @@ class SpreadGroup(ConfirmGroup[Owner]):
 
     __slots__ = ("_left", "_ways")
 
-    def __init__(self, owner: Owner, last_tag: int, ways: list[tuple[QueueKey, ...]]) -> None:
+    def __init__(self, owner: Owner, last_tag: int, ways: list[tuple[Target, ...]]) -> None:
         super().__init__(owner, last_tag, len(ways), 0)
         self._ways = ways
         #: What of the group goes to a fragment: the first one's index, and the queue.
-        self._left: dict[FragmentId, tuple[int, QueueKey]] = {}
+        self._left: dict[FragmentId, tuple[int, Target]] = {}
 
-    def await_fragment(self, fragment: FragmentId, queue: QueueKey, first: int) -> None:
+    def await_fragment(self, fragment: FragmentId, queue: Target, first: int) -> None:
         """Gives a fragment its part, beginning with the publish at index `first`; ascending."""
         self._left[fragment] = (first, queue)
         self.waiting += 1
@@ -120,7 +120,7 @@ class ConfirmWindow(Generic[Owner]):
         self._groups.append(group)
         return group
 
-    def open_spread(self, ways: list[tuple[QueueKey, ...]]) -> SpreadGroup[Owner]:
+    def open_spread(self, ways: list[tuple[Target, ...]]) -> SpreadGroup[Owner]:
         """Begins a group of publishes to these queues; their fragments are still to be named."""
         self.last_tag += len(ways)
         group = SpreadGroup(self.owner, self.last_tag, ways)

@@ -3,7 +3,7 @@
 All are plain ints and strings at run time; the names keep them from being mixed up.
 """
 
-from typing import Final, NamedTuple, NewType
+from typing import Final, NamedTuple, NewType, TypeAlias
 
 #: A node's own name, unique in the cluster, chosen by its operator (`node.id`).
 NodeId = NewType("NodeId", str)
@@ -43,6 +43,10 @@ class QueueKey(NamedTuple):
 
     vhost: str
     name: str
+
+
+#: What a publish goes to: a queue, any fragment of it; or the one that it belongs to.
+Target: TypeAlias = QueueKey | FragmentId
 
 
 class Origin(NamedTuple):

@@ -258,7 +258,19 @@ def test_a_passive_declare_compares_nothing(stage: Stage) -> None:
 
 
 @only_fedq
-def test_a_stream_is_in_one_fragment(stage: Stage) -> None:
-    with refused(406, "invalid arg 'x-fedq-fragments' for queue .*: \"a stream is in one"):
-        stream(stage, fedq_fragments=2)
+@pytest.mark.parametrize("count", [0, -1, 65, "x", None])
+def test_odd_numbers_of_fragments_are_refused(stage: Stage, count: object) -> None:
+    with refused(406, "invalid arg 'x-fedq-fragments' for queue .*: "):
+        stream(stage, fedq_fragments=count)
     stream(stage, fedq_fragments=1)
+
+
+@only_fedq
+def test_the_number_of_fragments_is_fixed(stage: Stage) -> None:
+    queue = stream(stage, fedq_fragments=3)
+    again(stage, queue, x_queue_type="stream", x_fedq_fragments=3)
+    for count in (1, 2, 4, 64):
+        with refused(406, "inequivalent arg 'x-fedq-fragments' for queue"):
+            again(stage, queue, x_queue_type="stream", x_fedq_fragments=count)
+    with refused(406, "inequivalent arg 'x-fedq-fragments' for queue"):
+        again(stage, queue, x_queue_type="stream")

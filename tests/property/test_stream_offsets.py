@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedq.amqp.content import decode_properties, encode_properties
-from fedq.amqp.offsets import with_offsets
+from fedq.amqp.offsets import FRAGMENT, with_offsets
 from fedq.amqp.rewriting import with_headers_sorted
 from fedq.amqp.strings import encode_short_string
 from fedq.amqp.values import FieldTable, Long
@@ -14,13 +14,15 @@ from tests.property.amqp_strategies import properties
 #: Headers that stand on either side of the offset, are it, or say in their bytes what it says.
 ENTRY = "\x0fx-stream-offsetl" + "\0" * 8
 HEADERS = st.dictionaries(
-    st.sampled_from(["", "a", "x-stream-offset", "x-stream-offset2", "x-b", "z", "ÿ"])
+    st.sampled_from(["", "a", "x-stream-offset", "x-stream-offset2", FRAGMENT, "x-b", "z", "ÿ"])
     | st.text(max_size=3),
     st.none() | st.integers(-1, 1) | st.just(ENTRY) | st.text(max_size=3),
     max_size=4,
 )
 #: A table as a client may write it: names come in any order, and more than once.
-TABLES = st.lists(st.sampled_from([b"a", b"x-stream-offset", b"z", b""]), max_size=4)
+TABLES = st.lists(
+    st.sampled_from([b"a", b"x-stream-offset", b"x-fedq-fragment", b"z", b""]), max_size=4
+)
 OFFSETS = st.integers(0, (1 << 63) - 1)
 
 
@@ -44,11 +46,13 @@ def test_offsets_stand_among_any_headers(data: st.DataObject, some: list[bytes])
     )
     messages = data.draw(st.lists(one, max_size=8))
     offsets = data.draw(st.lists(OFFSETS, min_size=len(messages), max_size=len(messages)))
+    fragment = data.draw(st.none() | st.integers(0, 63))
+    more: FieldTable = {} if fragment is None else {FRAGMENT: Long(fragment)}
     expected = [
-        with_headers_sorted(message, {"x-stream-offset": Long(offset)})
+        with_headers_sorted(message, {**more, "x-stream-offset": Long(offset)})
         for message, offset in zip(messages, offsets, strict=True)
     ]
-    assert with_offsets(messages, offsets) == expected
+    assert with_offsets(messages, offsets, fragment) == expected
 
 
 @given(found=properties)

@@ -44,6 +44,8 @@ class Reader:
         #: When it heard that it had begun; None: it did not.
         self.begun_us: int | None = None
         self.offsets: list[int] = []
+        #: How many it has not acknowledged.
+        self.held = 0
         self.is_alive = True
 
     def describe(self) -> str:
@@ -69,7 +71,7 @@ class StreamBook:
         self._offsets: dict[int, int] = {}
         #: Of each name who was served last, and all that its readers got.
         self._served: dict[str, Reader] = {}
-        self._named: dict[str, dict[int, None]] = {}
+        self._named: dict[str, dict[int, Reader]] = {}
 
     # --- while it runs ---------------------------------------------------------------------------
 
@@ -114,16 +116,23 @@ class StreamBook:
         if elsewhere != offset and self.ledger.faultless:
             self.ledger.broken(f"{number} is at {elsewhere} and at {offset}")
         reader.offsets.append(offset)
+        reader.held += 1
 
     def _check_turn(self, reader: Reader, offset: int) -> None:
         """Of those with a name one is served; the first one begins at the beginning, none skips."""
         if not reader.name:
             return
         served = self._served.get(reader.name, reader)
-        if served is not reader and served.is_alive and self.ledger.faultless:
+        # One fragment of several changes hands, once everything is acknowledged.
+        may_read = served.held > 0 or not self.plan.fragments
+        if served is not reader and served.is_alive and may_read and self.ledger.faultless:
             self.ledger.broken(f"{reader.describe()} got {offset}, and {served.describe()} reads")
         self._served[reader.name] = reader
-        self._named.setdefault(reader.name, {})[offset] = None
+        named = self._named.setdefault(reader.name, {})
+        before = named.get(offset, reader)
+        if before is not reader and before.is_alive and self.ledger.faultless:
+            self.ledger.broken(f"{reader.describe()} got {offset}, as {before.describe()} did")
+        named[offset] = reader
 
     # --- at rest ---------------------------------------------------------------------------------
 

@@ -10,6 +10,10 @@ from fedq.amqp.methods import (
     BasicDeliver,
     BasicQos,
     BasicQosOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -19,8 +23,16 @@ from tests.sim.checkers import Ledger
 from tests.sim.client_connection import Content
 from tests.sim.confirming import BurstPublisher, Numbers
 from tests.sim.node_host import Host
-from tests.sim.stream_book import Published, Reader, StreamBook
-from tests.sim.streams import NAME, ReaderPlan, StreamPlan, StreamPublisherPlan, value_of
+from tests.sim.stream_book import Published
+from tests.sim.stream_books import Reading, StreamBooks, key_of
+from tests.sim.streams import (
+    EXCHANGE,
+    NAME,
+    ReaderPlan,
+    StreamPlan,
+    StreamPublisherPlan,
+    value_of,
+)
 from tests.sim.world import MS, World, between
 
 
@@ -39,6 +51,10 @@ class StreamSetup(Actor):
                 yield from self.connect()
                 declare = QueueDeclare(NAME, durable=True, arguments=self.plan.arguments())
                 yield from self.call(declare, QueueDeclareOk)
+                if self.plan.fragments:
+                    exchange = ExchangeDeclare(EXCHANGE, "fanout", durable=True)
+                    yield from self.call(exchange, ExchangeDeclareOk)
+                    yield from self.call(QueueBind(NAME, EXCHANGE, ""), QueueBindOk)
                 yield from self.leave()
                 return
             except (LostError, ClosedError) as error:
@@ -52,7 +68,7 @@ class StreamPublisher(BurstPublisher[Published]):
     """Publishes to the stream."""
 
     def __init__(
-        self, world: World, ledger: Ledger, hosts: Sequence[Host], name: str, book: StreamBook,
+        self, world: World, ledger: Ledger, hosts: Sequence[Host], name: str, book: StreamBooks,
         plan: StreamPublisherPlan, numbers: Numbers, setup: StreamSetup,
     ) -> None:  # fmt: skip
         super().__init__(world, ledger, hosts, name, plan, numbers)
@@ -77,7 +93,8 @@ class StreamPublisher(BurstPublisher[Published]):
             properties = encode_properties(
                 {"headers": headers, "delivery_mode": 2 if lasts else 1, "message_id": str(number)}
             )
-            parts.append(self.message(sent, "", NAME, properties, body))
+            way = (EXCHANGE, key_of(number)) if self.setup.plan.fragments else ("", NAME)
+            parts.append(self.message(sent, *way, properties, body))
         connection.write(b"".join(parts))
 
     def returned(self, body: bytes) -> None:
@@ -94,14 +111,14 @@ class StreamReader(Actor):
     """Reads the stream until it is told to stop, over as many connections as it takes."""
 
     def __init__(
-        self, world: World, ledger: Ledger, hosts: Sequence[Host], name: str, book: StreamBook,
+        self, world: World, ledger: Ledger, hosts: Sequence[Host], name: str, book: StreamBooks,
         plan: ReaderPlan, setup: StreamSetup,
     ) -> None:  # fmt: skip
         super().__init__(world, ledger, hosts, name)
         self.book = book
         self.plan = plan
         self.setup = setup
-        self.reader: Reader | None = None
+        self.reader: Reading | None = None
         self._unacked = 0
 
     def script(self) -> Script[None]:
@@ -112,8 +129,8 @@ class StreamReader(Actor):
         plan = self.plan
         start, before = plan.start, self.reader
         self._end_reader()
-        if before is not None and before.offsets and plan.resumes and not plan.name:
-            start = before.offsets[-1] + 1
+        if before is not None and before.count and plan.resumes and not plan.name:
+            start = before.readers[0].offsets[-1] + 1
         self._unacked = 0
         yield from self.call(BasicQos(prefetch_count=plan.prefetch), BasicQosOk)
         reader = self.reader = self.book.begins(self.label, start, plan.name, plan.wanted)
@@ -125,7 +142,7 @@ class StreamReader(Actor):
             arguments["x-stream-filter"] = list(plan.wanted)
         consume = BasicConsume(NAME, "reader", arguments=arguments)
         yield from self.call(consume, BasicConsumeOk)
-        reader.begun_us = self.world.now_us
+        reader.begun(self.world.now_us)
         while self.goes_on():
             yield 100 * MS
             if plan.vanish and not self.calm and self.random.random() < plan.vanish:
@@ -139,7 +156,7 @@ class StreamReader(Actor):
 
     def _end_reader(self) -> None:
         if self.reader is not None:
-            self.reader.is_alive = False
+            self.reader.end()
 
     def drop(self) -> None:
         self._end_reader()
@@ -153,18 +170,22 @@ class StreamReader(Actor):
         assert isinstance(headers, dict)
         offset = headers["x-stream-offset"]
         assert isinstance(offset, int)
+        fragment = headers.get("x-fedq-fragment")
         self.note(f"reads {offset} {body[:12]!r}")
-        self.book.delivered(self.reader, offset, body)
+        self.book.delivered(self.reader, fragment, offset, body)
         self._unacked += 1
         if self._unacked > self.plan.prefetch:
             self.ledger.broken(f"{self.label}: {self._unacked} unacknowledged, prefetch "
                                f"{self.plan.prefetch}")  # fmt: skip
-        label, tag = self.label, method.delivery_tag
-        self.world.after(self.plan.work_us, lambda: self._acknowledge(label, tag))
+        label, tag, reading = self.label, method.delivery_tag, self.reader
+        self.world.after(
+            self.plan.work_us, lambda: self._acknowledge(label, tag, reading, fragment)
+        )
 
-    def _acknowledge(self, label: str, tag: int) -> None:
+    def _acknowledge(self, label: str, tag: int, reading: Reading, fragment: object) -> None:
         if self.label == label and self.connection is not None:
             self._unacked -= 1
+            self.book.acknowledged(reading, fragment)
             self.connection.send(1, BasicAck(tag))
 
     def on_lost(self, reason: str, refusal: object) -> None:
@@ -176,7 +197,7 @@ class LastReader(StreamReader):
     """Reads all there is, when everything is at rest."""
 
     def __init__(
-        self, world: World, ledger: Ledger, hosts: Sequence[Host], book: StreamBook,
+        self, world: World, ledger: Ledger, hosts: Sequence[Host], book: StreamBooks,
         setup: StreamSetup,
     ) -> None:  # fmt: skip
         plan = ReaderPlan("first", prefetch=50, work_us=0)
@@ -192,7 +213,7 @@ class LastReader(StreamReader):
     @property
     def has_all(self) -> bool:
         """Whether it got as many as there are."""
-        got = len(self.reader.offsets) if self.reader is not None else 0
+        got = self.reader.count if self.reader is not None else 0
         if self.count is not None and got > self.count:
             self.ledger.broken(f"the stream has {self.count} messages, {got} came")
         return self.count == got

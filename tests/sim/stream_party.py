@@ -6,7 +6,7 @@ from tests.sim.actors import Actor
 from tests.sim.checkers import Ledger
 from tests.sim.confirming import Numbers
 from tests.sim.node_host import Host
-from tests.sim.stream_book import StreamBook
+from tests.sim.stream_books import StreamBooks
 from tests.sim.stream_clients import LastReader, StreamPublisher, StreamReader, StreamSetup
 from tests.sim.streams import StreamPlan
 from tests.sim.world import World
@@ -23,7 +23,7 @@ class StreamParty:
         numbers: Numbers,
     ) -> None:  # fmt: skip
         common = (world, ledger, hosts)
-        self.book = StreamBook(ledger, plan)
+        self.book = StreamBooks(ledger, plan)
         self.setup = StreamSetup(*common, plan)
         self.senders: list[Actor] = [
             StreamPublisher(*common, f"sp{number}", self.book, each, numbers, self.setup)

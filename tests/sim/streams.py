@@ -11,8 +11,14 @@ from fedq.core.seeds import Rng, derive
 from tests.sim.world import MS
 
 NAME = "stream"
+#: The exchange through which a stream in several fragments gets its messages, and how many routing
+#: keys they have.
+EXCHANGE = "stream keys"
+KEYS = 7
 #: The share of seeds that have one, of those that may.
 SHARE = 0.4
+#: Of these, those in several fragments.
+PARTED_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ class StreamPlan:
     segment_bytes: int
     publishers: tuple[StreamPublisherPlan, ...]
     readers: tuple[ReaderPlan, ...]
+    #: x-fedq-fragments; 0: not given.
+    fragments: int = 0
 
     def arguments(self) -> dict[str, TableValue]:
         """The declaration's arguments."""
@@ -66,13 +74,15 @@ class StreamPlan:
         if self.max_bytes:
             found["x-max-length-bytes"] = self.max_bytes
             found["x-stream-max-segment-size-bytes"] = self.segment_bytes
+        if self.fragments:
+            found["x-fedq-fragments"] = self.fragments
         return found
 
     def describe(self) -> list[str]:
         """The plan in lines."""
         return [
             f"a stream of {self.replicas} copies, {self.max_bytes} bytes in segments of "
-            f"{self.segment_bytes}",
+            f"{self.segment_bytes}, {self.fragments or 'one'} fragments",
             *map(str, self.publishers), *map(str, self.readers),
         ]  # fmt: skip
 
@@ -96,6 +106,15 @@ def draw_askers(plan: StreamPlan, seed: int) -> StreamPlan:
         start = "first" if name else reader.start
         readers.append(replace(reader, name=name, wanted="" if name else wanted, start=start))
     return replace(plan, readers=tuple(readers))
+
+
+def draw_fragments(plan: StreamPlan, seed: int) -> StreamPlan:
+    """Several fragments for some streams, with dice of their own; an offset is none in all."""
+    dice = derive(seed, "stream fragments")
+    if dice.random() >= PARTED_SHARE:
+        return plan
+    readers = tuple(replace(each, resumes=False) for each in plan.readers)
+    return replace(plan, readers=readers, fragments=dice.choice((2, 3, 5)))
 
 
 def draw_stream(seed: int, lite: bool, safety_us: int) -> StreamPlan | None:

@@ -22,7 +22,7 @@ from tests.sim.disk import DiskOptions
 from tests.sim.net import NetOptions
 from tests.sim.policies import PolicyPlan, draw_policies
 from tests.sim.raft import RaftOptions
-from tests.sim.streams import StreamPlan, draw_askers, draw_stream
+from tests.sim.streams import StreamPlan, draw_askers, draw_fragments, draw_stream
 from tests.sim.subscribers import SubscriberPlan
 from tests.sim.topology import ExchangePlan, QueuePlan
 from tests.sim.world import MS, SECOND
@@ -157,7 +157,8 @@ def _draw_stream(plan: Plan, lite: bool) -> Plan:
     if not plan.stow_bytes and chance(dice, 0.8):
         ahead = dice.choice((1, 200, 2_000))
         plan = replace(plan, stow_bytes=1, read_ahead_bytes=ahead)
-    return replace(plan, stream=draw_askers(stream, plan.seed))
+    stream = draw_fragments(draw_askers(stream, plan.seed), plan.seed)
+    return replace(plan, stream=stream)
 
 
 def _draw_queues_alone(seed: int, lite: bool, copy_all: bool) -> Plan:

@@ -76,7 +76,7 @@ def test_no_exception_that_comes_again_beside_other_faults_does_either(seed: int
 def test_what_was_found_once_stays_fixed(seed: int, option: str) -> None:
     result = run_seed(
         seed, stops=option == "--stops", copy_all=option == "--copy-all",
-        no_streams=option == "--no-streams",
+        no_streams=option == "--no-streams", exceptions=option == "--exceptions",
     )  # fmt: skip
     check(result, option)
 

@@ -125,10 +125,15 @@ def show_queue(
         "#UNACKED", "#BYTES",
     )  # fmt: skip
     screen.print(table(headings, map(_fragment_row, queue["fragments"])))
-    readers = [reader for fragment in queue["fragments"] for reader in fragment["readers"]]
+    readers = [
+        [each["name"], fragment["fragment"], each["offset"], each["lag"], each["node"]]
+        for fragment in queue["fragments"]
+        for each in fragment["readers"]
+    ]
     if readers:
-        rows = [[each["name"], each["offset"], each["lag"], each["node"]] for each in readers]
-        screen.print(table(("READER", "#OFFSET", "#LAG", "NODE"), rows))
+        # By name: in several fragments each of them keeps a place.
+        readers.sort(key=lambda row: (row[0], row[1]))
+        screen.print(table(("READER", "#FRAGMENT", "#OFFSET", "#LAG", "NODE"), readers))
     if queue["silent_members"]:
         silent = ", ".join(queue["silent_members"])
         screen.print(f"! ? is unknown: {silent} did not answer", style="red")

@@ -202,8 +202,8 @@ def held_bytes(state: NodeState) -> int:
             del state.transacting[channel]
         else:
             messages += of_transaction(channel.transaction)
-    for readers in state.streams.values():
-        messages += readers.bytes_held
+    for parts in state.streams.values():
+        messages += sum([readers.bytes_held for readers in parts.values()])
     messages += sum([primary.replication.bytes_read for primary in state.primaries.values()])
     messages += state.reads.bytes_asked + state.reads.bytes_kept
     messages += state.pages.bytes_held + state.plan.places_bytes

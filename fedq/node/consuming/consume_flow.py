@@ -94,7 +94,7 @@ class ConsumeFlow:
             self.state.accounts.count_consumers(channel.client, -1)
             if queue == channel.reply_queue:
                 channel.reply_queue = None
-            if consumer.cursor is not None:
+            if consumer.cursors is not None:
                 self._remove_reader(consumer)
             if hub is None:
                 continue
@@ -107,14 +107,16 @@ class ConsumeFlow:
 
     def _remove_reader(self, consumer: Consumer) -> None:
         """Removes a reader of a stream, which nobody else is concerned with."""
-        readers = self.state.streams.get(consumer.queue)
-        if readers is not None:
-            readers.remove(consumer)
+        cursors, consumer.cursors = consumer.cursors, None
+        for fragment, cursor in (cursors or {}).items():
+            readers = self.state.readers_of(consumer.queue, fragment)
+            if readers is None:
+                continue
+            readers.remove(cursor)
             if readers.has_left:
                 self.state.marks.queues[consumer.queue] = None
             if readers.is_idle:
-                del self.state.streams[consumer.queue]
-        consumer.cursor = None
+                self.state.forget_readers(consumer.queue, fragment)
 
     def _note_removal(self, queue: QueueKey) -> None:
         self.give_back_surplus(self.hub_of(queue))

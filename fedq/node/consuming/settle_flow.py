@@ -34,7 +34,7 @@ from fedq.node.records.settling import (
     settle_in,
 )
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import NO_FRAGMENT
+from fedq.node.records.stream_readers import READ, as_read
 from fedq.node.records.transaction_limits import check_room
 from fedq.wiring.cluster_map.queue_arguments import name_of
 
@@ -135,14 +135,14 @@ class SettleFlow:
             is_going = outcome == ACKNOWLEDGED
             work.spend(1 + (count >> _GOING_SHIFT if is_going else _RETURN_WORK * count))
             self.note(channel, lanes, part, outcome)
-            if not is_going and part.fragment == NO_FRAGMENT:
+            if not is_going and part.fragment >= READ:
                 stream = self.stream_of(part) or stream
         return stream
 
     def stream_of(self, part: Part[Consumer | None]) -> QueueKey | None:
         """The stream that deliveries are of; None for those of another queue, or if it is gone."""
         holder = part.holder
-        if part.fragment != NO_FRAGMENT or holder is None:
+        if part.fragment < READ or holder is None:
             return None
         return holder.queue if self.state.is_stream(holder.queue) else None
 
@@ -157,11 +157,11 @@ class SettleFlow:
         settlements.add(outcome, positions)
         if holder is not None:
             holder.unacked -= len(positions)
-            if fragment == NO_FRAGMENT:
+            if fragment >= READ:
                 # Of a stream: a prefetch of the channel does not count it.
                 channel.got -= len(positions)
-                if outcome == ACKNOWLEDGED and holder.cursor is not None:
-                    note_acknowledged(self.state, holder, positions)
+                if outcome == ACKNOWLEDGED and holder.cursors is not None:
+                    note_acknowledged(self.state, holder, as_read(fragment), positions)
             if not holder.unacked and holder.hub is not None:
                 holder.hub.note_idle(holder)
             if not channel.prefetch_global:
@@ -291,9 +291,12 @@ class SettleFlow:
         return primary.fragment if primary is not None else None
 
 
-def note_acknowledged(state: NodeState, reader: Consumer, positions: Sequence[int]) -> None:
+def note_acknowledged(
+    state: NodeState, reader: Consumer, fragment: FragmentId, positions: Sequence[int]
+) -> None:
     """Notes how far a reader of a stream has come, if it has a name: that is told with a tick."""
-    cursor, readers = reader.cursor, state.streams.get(reader.queue)
+    cursor = reader.cursors.get(fragment) if reader.cursors is not None else None
+    readers = state.readers_of(reader.queue, fragment)
     if cursor is None or cursor.named is None or readers is None:
         return
     cursor.named.settle(positions)

@@ -86,7 +86,7 @@ class Waking:
                 self._state.wake(consumer)
                 if wanted.grant_anew is not None:
                     self._queues[consumer.queue] = None
-            elif consumer.cursor is not None:
+            elif consumer.cursors is not None:
                 self._state.wake(consumer)
             work.spend(_WAKE_WORK)
         elif self._queues:

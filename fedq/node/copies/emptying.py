@@ -12,7 +12,7 @@ from fedq.amqp.method_types import BasicCancel
 from fedq.fragments.fragment import Fragment
 from fedq.node.records.client_state import Consumer, capability
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import StreamReaders
+from fedq.node.records.stream_readers import Parts
 from fedq.proxy.hub import Hub
 
 #: Messages that leave for a unit of work: those in runs, those that are kept singly.
@@ -69,7 +69,7 @@ class Cancelling:
         self._left = consumers
         for consumer in consumers:
             consumer.hub = None
-            consumer.cursor = None
+            consumer.cursors = None
         self._left.reverse()
 
     def go_on(self) -> bool:
@@ -106,16 +106,19 @@ def cancel_all(state: NodeState, hub: Hub[Consumer], owner: object = None) -> No
         state.chores.begin(owner, Cancelling(state, hub.clear()))
 
 
-def cancel_readers(state: NodeState, readers: StreamReaders) -> None:
+def cancel_readers(state: NodeState, parts: Parts) -> None:
     """As `cancel_all`, for the readers of a stream; those about to begin hear that it is gone."""
-    seeks, readers.seeks = readers.seeks, {}
-    for waiting in seeks.values():
-        for then in waiting:
-            then(None)
-    members, readers.members = list(readers.members.values()), {}
-    for member in members:
-        if member.then is not None:
-            member.then(None)
-    consumers, readers.consumers = list(readers.consumers), {}
+    consumers: dict[Consumer, None] = {}
+    for readers in parts.values():
+        seeks, readers.seeks = readers.seeks, {}
+        for waiting in seeks.values():
+            for then in waiting:
+                then(None)
+        members, readers.members = list(readers.members.values()), {}
+        for member in members:
+            if member.then is not None:
+                member.then(None)
+        cursors, readers.cursors = readers.cursors, {}
+        consumers.update((cursor.consumer, None) for cursor in cursors)
     if consumers:
-        state.chores.begin(None, Cancelling(state, consumers))
+        state.chores.begin(None, Cancelling(state, list(consumers)))

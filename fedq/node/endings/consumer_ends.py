@@ -47,7 +47,7 @@ class ConsumerEnds:
             if answer is not None:
                 self.answers.reply(channel, answer)
             return
-        if consumer.cursor is not None:
+        if consumer.cursors is not None:
             self.remove([consumer])
             self._cancelled(channel, answer)
             return

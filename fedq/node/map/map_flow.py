@@ -209,9 +209,10 @@ class MapFlow:
         self.routes.on_change(QueueRemoved(key, ()))
         if hub is not None:
             cancel_all(self.state, hub)
-        readers = self.state.streams.pop(key, None)
-        if readers is not None:
-            cancel_readers(self.state, readers)
+        self.state.parted.pop(key, None)
+        parts = self.state.streams.pop(key, None)
+        if parts is not None:
+            cancel_readers(self.state, parts)
 
     def _tell_of_failures(self) -> None:
         """Tells of operations that were refused because they fail on every node."""

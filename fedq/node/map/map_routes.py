@@ -58,8 +58,10 @@ class MapRoutes:
                     at = key
                     if key.name and key not in without:
                         self._add_exchange(key)
+                state.parted = {}
                 for key in state.map.queues:
                     at = key, "queue"
+                    state.note_parts(key)
                     if at not in without:
                         router.add_queue(key, key)
                 for key, claim in state.map.claims.items():
@@ -102,6 +104,7 @@ class MapRoutes:
             case ExchangeRemoved():
                 router.remove_exchange(change.key)
             case QueueAdded():
+                self.state.note_parts(change.key)
                 router.add_queue(change.key, change.key)
             case QueueRemoved():
                 router.remove_queue(change.key)

@@ -189,7 +189,8 @@ class DeadLetters:
         targets = self._targets(queue, message)
         self.state.work.spend(len(targets.queues) + len(targets.nodes))
         messages = delayed([message]) if targets.delayed else [message]
-        return messages, self.outlets.reach(targets, self._sticky, int(fragment.fragment_id))
+        spread = int(fragment.fragment_id)
+        return messages, self.outlets.reach(targets, message, self._sticky, spread)
 
     def _publish(
         self, queue: QueueKey, ways: tuple[list[bytes], Reach], dying: DeadLetterInFlight | None

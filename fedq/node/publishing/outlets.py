@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from fedq.amqp.rewriting import as_stored
 from fedq.channels.confirms import ConfirmGroup
-from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey
+from fedq.core.ids import ConnectionId, FragmentId, NodeId, QueueKey, Target
+from fedq.core.message import route_of
 from fedq.core.peer_messages import PublishAtomic, PublishBatch, PublishDone
 from fedq.node.publishing.admission import Admission
 from fedq.node.publishing.blocking import Blocking
@@ -31,6 +32,7 @@ from fedq.node.records.peer import RelayWaiter
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
 from fedq.proxy.publisher import FragmentPublisher, Numbered
+from fedq.wiring.routing.partitions import partition_of
 from fedq.wiring.routing.route import Route
 
 
@@ -68,9 +70,31 @@ class Outlets:
 
     # --- one run of publishes ----------------------------------------------------------------
 
-    def reach(self, targets: Route, sticky: dict[QueueKey, FragmentId], spread: int) -> Reach:
-        """The targets of a route; `sticky`: which fragments the sender keeps to (P4)."""
-        publishers = [self.publisher(queue, sticky, spread) for queue in targets.queues]
+    def is_parted(self, targets: Route) -> bool:
+        """Whether any queue is a stream in several fragments, which go by the routing key."""
+        return not self.state.parted.keys().isdisjoint(targets.queues)
+
+    def parts(self, queues: tuple[QueueKey, ...], message: bytes) -> tuple[Target, ...]:
+        """The queues of a publish; in place of a stream in fragments that of its routing key."""
+        parted = self.state.parted
+        if not parted or parted.keys().isdisjoint(queues):
+            return queues
+        self.state.work.spend(1)
+        route = route_of(message)
+        return tuple(
+            parted[queue][partition_of(route, len(parted[queue]))] if queue in parted else queue
+            for queue in queues
+        )
+
+    def reach(
+        self, targets: Route, message: bytes, sticky: dict[QueueKey, FragmentId], spread: int
+    ) -> Reach:
+        """The targets of a publish and its like; `sticky`: which fragments the sender keeps to.
+
+        That is P4; of streams in fragments it is the routing key that keeps to one.
+        """
+        parts = self.parts(targets.queues, message)
+        publishers = [self.publisher(part, sticky, spread) for part in parts]
         nodes = [node for node in targets.nodes if self.relays.is_linked(node)]
         absent = targets.nodes if len(nodes) < len(targets.nodes) else ()
         return Reach(publishers, nodes, targets.private, absent)
@@ -121,7 +145,7 @@ class Outlets:
         self.state.risk.end()
 
     def _deliver_run(
-        self, channel: Channel, messages: list[bytes], queues: tuple[QueueKey, ...]
+        self, channel: Channel, messages: list[bytes], queues: tuple[Target, ...]
     ) -> None:
         """Sends a run that goes to shared queues alone."""
         group = None
@@ -168,9 +192,11 @@ class Outlets:
             self.blocking.hold_for(channel.client, publisher.fragment_id)
 
     def publisher(
-        self, queue: QueueKey, sticky: dict[QueueKey, FragmentId], spread: int
+        self, queue: Target, sticky: dict[QueueKey, FragmentId], spread: int
     ) -> FragmentPublisher[Owner]:
-        """The publisher of this node to the fragment that the sender keeps to."""
+        """The publisher of this node to the fragment that the sender keeps to, or that is named."""
+        if isinstance(queue, int):
+            return self.publisher_of(queue)
         fragment = sticky.get(queue)
         if fragment is None or fragment not in self.state.map.fragments:
             fragment = sticky[queue] = self._choose_fragment(queue, spread)

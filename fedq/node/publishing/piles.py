@@ -10,7 +10,7 @@ Invariants: within a queue, messages are in the order in which they came; a sing
 the usual case, is kept as it is, and never sorted into piles.
 """
 
-from fedq.core.ids import QueueKey
+from fedq.core.ids import Target
 
 
 class Piles:
@@ -21,14 +21,14 @@ class Piles:
     def __init__(self) -> None:
         #: The last run, not yet among the piles, and where it goes.
         self._run: list[bytes] = []
-        self._queues: tuple[QueueKey, ...] = ()
-        self.by_queue: dict[QueueKey, list[bytes]] = {}
+        self._queues: tuple[Target, ...] = ()
+        self.by_queue: dict[Target, list[bytes]] = {}
         #: For each pile, in the same order, which of all publishes is its first.
         self.firsts: list[int] = []
         #: The queues of each publish.
-        self.ways: list[tuple[QueueKey, ...]] = []
+        self.ways: list[tuple[Target, ...]] = []
 
-    def add(self, messages: list[bytes], queues: tuple[QueueKey, ...]) -> None:
+    def add(self, messages: list[bytes], queues: tuple[Target, ...]) -> None:
         """Adds publishes that all go to these queues; the list is the piles' own from now on."""
         run = self._run
         if not run:
@@ -39,7 +39,7 @@ class Piles:
             self._spread()
             self._run, self._queues = messages, queues
 
-    def take_run(self) -> tuple[list[bytes], tuple[QueueKey, ...]]:
+    def take_run(self) -> tuple[list[bytes], tuple[Target, ...]]:
         """Takes a single run, if that is all; no messages, if there are piles, or nothing."""
         run = self._run
         if not run:

@@ -21,7 +21,7 @@ from fedq.core.errors import (
     ChannelViolation,
     ConnectionViolation,
 )
-from fedq.core.ids import QueueKey
+from fedq.core.ids import QueueKey, Target
 from fedq.core.message import (
     FLAG_BAD_EXPIRATION,
     FLAG_COPIES,
@@ -104,7 +104,7 @@ class PublishFlow:
         all piles.
         """
         piles, place, ahead = self.piles, 0, None
-        work, router = self.state.work, self.state.router
+        work, router, parted = self.state.work, self.state.router, self.state.parted
         room = work.room
         while place < len(batch):
             if router.walked:
@@ -118,15 +118,18 @@ class PublishFlow:
                     count, queues = len(messages), len(targets.queues)
                     first = 0 if place else queues << _QUEUE_SHIFT
                     cost = 1 + first + ((1 + count) * queues >> _PILED_SHIFT)
+                    parts: tuple[Target, ...] = targets.queues
+                    if parted:
+                        parts = self.outlets.parts(targets.queues, messages[0])
                     if cost > room and count > 1:
                         most = max(1, (room - first << _PILED_SHIFT) // queues)
                         if most < count:
                             work.spend(1 + first + ((1 + most) * queues >> _PILED_SHIFT))
-                            piles.add(messages[:most], targets.queues)
+                            piles.add(messages[:most], parts)
                             return [(route, bits, messages[most:]), *batch[place + 1 :]]
                     work.spend(cost)
                     room -= cost
-                    piles.add(messages, targets.queues)
+                    piles.add(messages, parts)
                     place, ahead = place + 1, None
                     continue
             self.outlets.deliver_piles(channel, piles)
@@ -138,7 +141,7 @@ class PublishFlow:
                 room = work.room
                 continue
             run, ahead = [messages[0]], None
-            if not targets.private:
+            if not targets.private and not (parted and self.outlets.is_parted(targets)):
                 ahead = self._add_neighbours(channel.client, batch, place, targets, run)
             place += len(run)
             self._publish_run(channel, run, targets, bits & MANDATORY != 0)
@@ -298,7 +301,8 @@ class PublishFlow:
         vhost = channel.client.vhost
         queues, nodes = len(targets.queues), len(targets.nodes)
         self.state.work.spend(1 + nodes + ((1 + len(messages)) * queues >> _PILED_SHIFT))
-        reach = self.outlets.reach(targets, channel.sticky, channel.client.connection)
+        connection = channel.client.connection
+        reach = self.outlets.reach(targets, messages[0], channel.sticky, connection)
         group = None
         if channel.confirms is not None:
             group = channel.confirms.open(len(messages), reach.waiting)

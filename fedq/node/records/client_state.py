@@ -35,13 +35,15 @@ Place: TypeAlias = tuple[int, StreamFilter | None]
 
 
 class Cursor:
-    """Where a reader is in its stream."""
+    """Where a reader is in a fragment of its stream."""
 
-    __slots__ = ("named", "next", "wanted")
+    __slots__ = ("consumer", "named", "next", "wanted")
 
     def __init__(
-        self, position: int, wanted: StreamFilter | None = None, named: Member | None = None
-    ) -> None:
+        self, consumer: "Consumer", position: int, wanted: StreamFilter | None = None,
+        named: Member | None = None,
+    ) -> None:  # fmt: skip
+        self.consumer = consumer
         #: The position of what it gets next, or before that.
         self.next = position
         #: What it asks for; None: everything.
@@ -51,8 +53,9 @@ class Cursor:
 
     @property
     def waits(self) -> bool:
-        """Whether another one with its name is being served."""
-        return self.named is not None and not self.named.is_served
+        """Whether another one with its name is being served, or is to be."""
+        named = self.named
+        return named is not None and (not named.is_served or named.yields)
 
     @property
     def place(self) -> "Place":
@@ -64,7 +67,7 @@ class Consumer:
     """One basic.consume."""
 
     __slots__ = (
-        "awake", "channel", "cursor", "frame_bytes_max", "head", "hub", "limit", "no_ack",
+        "awake", "channel", "cursors", "frame_bytes_max", "head", "hub", "limit", "no_ack",
         "priority", "queue", "route_size", "tag", "ticket", "unacked",
     )  # fmt: skip
 
@@ -91,8 +94,8 @@ class Consumer:
         #: The consumers of its queue, as long as it is one of them; its mark of the round robin.
         self.hub: Hub[Consumer] | None = None
         self.awake = False
-        #: Its place in a stream; such a consumer is not one of a hub's.
-        self.cursor: Cursor | None = None
+        #: Its places in a stream, by fragment; such a consumer is not one of a hub's.
+        self.cursors: dict[FragmentId, Cursor] | None = None
 
     @property
     def group(self) -> "Channel | None":

@@ -1,5 +1,6 @@
 """Named readers of streams: plain records for `fedq.node.streams.naming` (docs/adr/0063)."""
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -17,11 +18,11 @@ class Moves(Protocol):
 
 
 class Member:
-    """A named reader of this node, from its basic.consume on."""
+    """A named reader of this node in a fragment of its stream, from its basic.consume on."""
 
     __slots__ = (
         "_order", "_settled", "cursor", "forgets", "is_refused", "is_served", "kind", "name",
-        "next", "number", "then", "value",
+        "next", "number", "then", "value", "yields",
     )  # fmt: skip
 
     def __init__(self, number: int, name: str, kind: int, value: int, forgets: bool) -> None:
@@ -34,6 +35,8 @@ class Member:
         #: Hears once where it begins, or that its stream is gone; None: it has.
         self.then: Callable[[int | None], None] | None = None
         self.is_served = self.is_refused = False
+        #: Its turn ends once it has acknowledged what it got.
+        self.yields = False
         #: Once it has begun.
         self.cursor: Moves | None = None
         #: The position behind what it got.
@@ -41,6 +44,11 @@ class Member:
         #: What it has not acknowledged, in order; and of these, what it has, out of order.
         self._order: deque[int] = deque()
         self._settled: dict[int, bool] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has acknowledged all it got."""
+        return not self._order
 
     @property
     def place(self) -> int:
@@ -72,13 +80,42 @@ class Member:
 
 
 class Group:
-    """The readers of a name, where the stream is served."""
+    """The readers of a name in a fragment, where that is served."""
 
-    __slots__ = ("forgets", "members", "served")
+    __slots__ = ("_order", "forgets", "members", "served", "yields")
 
     def __init__(self) -> None:
-        #: In the order in which they came.
+        #: In the order in which they came, and in one that is the same for all fragments.
         self.members: dict[Key, None] = {}
+        self._order: list[Key] = []
         self.served: Key | None = None
+        #: Who is served was asked to give its turn back.
+        self.yields = False
         #: The name goes with the last of them.
         self.forgets = False
+
+    def add(self, key: Key) -> None:
+        """Adds one of them, if it is not there."""
+        if key not in self.members:
+            self.members[key] = None
+            insort(self._order, key)
+
+    def remove(self, key: Key) -> None:
+        """Removes one of them."""
+        del self.members[key]
+        del self._order[bisect_left(self._order, key)]
+
+    def serve(self, key: Key | None) -> None:
+        """Notes whose turn it is now; None: nobody's."""
+        self.served = key
+        self.yields = False
+
+    def next(self, share: int | None) -> Key:
+        """The one to be served, if there is anybody.
+
+        The first that came, and then it stays so; or, where fragments are shared, whose share this
+        one is.
+        """
+        if share is None:
+            return self.served or next(iter(self.members))
+        return self._order[share % len(self._order)]

@@ -33,7 +33,7 @@ from fedq.node.records.roles import Backup, Primary
 from fedq.node.records.scratch import Scratch
 from fedq.node.records.scrub import Scrub
 from fedq.node.records.stream_pages import Pages
-from fedq.node.records.stream_readers import StreamReaders
+from fedq.node.records.stream_readers import Parts, StreamReaders
 from fedq.node.records.suspects import Suspects
 from fedq.node.risk import Risk
 from fedq.node.settings import NodeSettings
@@ -156,7 +156,9 @@ class NodeState:
         """Begins the lists of who waits for what, beyond a turn. Dicts keep the order."""
         self.scratch = Scratch(self.out)
         self.dirty_clients: dict[Client, None] = {}
-        self.streams: dict[QueueKey, StreamReaders] = {}  # Those that have readers here.
+        self.streams: dict[QueueKey, Parts] = {}  # Those that have readers here.
+        #: Streams in several fragments, in order; publishes go by their routing keys.
+        self.parted: dict[QueueKey, tuple[FragmentId, ...]] = {}
         #: What was read back for them, of streams that this node serves.
         self.pages = Pages()
         #: Those who got deliveries the short way, and several (`fan_out`).
@@ -219,6 +221,26 @@ class NodeState:
         known = self.map.queues.get(queue)
         may_be = known is not None and '"stream"' in known.arguments
         return may_be and self.policy_of(queue).stream is not None
+
+    def note_parts(self, queue: QueueKey) -> None:
+        """Notes the fragments of a stream that has several: they stay what they are."""
+        info = self.map.queues.get(queue)
+        if info is not None and len(info.fragments) > 1 and self.is_stream(queue):
+            self.parted[queue] = tuple(info.fragments)
+        else:
+            self.parted.pop(queue, None)
+
+    def readers_of(self, queue: QueueKey, fragment: FragmentId) -> StreamReaders | None:
+        """The readers of a fragment of a stream; None if there are none."""
+        parts = self.streams.get(queue)
+        return parts.get(fragment) if parts is not None else None
+
+    def forget_readers(self, queue: QueueKey, fragment: FragmentId) -> None:
+        """Forgets a fragment of a stream that has no readers any more."""
+        parts = self.streams[queue]
+        del parts[fragment]
+        if not parts:
+            del self.streams[queue]
 
     def go_on_with_unfinished(self) -> None:
         """Begins a turn with what the last one had no room for."""

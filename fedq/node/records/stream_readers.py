@@ -6,15 +6,44 @@ from typing import Final, TypeAlias
 from fedq.amqp.filtering import StreamFilter
 from fedq.core.ids import FragmentId, NodeId
 from fedq.core.limits import STREAM_FILTERS_MAX
-from fedq.node.records.client_state import Consumer, Place
+from fedq.node.records.client_state import Cursor, Place
 from fedq.node.records.named_readers import Group, Member
 from fedq.node.records.stream_pages import MESSAGE
 
-#: The fragment of deliveries that settle nothing: those of streams. No fragment has this number.
-NO_FRAGMENT: Final = FragmentId(0)
+#: No fragment has this number, or a higher one: deliveries of streams do, as they settle nothing.
+READ: Final = 1 << 60
 
 #: Hears at which position a reader begins; None: there is no such stream any more.
 Then: TypeAlias = Callable[[int | None], None]
+#: As `Then`, for all fragments of a stream.
+Begun: TypeAlias = Callable[[dict[FragmentId, int] | None], None]
+
+
+def as_read(fragment: FragmentId) -> FragmentId:
+    """What stands for a fragment of a stream in deliveries, and the other way round."""
+    return FragmentId(fragment ^ READ)
+
+
+class Starts:
+    """Gathers where a reader begins in each fragment, and says so once it is known of all."""
+
+    __slots__ = ("_gone", "_left", "_positions", "_then")
+
+    def __init__(self, count: int, then: Begun) -> None:
+        self._left = count
+        self._then = then
+        self._positions: dict[FragmentId, int] = {}
+        self._gone = False
+
+    def take(self, fragment: FragmentId, position: int | None) -> None:
+        """Takes where it begins in one of them, once for each."""
+        self._left -= 1
+        if position is None:
+            self._gone = True
+        else:
+            self._positions[fragment] = position
+        if not self._left:
+            self._then(None if self._gone else self._positions)
 
 
 class Chunk:
@@ -59,16 +88,16 @@ ReadKey: TypeAlias = tuple[NodeId, int, int]
 
 
 class StreamReaders:
-    """The readers of a stream: on this node, and of other nodes if this one serves it."""
+    """Readers of a fragment of a stream: on this node, and of others if this one serves it."""
 
     __slots__ = (
-        "again", "asked", "awaited", "bytes_held", "chunks", "consumers", "filters", "groups",
-        "has_left", "left", "members", "moved", "reads", "seeks", "vacant",
+        "again", "asked", "awaited", "bytes_held", "chunks", "cursors", "filters", "groups",
+        "has_left", "left", "members", "moved", "reads", "seeks", "vacant", "yielding",
     )  # fmt: skip
 
     def __init__(self) -> None:
         #: Those that are here; who was served last is the last.
-        self.consumers: dict[Consumer, None] = {}
+        self.cursors: dict[Cursor, None] = {}
         #: What was read, and somebody here has not got yet, by where it begins.
         self.chunks: dict[Place, Chunk] = {}
         #: What that takes.
@@ -90,8 +119,10 @@ class StreamReaders:
         self.members: dict[int, Member] = {}
         self.moved: dict[Member, None] = {}
         self.left: dict[Member, None] = {}
+        #: Whose turn ends once they have acknowledged what they got.
+        self.yielding: dict[Member, None] = {}
         #: If this node serves it: those with names, here and on other nodes, and of which names
-        #: nobody is served.
+        #: nobody is served, or perhaps not who is to be.
         self.groups: dict[str, Group] = {}
         self.vacant: dict[str, None] = {}
         #: What other nodes want to read; who was served last is the last.
@@ -100,7 +131,7 @@ class StreamReaders:
     @property
     def is_idle(self) -> bool:
         """Whether nobody reads it."""
-        if self.consumers or self.seeks or self.reads or self.awaited:
+        if self.cursors or self.seeks or self.reads or self.awaited:
             return False
         return not (self.members or self.groups)
 
@@ -108,19 +139,18 @@ class StreamReaders:
         """Whether a reader with that filter may begin."""
         return wanted is None or wanted in self.filters or len(self.filters) < STREAM_FILTERS_MAX
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, cursor: Cursor) -> None:
         """Adds a reader."""
-        self.consumers[consumer] = None
-        wanted = consumer.cursor.wanted if consumer.cursor is not None else None
+        self.cursors[cursor] = None
+        wanted = cursor.wanted
         if wanted is not None:
             self.filters[wanted] = self.filters.get(wanted, 0) + 1
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, cursor: Cursor) -> None:
         """Removes a reader, if it is here."""
-        cursor = consumer.cursor
-        if consumer not in self.consumers or cursor is None:
+        if cursor not in self.cursors:
             return
-        del self.consumers[consumer]
+        del self.cursors[cursor]
         if cursor.named is not None:
             self.left[cursor.named] = None
             self.has_left = True
@@ -134,8 +164,8 @@ class StreamReaders:
     def places(self) -> dict[Place, int]:
         """Where readers are, and how many at each place; elsewhere there are chunks no more."""
         places: dict[Place, int] = {}
-        for consumer in self.consumers:
-            if (cursor := consumer.cursor) is not None and not cursor.waits:
+        for cursor in self.cursors:
+            if not cursor.waits:
                 place = cursor.place
                 places[place] = places.get(place, 0) + 1
         for place in [place for place in self.chunks if place not in places]:
@@ -171,7 +201,7 @@ class StreamReaders:
     def put_off(self, place: Place, until_ms: int) -> None:
         """Notes that it is not asked for what is there before that time."""
         self.again[place] = until_ms
-        if len(self.again) > len(self.consumers):
+        if len(self.again) > len(self.cursors):
             places = self.places()
             self.again = {each: ms for each, ms in self.again.items() if each in places}
 
@@ -188,7 +218,11 @@ class StreamReaders:
         while self.bytes_held > most and len(self.chunks) > least:
             self.drop(next(iter(self.chunks)))
 
-    def turn(self, consumer: Consumer) -> None:
+    def turn(self, cursor: Cursor) -> None:
         """Notes that it is the others' turn now."""
-        del self.consumers[consumer]
-        self.consumers[consumer] = None
+        del self.cursors[cursor]
+        self.cursors[cursor] = None
+
+
+#: The readers of a stream, by fragment; which of them gave something last is the last.
+Parts: TypeAlias = dict[FragmentId, StreamReaders]

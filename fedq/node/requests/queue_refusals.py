@@ -9,7 +9,7 @@ from fedq.core.errors import (
     Refused,
 )
 from fedq.core.ids import QueueKey
-from fedq.core.versions import STREAMS
+from fedq.core.versions import PARTED, STREAMS
 from fedq.node.records.private_queue import PrivateQueue
 from fedq.node.records.tables import arguments_text, refuse_arguments
 from fedq.proxy.calls import Totals
@@ -18,6 +18,7 @@ from fedq.wiring.cluster_map.operations import arguments_of
 from fedq.wiring.cluster_map.queue_arguments import (
     STREAM,
     arguments_differ,
+    is_parted,
     name_of,
     refuse_contradiction,
     refuse_declaration,
@@ -79,7 +80,10 @@ def refuse_new_stream(request: QueueDeclare, known: ClusterMap) -> Refused | Non
     """Why there can be no such queue before all nodes are of a release that knows it."""
     if request.arguments.get("x-queue-type") != STREAM:
         return None
-    return refuse_too_new("streams", STREAMS, known)
+    refused = refuse_too_new("streams", STREAMS, known)
+    if refused is None and is_parted(request.arguments):
+        refused = refuse_too_new("streams in several fragments", PARTED, known)
+    return refused
 
 
 def refuse_too_new(what: str, since: int, known: ClusterMap) -> Refused | None:

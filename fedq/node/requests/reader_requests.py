@@ -1,7 +1,7 @@
 """basic.consume of a stream, and what a client cannot do with one (RabbitMQ's words)."""
 
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from fedq.amqp.filtering import StreamFilter
 from fedq.amqp.method_types import (
@@ -18,7 +18,7 @@ from fedq.core.errors import (
     ConnectionViolation,
     Refused,
 )
-from fedq.core.ids import QueueKey
+from fedq.core.ids import FragmentId, QueueKey
 from fedq.core.limits import STREAM_FILTERS_MAX, STREAM_NAMES_MAX
 from fedq.core.versions import FILTERS, NAMED
 from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
@@ -42,6 +42,9 @@ from fedq.wiring.cluster_map.stream_arguments import (
     filter_of,
     name_of_reader,
 )
+
+#: A reader with a name, by fragment; empty for one without.
+Members: TypeAlias = dict[FragmentId, Member]
 
 _OFFSET: Final = "x-stream-offset"
 #: What a consumer of another queue may say, and a reader of a stream may not.
@@ -88,31 +91,33 @@ class ReaderRequests:
         if isinstance(wanted, Refused):
             self.ends.refuse(channel, wanted, request)
             return
-        member = self._named(request, what, beginning)
-        if isinstance(member, Refused):
-            self.ends.refuse(channel, member, request)
+        members = self._named(request, queue, beginning)
+        if isinstance(members, Refused):
+            self.ends.refuse(channel, members, request)
             return
         consumer = Consumer(channel, tag, queue, False, channel.prefetch)
-        begin = partial(self._begin, consumer, request, wanted, member)
+        begin = partial(self._begin, consumer, request, wanted, members)
         # What is published once the client has the answer must not be missed: the answer waits.
         self.answers.wait(channel)
-        if member is None:
-            self.reading.find(queue, beginning, begin)
+        if members:
+            self.reading.find_named(members, begin)
         else:
-            self.reading.find_named(queue, member, begin)
+            self.reading.find(queue, beginning, begin)
 
     def _named(
-        self, request: BasicConsume, what: str, beginning: Beginning
-    ) -> Member | Refused | None:
-        """A reader with a name, or why it may not have such a one; None for one without."""
+        self, request: BasicConsume, queue: QueueKey, beginning: Beginning
+    ) -> Members | Refused:
+        """A reader with a name, or why it may not have such a one; nothing for one without."""
+        what = name_of(queue)
         named = name_of_reader(request.arguments)
         if isinstance(named, Misfit):
             text = f"invalid arg '{named.argument}' for {what}: {named.text}"
             return Refused(PRECONDITION_FAILED, text)
         if named is None:
-            return None
+            return {}
         refused = refuse_too_new("names of streams' readers", NAMED, self.state.map)
-        return refused or self.reading.naming.member(named.name, beginning, named.forgets)
+        naming = self.reading.naming
+        return refused or naming.members(queue, named.name, beginning, named.forgets)
 
     def _filter_of(self, request: BasicConsume, what: str) -> StreamFilter | Refused | None:
         """The filter of a reader, or why it may not have such a one."""
@@ -126,40 +131,45 @@ class ReaderRequests:
 
     def _begin(
         self, consumer: Consumer, request: BasicConsume, wanted: StreamFilter | None,
-        member: Member | None, position: int | None,
+        members: Members, positions: dict[FragmentId, int] | None,
     ) -> None:  # fmt: skip
-        """A reader begins at this position; None: its stream is gone."""
+        """A reader begins at these positions; None: its stream is gone."""
         channel, queue = consumer.channel, consumer.queue
         if not channel.closed:
-            refused = self._refuse_reader(queue, wanted, member, position)
-            if refused is None and position is not None:
-                consumer.cursor = Cursor(position, wanted, member)
-                if member is not None:
-                    member.cursor = consumer.cursor
+            refused = self._refuse_reader(queue, wanted, members)
+            if refused is None and positions is not None:
+                consumer.cursors = {}
+                for fragment, position in positions.items():
+                    member = members.get(fragment)
+                    cursor = Cursor(consumer, position, wanted, member)
+                    consumer.cursors[fragment] = cursor
+                    if member is not None:
+                        # It may have got, or given back, its turn since.
+                        cursor.next = member.next
+                        member.cursor = cursor
                 if not request.no_wait:
                     self.answers.reply(channel, BasicConsumeOk(consumer.tag))
                 self.reading.add(consumer)
                 self.answers.finish(channel, None)
                 return
             self.ends.refuse(channel, refused or missing(queue), request)
-        if member is not None:
-            self.reading.naming.leave(queue, member)
+        for fragment, member in members.items():
+            self.reading.naming.leave(queue, fragment, member)
 
     def _refuse_reader(
-        self, queue: QueueKey, wanted: StreamFilter | None, member: Member | None,
-        position: int | None,
-    ) -> Refused | None:  # fmt: skip
+        self, queue: QueueKey, wanted: StreamFilter | None, members: Members
+    ) -> Refused | None:
         """Why a reader cannot begin after all."""
-        if position is None or queue not in self.state.map.queues:
+        if queue not in self.state.map.queues:
             return missing(queue)
         text = None
-        readers = self.state.streams.get(queue)
-        if member is not None and member.is_refused:
+        parts = self.state.streams.get(queue, {})
+        if any(member.is_refused for member in members.values()):
             text = (
                 f"invalid arg '{NAME}' for {name_of(queue)}: the stream keeps {STREAM_NAMES_MAX} "
                 f"other names: have it forget some, by {FORGET}"
             )
-        elif readers is not None and not readers.has_room_for(wanted):
+        elif not all(readers.has_room_for(wanted) for readers in parts.values()):
             text = (
                 f"invalid arg '{FILTER}' for {name_of(queue)}: readers on this node have "
                 f"{STREAM_FILTERS_MAX} other filters: use one of those, or another node"

@@ -26,7 +26,7 @@ from fedq.amqp.rewriting import as_stored
 from fedq.amqp.spec import BASIC_NACK
 from fedq.channels.confirms import ConfirmGroup
 from fedq.core.errors import PRECONDITION_FAILED, ChannelViolation
-from fedq.core.ids import FragmentId
+from fedq.core.ids import FragmentId, Target
 from fedq.node.consuming.settle_flow import SettleFlow, refuse_return
 from fedq.node.consuming.waking import wake_consumers
 from fedq.node.publishing.outlets import Outlets, Reach
@@ -96,9 +96,9 @@ class Transactions:
                 raise refuse_return(stream, BASIC_NACK)
         # What is shared cannot be cut: it is one event. Nothing else begins in a turn it fills.
         self.state.work.spend(_STEP_WORK * (len(transaction.publishes) + transaction.settled))
-        reaches = self._reaches(channel, transaction)
+        reaches, ways = self._reaches(channel, transaction)
         try:
-            fragment = self._only_fragment(transaction, reaches, request)
+            fragment = self._only_fragment(transaction, ways, request)
         except ChannelViolation:
             self.settling.restore(channel, transaction)
             raise
@@ -107,8 +107,7 @@ class Transactions:
         settled = Settled(*map(positions_of, settlements.lanes()[:3]))
         shared: list[bytes] = []
         private: list[tuple[bytes, Reach, bool]] = []
-        for message, targets, mandatory in transaction.publishes:
-            reach = reaches[targets]
+        for (message, _, mandatory), reach in zip(transaction.publishes, reaches, strict=True):
             if reach.publishers:
                 shared.append(as_stored(message))
             if reach.private or reach.absent or (mandatory and not reach.publishers):
@@ -147,15 +146,25 @@ class Transactions:
             raise _refusal(request, "channel is not transactional")
         return channel.transaction
 
-    def _reaches(self, channel: Channel, transaction: Transaction) -> dict[Route, Reach]:
-        """Where each of its routes leads now: there are few of them, whatever goes there."""
-        sticky, connection = channel.sticky, channel.client.connection
-        reaches: dict[Route, Reach] = {}
-        for _, targets, _ in transaction.publishes:
-            if targets not in reaches:
+    def _reaches(
+        self, channel: Channel, transaction: Transaction
+    ) -> tuple[list[Reach], list[Reach]]:
+        """Where each of its publishes leads now, and all ways there are: few, whatever goes there.
+
+        Publishes with one route may differ in their routing keys, and so in the fragment of a
+        stream.
+        """
+        sticky, connection, parted = channel.sticky, channel.client.connection, self.state.parted
+        ways: dict[tuple[Route, tuple[Target, ...]], Reach] = {}
+        reaches: list[Reach] = []
+        for message, targets, _ in transaction.publishes:
+            way = targets, self.outlets.parts(targets.queues, message) if parted else ()
+            reach = ways.get(way)
+            if reach is None:
                 left = self._left_of(targets)
-                reaches[targets] = self.outlets.reach(left, sticky, connection)
-        return reaches
+                reach = ways[way] = self.outlets.reach(left, message, sticky, connection)
+            reaches.append(reach)
+        return reaches, list(ways.values())
 
     def _left_of(self, targets: Route) -> Route:
         """The targets of a publish without queues that were deleted since."""
@@ -166,16 +175,16 @@ class Transactions:
         )
 
     def _only_fragment(
-        self, transaction: Transaction, reaches: dict[Route, Reach], request: Method
+        self, transaction: Transaction, ways: list[Reach], request: Method
     ) -> FragmentId | None:
         """The shared fragment that is concerned, if any; raises 406 where there are more."""
         fragments: dict[FragmentId, None] = {}
-        for reach in reaches.values():
+        for reach in ways:
             fragments.update((publisher.fragment_id, None) for publisher in reach.publishers)
         for part, _ in transaction.settles:
             if part.fragment in self.state.map.fragments:
                 fragments[part.fragment] = None
-        elsewhere = any(reach.nodes for reach in reaches.values())
+        elsewhere = any(reach.nodes for reach in ways)
         if len(fragments) > 1 or elsewhere:
             queues = {self.state.map.fragments[f].queue.name: None for f in fragments}
             names = ", ".join(sorted(queues)) + (" and queues of other nodes" if elsewhere else "")

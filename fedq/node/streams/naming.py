@@ -6,6 +6,10 @@
 Here and elsewhere are alike: to itself a node says it without a frame. As a link, or a reign,
 begins all is said again; who was being served claims it, and goes on (docs/adr/0063).
 
+A stream in several fragments has each of these for each fragment, and those with a name share the
+fragments: who has one that is another's now yields it, once it has acknowledged what it got
+(docs/adr/0064).
+
 Changes the readers' records, cursors, places of fragments; sends to peers; marks queues.
 """
 
@@ -17,11 +21,13 @@ from fedq.core.reader_messages import (
     BEGINS,
     CLAIMS,
     FULL,
+    GIVES,
     GOES_ON,
     IS_AT,
     JOINS,
     LEAVES,
     WAITS,
+    YIELDS,
     ReadAs,
     ReadTurn,
 )
@@ -50,47 +56,60 @@ class Naming:
         self.serving = serving
         #: Counts the named readers of this node.
         self._numbers = 0
-        #: Streams with readers here that have moved; fragments of this node whose places have, and
+        #: Fragments with readers here that have moved; those of this node whose places have, and
         #: those whose places are recorded at the end of the turn.
-        self._due: dict[QueueKey, None] = {}
+        self._due: dict[FragmentId, None] = {}
         self._moved: dict[FragmentId, None] = {}
         self._urgent: dict[FragmentId, None] = {}
         self._record_ms = 0
 
     # --- readers of this node ------------------------------------------------------------------
 
-    def member(self, name: str, beginning: Beginning, forgets: bool) -> Member:
-        """A reader of this node with a name, which begins so if the name is new."""
+    def members(
+        self, queue: QueueKey, name: str, beginning: Beginning, forgets: bool
+    ) -> dict[FragmentId, Member]:
+        """A reader of this node with a name, which begins so if the name is new, by fragment.
+
+        It has one number in all of them, so that its place among all that have the name is one.
+        """
         self._numbers += 1
-        return Member(self._numbers, name, beginning.kind, beginning.value, forgets)
+        return {
+            fragment: Member(self._numbers, name, beginning.kind, beginning.value, forgets)
+            for fragment in self.state.map.queues[queue].fragments
+        }
 
     def begin(self, info: FragmentInfo, member: Member, then: Then) -> None:
         """Asks for a reader's turn; `then` hears of it once, at once if the stream is here."""
         member.then = then
-        self.serving.readers_of(info.queue).members[member.number] = member
+        self.serving.readers_of(info.queue, info.id).members[member.number] = member
         self._say(info, member, BEGINS)
 
-    def leave(self, queue: QueueKey, member: Member) -> None:
+    def leave(self, queue: QueueKey, fragment: FragmentId, member: Member) -> None:
         """A reader ends."""
-        readers = self.state.streams.get(queue)
+        readers = self.state.readers_of(queue, fragment)
         if readers is not None and member.number in readers.members:
             readers.left[member] = None
             self.state.marks.queues[queue] = None
 
     def say_again(self, readers: StreamReaders, info: FragmentInfo) -> None:
         """Says all readers of this node again, as a link or a reign begins."""
-        readers.groups, readers.vacant = {}, {}
+        readers.groups, readers.vacant, readers.yielding = {}, {}, {}
         self.state.work.spend(len(readers.members) >> _LOOK_SHIFT)
         for member in list(readers.members.values()):
+            member.yields = False
             again = CLAIMS if member.is_served else JOINS
             self._say(info, member, BEGINS if member.then is not None else again)
 
     def _say(self, info: FragmentInfo, member: Member, verb: int) -> None:
-        begins = verb in (BEGINS, JOINS)
+        kind, value = 0, member.place
+        if verb in (BEGINS, JOINS):
+            kind, value = member.kind, member.value
+        elif verb == LEAVES and not member.is_served:
+            # It may have got its turn, and not have heard of it: where it was does not count.
+            value = 0
         message = ReadAs(
-            info.id, info.reign, member.number, verb, member.name,
-            member.kind if begins else 0, member.value if begins else member.place, member.forgets,
-        )  # fmt: skip
+            info.id, info.reign, member.number, verb, member.name, kind, value, member.forgets
+        )
         primary = self.state.primary_of(info.id)
         if primary == self.state.me:
             self.on_step(primary, message)
@@ -100,12 +119,22 @@ class Naming:
     def on_turn(self, sender: NodeId, message: ReadTurn) -> None:
         """Takes what becomes of a reader of this node."""
         info = self.state.map.fragments.get(message.fragment)
-        readers = self.state.streams.get(info.queue) if info is not None else None
+        readers = self.state.readers_of(info.queue, info.id) if info is not None else None
         if info is None or readers is None:
             return
         member = readers.members.get(message.request)
         if member is None or (info.reign, info.primary) != (message.reign, sender):
             return
+        self.state.marks.queues[info.queue] = None
+        if message.verb == YIELDS:
+            if member.is_served:
+                member.yields = True
+                readers.yielding[member] = None
+                # What was asked for it is asked for in vain.
+                readers.has_left = True
+            return
+        member.yields = False
+        readers.yielding.pop(member, None)
         then, member.then = member.then, None
         goes_on = message.verb == GOES_ON
         if goes_on != member.is_served:
@@ -116,7 +145,6 @@ class Naming:
             if member.is_refused:
                 del readers.members[member.number]
             then(message.value)
-        self.state.marks.queues[info.queue] = None
 
     # --- the node that serves the stream -------------------------------------------------------
 
@@ -127,7 +155,7 @@ class Naming:
             return
         if primary.fragment.log is None:
             return
-        readers = self.serving.readers_of(primary.queue)
+        readers = self.serving.readers_of(primary.queue, message.fragment)
         key, places = (sender, message.request), primary.fragment.log.readers
         group = readers.groups.get(message.name)
         self.state.marks.queues[primary.queue] = None
@@ -136,10 +164,13 @@ class Naming:
             return
         if group is None or key not in group.members:
             return
-        if group.served == key:
+        if group.served == key and message.value:
             self._put(primary, places, message.name, message.value)
         if message.verb == LEAVES:
             self._leave(readers, primary, key, message.name)
+        elif message.verb == GIVES and group.served == key:
+            group.serve(None)
+            self._give_turn(readers, primary, message.name)
 
     def _put(self, primary: Primary, places: ReaderPlaces, name: str, position: int) -> bool:
         self._moved[primary.fragment.fragment_id] = None
@@ -163,15 +194,11 @@ class Naming:
         self._urgent[primary.fragment.fragment_id] = None
         readers.groups[name] = group
         group.forgets = group.forgets or message.forgets
-        group.members[key] = None
+        group.add(key)
         if claims:
-            group.served = key
-            readers.vacant.pop(name, None)
+            group.serve(key)
             self._answer(primary, key, GOES_ON, place)
-            return
-        if group.served is None:
-            readers.vacant[name] = None
-            self._give_turn(readers, primary, name)
+        self._give_turn(readers, primary, name)
         if group.served != key:
             self._answer(primary, key, WAITS, 0)
 
@@ -185,25 +212,40 @@ class Naming:
         return self.serving.seek(primary, beginning) if position is None else position
 
     def _give_turn(self, readers: StreamReaders, primary: Primary, name: str) -> None:
-        """Serves the first of those with a name, if nobody is and nobody may claim to be."""
+        """Serves who of those with a name is to be, unless somebody may claim to be.
+
+        Who is served instead is asked, once, to give its turn back.
+        """
         group, log = readers.groups[name], primary.fragment.log
+        readers.vacant[name] = None
         if primary.holds_back or log is None:
             return
-        group.served = next(iter(group.members))
         del readers.vacant[name]
-        self._answer(primary, group.served, GOES_ON, log.readers.get(name))
+        following = group.next(self._share_of(primary))
+        if group.served is None:
+            group.serve(following)
+            self._answer(primary, following, GOES_ON, log.readers.get(name))
+        elif group.served != following and not group.yields:
+            group.yields = True
+            self._answer(primary, group.served, YIELDS, 0)
+
+    def _share_of(self, primary: Primary) -> int | None:
+        """The number of a fragment among several; None for a stream in one."""
+        parts = self.state.parted.get(primary.queue)
+        return parts.index(primary.fragment.fragment_id) if parts is not None else None
 
     def _leave(self, readers: StreamReaders, primary: Primary, key: Key, name: str) -> None:
-        """Removes a reader; the next one with its name is served."""
+        """Removes a reader; the next one with its name is to be served."""
         group, log = readers.groups[name], primary.fragment.log
         assert log is not None, "the fragment is one of a stream"
         self._urgent[primary.fragment.fragment_id] = None
-        del group.members[key]
-        if group.members and group.served == key:
-            group.served = None
+        group.remove(key)
+        if group.served == key:
+            group.serve(None)
+        if group.members:
+            # At the end of the turn, when all have gone that go with it.
             readers.vacant[name] = None
-            self._give_turn(readers, primary, name)
-        elif not group.members:
+        else:
             del readers.groups[name]
             readers.vacant.pop(name, None)
             if group.forgets:
@@ -211,15 +253,13 @@ class Naming:
 
     def forget(self, primary: Primary, node: NodeId) -> None:
         """Removes the readers of a node whose session has ended."""
-        readers = self.state.streams.get(primary.queue)
+        readers = self.state.readers_of(primary.queue, primary.fragment.fragment_id)
         if readers is None:
             return
         self.state.marks.queues[primary.queue] = None
         for name, group in list(readers.groups.items()):
             self.state.work.spend(1 + (len(group.members) >> _LOOK_SHIFT))
-            # Whoever is served goes last, so that none of the others is before.
-            gone = [key for key in group.members if key[0] == node]
-            for key in sorted(gone, key=lambda each: each == group.served):
+            for key in [key for key in group.members if key[0] == node]:
                 self._leave(readers, primary, key, name)
 
     def _answer(self, primary: Primary, key: Key, verb: int, value: int) -> None:
@@ -238,10 +278,16 @@ class Naming:
         left, readers.left = readers.left, {}
         for member in left:
             readers.moved.pop(member, None)
+            readers.yielding.pop(member, None)
             if readers.members.pop(member.number, None) is not None:
                 self._say(info, member, LEAVES)
+        for member in [each for each in readers.yielding if each.is_idle]:
+            del readers.yielding[member]
+            member.yields = member.is_served = False
+            readers.moved.pop(member, None)
+            self._say(info, member, GIVES)
         if readers.moved:
-            self._due[info.queue] = None
+            self._due[info.id] = None
         if primary is None:
             return
         if readers.vacant and not primary.holds_back:
@@ -256,15 +302,16 @@ class Naming:
         """Says how far readers here are; records how far all are, from time to time."""
         state = self.state
         due, self._due = self._due, {}
-        for queue in due:
-            readers, info = state.streams.get(queue), state.map.queues.get(queue)
+        for fragment in due:
+            info = state.map.fragments.get(fragment)
+            readers = state.readers_of(info.queue, fragment) if info is not None else None
             if readers is None or info is None:
                 continue
             moved, readers.moved = readers.moved, {}
             state.work.spend(len(moved) >> _LOOK_SHIFT)
             for member in moved:
                 if member.is_served:
-                    self._say(state.map.fragments[info.fragments[0]], member, IS_AT)
+                    self._say(info, member, IS_AT)
         if state.stopping or state.now_ms - self._record_ms >= RECORD_EVERY_MS:
             self._record_ms = state.now_ms
             fragments, self._moved = self._moved, {}

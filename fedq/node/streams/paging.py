@@ -74,8 +74,9 @@ class Paging:
         if state.work.turn - self._counted >= _COUNT_EVERY:
             self._counted = state.work.turn
             self._readers = 1
-            for readers in state.streams.values():
-                self._readers += len(readers.consumers) + len(readers.reads)
+            for parts in state.streams.values():
+                for readers in parts.values():
+                    self._readers += len(readers.cursors) + len(readers.reads)
         return self.bound // self._readers
 
     def _read_bytes(self) -> int:

@@ -12,6 +12,8 @@ turn: who wants little waits for no more than the others.
 Changes cursors and chunks; channels' unacked windows, by way of `ConsumeFlow`; sends to peers.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from fedq.amqp.offsets import with_offsets
@@ -19,11 +21,18 @@ from fedq.core.ids import FragmentId, NodeId, QueueKey
 from fedq.core.limits import DELIVERY_BATCH_MAX, DELIVERY_BYTES_PER_TURN_MAX
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.node.consuming.consume_flow import ConsumeFlow
-from fedq.node.records.client_state import Consumer, Place
+from fedq.node.records.client_state import Consumer, Cursor, Place
 from fedq.node.records.named_readers import Member
 from fedq.node.records.roles import Primary
 from fedq.node.records.state import NodeState
-from fedq.node.records.stream_readers import NO_FRAGMENT, Chunk, StreamReaders, Then
+from fedq.node.records.stream_readers import (
+    Begun,
+    Chunk,
+    Starts,
+    StreamReaders,
+    Then,
+    as_read,
+)
 from fedq.node.streams.naming import Naming
 from fedq.node.streams.serving import DEAL_SHIFT, Found, Serving, base_of, position_of
 from fedq.wiring.cluster_map.state import FragmentInfo
@@ -57,10 +66,16 @@ class Reading:
 
     # --- readers begin -----------------------------------------------------------------------
 
-    def find(self, queue: QueueKey, beginning: Beginning, then: Then) -> None:
-        """Finds out where a reader begins, at once if the stream is here; `then` hears it once."""
-        info = self._placed(queue)
-        assert info is not None, "the queue was looked up in this very turn"
+    def find(self, queue: QueueKey, beginning: Beginning, begun: Begun) -> None:
+        """Finds out where a reader begins; `begun` hears it once, at once if the stream is here."""
+        fragments = list(self.state.map.queues[queue].fragments)
+        starts = Starts(len(fragments), begun)
+        for fragment in fragments:
+            info = self.state.map.fragments[fragment]
+            self._find(info, beginning, partial(starts.take, fragment))
+
+    def _find(self, info: FragmentInfo, beginning: Beginning, then: Then) -> None:
+        """Finds out where a reader begins in a fragment."""
         position = position_of(info, beginning)
         primary = self.state.primaries.get(info.id)
         if position is None and primary is not None:
@@ -68,36 +83,55 @@ class Reading:
         if position is not None:
             then(position)
             return
-        seeks = self.serving.readers_of(queue).seeks
+        seeks = self.serving.readers_of(info.queue, info.id).seeks
         waiting = seeks.setdefault((beginning.kind, beginning.value), [])
         waiting.append(then)
         if len(waiting) == 1:
             self._ask(info, beginning.kind, beginning.value, 0)
 
-    def find_named(self, queue: QueueKey, member: Member, then: Then) -> None:
-        """As `find`, for a reader with a name, which may have to wait for its turn."""
-        info = self._placed(queue)
-        assert info is not None, "the queue was looked up in this very turn"
-        self.naming.begin(info, member, then)
+    def find_named(self, members: Mapping[FragmentId, Member], begun: Begun) -> None:
+        """As `find`, for a reader with a name, which may have to wait for its turns."""
+        starts = Starts(len(members), begun)
+        for fragment, member in members.items():
+            info = self.state.map.fragments[fragment]
+            self.naming.begin(info, member, partial(starts.take, fragment))
 
     def add(self, consumer: Consumer) -> None:
-        """A reader begins, at its cursor."""
+        """A reader begins, at its cursors."""
         consumer.channel.consumers[consumer.tag] = consumer
         self.state.accounts.count_consumers(consumer.channel.client, 1)
-        self.serving.readers_of(consumer.queue).add(consumer)
+        for fragment, cursor in (consumer.cursors or {}).items():
+            self.serving.readers_of(consumer.queue, fragment).add(cursor)
         self.state.marks.queues[consumer.queue] = None
 
     # --- deliveries --------------------------------------------------------------------------
 
     def dispatch(self, queue: QueueKey) -> None:
-        """Gives the readers of a stream what they take now, as far as the turn has room for it."""
+        """Gives the readers of a stream what they take now, as far as the turn has room for it.
+
+        A fragment that gave messages goes behind the others: all have one credit.
+        """
         state = self.state
-        readers, info = state.streams.get(queue), self._placed(queue)
-        if readers is None or info is None:
-            return
-        if not state.serving:
-            state.pages.later[info.id] = None
-            return
+        parts = state.streams.get(queue, {})
+        is_full = False
+        for fragment in list(parts):
+            info = state.map.fragments.get(fragment)
+            readers = parts.get(fragment)
+            if info is None or readers is None:
+                continue
+            if is_full:
+                # In the next turn it is among the first.
+                state.marks.unfinished[fragment] = None
+            elif not state.serving:
+                state.pages.later[fragment] = None
+            elif not self._dispatch(readers, info):
+                is_full = True
+                if fragment in parts:
+                    parts[fragment] = parts.pop(fragment)
+
+    def _dispatch(self, readers: StreamReaders, info: FragmentInfo) -> bool:
+        """Gives the readers of a fragment what they take now; false if the turn had no room."""
+        state = self.state
         primary = state.primaries.get(info.id)
         if readers.has_left:
             self._take_back(readers, info)
@@ -105,17 +139,19 @@ class Reading:
         # Whoever comes second gets nothing in a turn that others have used up.
         is_first = state.work.turn & 1 == 0
         is_done = not is_first or self._serve(readers, info, primary)
-        if primary is not None and not self.serving.serve(readers, primary):
+        is_served = primary is None or self.serving.serve(readers, primary)
+        if not is_served:
             state.marks.unfinished[info.id] = None
         if not is_first:
             is_done = self._serve(readers, info, primary)
         if is_done:
             self.serving.paging.had_a_look(info.id)
         # What was written and not given yet, as the turn had no room, is given in the next one.
-        most = self.serving.paging.bound // (_CHUNKS_PART * len(state.streams))
-        readers.keep(most, 0 if is_done else 1)
+        count = len(state.streams) - 1 + len(state.streams[info.queue])
+        readers.keep(self.serving.paging.bound // (_CHUNKS_PART * count), 0 if is_done else 1)
         if readers.is_idle:
-            del state.streams[queue]
+            state.forget_readers(info.queue, info.id)
+        return is_done and is_served
 
     def _serve(self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None) -> bool:
         """Serves readers in turns, a chunk each, until they have enough or all there is.
@@ -123,33 +159,31 @@ class Reading:
         False if the turn had no room for all of that.
         """
         state, places = self.state, readers.places()
-        waiting = list(readers.consumers)
+        waiting = list(readers.cursors)
         state.work.spend(len(waiting) >> _LOOK_SHIFT)
         while waiting:
-            hungry: list[Consumer] = []
-            for consumer in waiting:
-                room = room_of(consumer)
+            hungry: list[Cursor] = []
+            for cursor in waiting:
+                room = room_of(cursor)
                 if room <= 0:
                     continue
-                chunk = self._chunk_for(readers, info, primary, consumer, room)
+                chunk = self._chunk_for(readers, info, primary, cursor, room)
                 if chunk is None:
                     continue
-                count = self._give(readers, places, consumer, chunk, room)
+                count = self._give(readers, info, places, cursor, chunk, room)
                 work, chunk.work = chunk.work, 0
                 if not state.work.deal(1 + (count >> DEAL_SHIFT) + work):
                     state.marks.unfinished[info.id] = None
                     return False
-                hungry.append(consumer)
+                hungry.append(cursor)
             waiting = hungry
         return True
 
     def _chunk_for(
         self, readers: StreamReaders, info: FragmentInfo, primary: Primary | None,
-        consumer: Consumer, room: int,
+        cursor: Cursor, room: int,
     ) -> Chunk | None:  # fmt: skip
         """What the reader gets next; None if it is not here, and then it is asked for."""
-        cursor = consumer.cursor
-        assert cursor is not None
         place = cursor.place
         chunk = readers.chunks.get(place)
         if chunk is not None:
@@ -165,19 +199,17 @@ class Reading:
         if cursor.next > primary.replication.commit:
             return None
         found = self.serving.read(primary, cursor.next, room, cursor.wanted)
-        return _write(readers, info, place, found)
+        return self._write(readers, info, place, found)
 
     def _give(
-        self, readers: StreamReaders, places: dict[Place, int], consumer: Consumer, chunk: Chunk,
-        room: int,
+        self, readers: StreamReaders, info: FragmentInfo, places: dict[Place, int],
+        cursor: Cursor, chunk: Chunk, room: int,
     ) -> int:  # fmt: skip
         """Gives a reader what it takes of a chunk, which goes with the last reader there.
 
         One in which there is nothing for it moves its cursor alone.
         """
         positions, messages = chunk.part(room)
-        cursor = consumer.cursor
-        assert cursor is not None
         place = cursor.place
         cursor.next = chunk.next if len(positions) == len(chunk.positions) else positions[-1] + 1
         following = cursor.place
@@ -190,10 +222,12 @@ class Reading:
             cursor.named.deliver(positions, cursor.next)
             readers.moved[cursor.named] = None
         if positions:
+            consumer = cursor.consumer
             consumer.channel.got += len(positions)
             self.state.at, self.state.at_what = consumer, None
-            self.consuming.deliver_run(consumer, NO_FRAGMENT, positions, messages, [])
-        readers.turn(consumer)
+            self.consuming.deliver_run(consumer, as_read(info.id), positions, messages, [])
+            self.state.streams[info.queue][info.id] = self.state.streams[info.queue].pop(info.id)
+        readers.turn(cursor)
         return len(positions)
 
     # --- streams that other nodes serve ------------------------------------------------------
@@ -229,14 +263,14 @@ class Reading:
     def _take_back(self, readers: StreamReaders, info: FragmentInfo) -> None:
         """Takes back what was asked for readers that have left: somebody would walk in vain."""
         places = readers.places()
-        self.state.work.deal((len(readers.consumers) + len(readers.awaited)) >> _LOOK_SHIFT)
+        self.state.work.deal((len(readers.cursors) + len(readers.awaited)) >> _LOOK_SHIFT)
         for position, number in readers.take_back(places):
             self._say(info, ReadStream(info.id, info.reign, READ_FROM, position, 0, number))
 
     def on_part(self, sender: NodeId, message: StreamPart) -> None:
         """Takes messages, or where a reader begins, from the node that serves the stream."""
         info = self.state.map.fragments.get(message.fragment)
-        readers = self.state.streams.get(info.queue) if info is not None else None
+        readers = self.state.readers_of(info.queue, info.id) if info is not None else None
         if info is None or readers is None:
             return
         if info.reign != message.reign or info.primary != sender:
@@ -248,16 +282,16 @@ class Reading:
             place = readers.answered(message.value, message.request)
             if place is not None:
                 found = Found(message.positions, message.messages, message.next, 0)
-                if _write(readers, info, place, found) is None:
+                if self._write(readers, info, place, found) is None:
                     # It had no room for the question.
-                    self.state.work.spend(len(readers.consumers) >> _LOOK_SHIFT)
+                    self.state.work.spend(len(readers.cursors) >> _LOOK_SHIFT)
                     readers.put_off(place, self.state.now_ms + _AGAIN_MS)
         self.state.marks.queues[info.queue] = None
 
     def ask_again(self, fragment: FragmentId) -> None:
         """What was asked is void: another node serves the stream, or the link to it is new."""
         info = self.state.map.fragments.get(fragment)
-        readers = self.state.streams.get(info.queue) if info is not None else None
+        readers = self.state.readers_of(info.queue, fragment) if info is not None else None
         if info is None or readers is None:
             return
         readers.asked, readers.awaited, readers.again = {}, {}, {}
@@ -277,29 +311,27 @@ class Reading:
         self.naming.say_again(readers, info)
         self.state.marks.queues[info.queue] = None
 
-    def _placed(self, queue: QueueKey) -> FragmentInfo | None:
-        """Where the stream is."""
-        info = self.state.map.queues.get(queue)
-        return self.state.map.fragments[info.fragments[0]] if info is not None else None
+    def _write(
+        self, readers: StreamReaders, info: FragmentInfo, place: Place, found: Found
+    ) -> Chunk | None:
+        """A chunk of what was read, as its readers get it; None if nothing was."""
+        if found.next <= place[0]:
+            return None
+        base, parts = base_of(info), self.state.parted.get(info.queue)
+        number = parts.index(info.id) if parts is not None else None
+        offsets = [min(max(position - base, 0), _OFFSET_MAX) for position in found.positions]
+        written = with_offsets(found.messages, offsets, number)
+        chunk = Chunk(found.positions, written, found.next, found.work)
+        readers.put(place, chunk)
+        return chunk
 
 
-def _write(readers: StreamReaders, info: FragmentInfo, place: Place, found: Found) -> Chunk | None:
-    """A chunk of what was read, as its readers get it; None if nothing was."""
-    if found.next <= place[0]:
-        return None
-    base = base_of(info)
-    offsets = [min(max(position - base, 0), _OFFSET_MAX) for position in found.positions]
-    written = with_offsets(found.messages, offsets)
-    chunk = Chunk(found.positions, written, found.next, found.work)
-    readers.put(place, chunk)
-    return chunk
-
-
-def room_of(consumer: Consumer) -> int:
+def room_of(cursor: Cursor) -> int:
     """How many more messages a reader takes now: a prefetch of its channel does not count."""
-    channel, cursor = consumer.channel, consumer.cursor
+    consumer = cursor.consumer
+    channel = consumer.channel
     client = channel.client
-    if cursor is None or cursor.waits:
+    if cursor.waits:
         return 0
     if not client.writable or not channel.flow:
         return 0

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from fedq.amqp.filtering import Sieve, StreamFilter
 from fedq.amqp.stored import as_published
-from fedq.core.ids import NodeId, QueueKey, first_position
+from fedq.core.ids import FragmentId, NodeId, QueueKey, first_position
 from fedq.core.limits import DELIVERY_BATCH_MAX, KIB, MIB
 from fedq.core.peer_messages import READ_FROM, ReadStream, StreamPart
 from fedq.fragments.streams import read_from
@@ -55,11 +55,12 @@ class Serving:
         self.state = state
         self.paging = paging
 
-    def readers_of(self, queue: QueueKey) -> StreamReaders:
-        """The readers of a stream."""
-        readers = self.state.streams.get(queue)
+    def readers_of(self, queue: QueueKey, fragment: FragmentId) -> StreamReaders:
+        """The readers of a fragment of a stream."""
+        parts = self.state.streams.setdefault(queue, {})
+        readers = parts.get(fragment)
         if readers is None:
-            readers = self.state.streams[queue] = StreamReaders()
+            readers = parts[fragment] = StreamReaders()
         return readers
 
     def seek(self, primary: Primary, beginning: Beginning) -> int:
@@ -144,7 +145,7 @@ class Serving:
             self._take_back(primary, key)
             return
         wanted = StreamFilter(message.values, message.unfiltered) if message.request else None
-        reads = self.readers_of(primary.queue).reads
+        reads = self.readers_of(primary.queue, message.fragment).reads
         reads[key] = Read(message.value, message.amount, wanted)
         if len(reads) > READS_MAX:
             self._forget_furthest(primary, reads)
@@ -152,14 +153,14 @@ class Serving:
 
     def _take_back(self, primary: Primary, key: ReadKey) -> None:
         """Forgets a question that nobody is there for any more."""
-        readers = self.state.streams.get(primary.queue)
+        readers = self.state.readers_of(primary.queue, primary.fragment.fragment_id)
         if readers is not None:
             readers.reads.pop(key, None)
             self.state.marks.queues[primary.queue] = None
 
     def forget(self, primary: Primary, node: NodeId) -> None:
         """Forgets what a node asked of a stream whose session has ended: it asks again."""
-        readers = self.state.streams.get(primary.queue)
+        readers = self.state.readers_of(primary.queue, primary.fragment.fragment_id)
         if readers is None:
             return
         self.state.work.spend(len(readers.reads) >> DEAL_SHIFT)
@@ -231,7 +232,7 @@ def position_of(info: FragmentInfo, beginning: Beginning) -> int | None:
 
 
 def base_of(info: FragmentInfo) -> int:
-    """The position of the first message that a stream ever got: the one with offset 0."""
+    """The position of the first message that a fragment ever got: the one with offset 0."""
     return first_position(info.created) + 1
 
 

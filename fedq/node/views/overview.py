@@ -174,15 +174,15 @@ class NodeView:
             if (primary := state.primaries.get(fragment)) is not None
         ]
 
-    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
-        """The named readers of a stream that this node serves, by name."""
+    def named_readers(self, fragment: FragmentId) -> Sequence[NamedReaderOverview]:
+        """The named readers of a stream's fragment that this node serves, by name."""
         state = self._state
-        queue, readers = state.map.queues.get(key), state.streams.get(key)
-        primary = state.primaries.get(queue.fragments[0]) if queue is not None else None
-        if primary is None:
+        primary, info = state.primaries.get(fragment), state.map.fragments.get(fragment)
+        if primary is None or info is None:
             return ()
+        readers = state.readers_of(info.queue, fragment)
         groups = readers.groups if readers is not None else {}
-        base = base_of(state.map.fragments[primary.fragment.fragment_id])
+        base = base_of(info)
         ranges = primary.fragment.messages.ranges()
         ends = [last for _, last in ranges]
         behind = [0, *accumulate([last - first + 1 for first, last in reversed(ranges)])]

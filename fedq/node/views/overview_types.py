@@ -163,7 +163,7 @@ class LocalFragment:
 
 @dataclass(frozen=True, slots=True)
 class NamedReaderOverview:
-    """A name that a stream keeps a place for."""
+    """A name that a stream keeps a place for, in one of its fragments."""
 
     name: str
     #: Where its reader goes on.
@@ -270,8 +270,8 @@ class Overview(Protocol):
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         """The fragments of the queue whose primary this node is."""
 
-    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
-        """The named readers of a stream that this node serves, by name."""
+    def named_readers(self, fragment: FragmentId) -> Sequence[NamedReaderOverview]:
+        """The named readers of a stream's fragment that this node serves, by name."""
 
     def local_consumers(self, key: QueueKey) -> int:
         """How many consumers of the queue belong to clients of this node."""

@@ -169,15 +169,20 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
     zones = state.up_zones()
     if not zones:
         return Refused(RESOURCE_ERROR, f"no node is up to hold queue '{name}' in vhost '{vhost}'")
-    count = min(operation.fragments, len(zones))
+    arguments = arguments_of(operation.arguments)
+    parted = operation.fragments > 1 and arguments.get("x-queue-type") == queue_arguments.STREAM
+    count = operation.fragments if parted else min(operation.fragments, len(zones))
     refusal = (
         _refuse_name(state, "queue", key, operation.durable)
         or queue_arguments.refuse_declaration(
             key,
-            arguments_of(operation.arguments),
+            arguments,
             durable=operation.durable,
             exclusive=False,
             auto_delete=operation.auto_delete,
+        )
+        or queue_arguments.refuse_parted(
+            queue_arguments.name_of(key), arguments, state.cluster_version
         )
         or refuse_beyond_limit(state, key)
         or state.refuse_if_full(1 + count)
@@ -195,8 +200,10 @@ def _declare_queue(state: MapState, operation: DeclareQueue) -> Ok | Refused:
     state.changes.append(QueueAdded(key))
     first = [operation.node] if operation.node in zones else []
     others = choose(f"queue {vhost}/{name}", zones, first, count - len(first))
-    for primary in [*first, *others]:
-        create_fragment(state, key, primary)
+    nodes = [*first, *others]
+    for number in range(count):
+        # A stream has as many as it asks for, also where nodes are fewer.
+        create_fragment(state, key, nodes[number % len(nodes)])
     return Ok(1)
 
 

@@ -26,6 +26,7 @@ from fedq.core.policy import (
     QueuePolicy,
     StreamPolicy,
 )
+from fedq.core.versions import PARTED
 from fedq.wiring.cluster_map.operations import REPLICATE_ALL, REPLICATE_NONE, REPLICATION_MODES
 from fedq.wiring.cluster_map.stream_arguments import SEGMENT_BYTES_MAX, age_ms, refuse_age
 from fedq.wiring.routing.arguments import VALUE_CHARACTERS_MAX, difference, type_name
@@ -94,11 +95,6 @@ def _count_to(most: int) -> _Check:
         return problem or (_text(f"{value} is more than {most}") if value > most else None)
 
     return check
-
-
-def _one_fragment(value: Any) -> str | None:
-    problem = _from_one(value)
-    return problem or (_text("a stream is in one fragment") if value > 1 else None)
 
 
 def _version(value: Any) -> str | None:
@@ -204,7 +200,7 @@ _STREAM_CHECKS: Final[dict[str, _Check]] = {
     "x-queue-leader-locator": _one_of(
         ("client-local", "balanced", "least-leaders", "random"), "invalid_queue_locator_arg"
     ),
-    "x-fedq-fragments": _one_fragment,
+    "x-fedq-fragments": _CHECKS["x-fedq-fragments"],
     "x-fedq-replicas": _CHECKS["x-fedq-replicas"],
     "x-fedq-replicate": _CHECKS["x-fedq-replicate"],
 }
@@ -266,6 +262,22 @@ def shape_of(arguments: Mapping[str, Any]) -> QueueShape:
     return QueueShape(
         arguments.get("x-fedq-fragments"), 1 if mode == REPLICATE_NONE else replicas, mode
     )
+
+
+def is_parted(arguments: Mapping[str, Any]) -> bool:
+    """Whether they declare a stream in several fragments; `policy_of` accepted them."""
+    return arguments.get("x-queue-type") == STREAM and arguments.get("x-fedq-fragments", 1) > 1
+
+
+def refuse_parted(what: str, arguments: Mapping[str, Any], version: int) -> Refused | None:
+    """Why there can be no stream in several fragments in a cluster that speaks a version.
+
+    In the words of releases that speak no other: all nodes say the same. 0: not settled yet.
+    """
+    if not version or version >= PARTED or not is_parted(arguments):
+        return None
+    fault = _text("a stream is in one fragment")
+    return Refused(PRECONDITION_FAILED, f"invalid arg 'x-fedq-fragments' for {what}: {fault}")
 
 
 def refuse_without_effect(what: str, arguments: Mapping[str, Any]) -> Refused | None:

@@ -62,7 +62,7 @@ class HandFilled:
     cluster_overview: ClusterOverview
     queues: dict[QueueKey, QueueOverview] = field(default_factory=dict)
     fragments: dict[QueueKey, list[LocalFragment]] = field(default_factory=dict)
-    readers: dict[QueueKey, list[NamedReaderOverview]] = field(default_factory=dict)
+    readers: dict[FragmentId, list[NamedReaderOverview]] = field(default_factory=dict)
     consumers: dict[QueueKey, int] = field(default_factory=dict)
     clients: list[ConnectionOverview] = field(default_factory=list)
     channels: list[ChannelOverview] = field(default_factory=list)
@@ -91,8 +91,8 @@ class HandFilled:
     def local_fragments(self, key: QueueKey) -> Sequence[LocalFragment]:
         return self.fragments.get(key, [])
 
-    def named_readers(self, key: QueueKey) -> Sequence[NamedReaderOverview]:
-        return self.readers.get(key, [])
+    def named_readers(self, fragment: FragmentId) -> Sequence[NamedReaderOverview]:
+        return self.readers.get(fragment, [])
 
     def local_consumers(self, key: QueueKey) -> int:
         return self.consumers.get(key, 0)

@@ -89,7 +89,8 @@ def test_show_tells_where_the_copies_are() -> None:
 def test_show_lists_the_names_that_a_stream_keeps() -> None:
     cluster = a_cluster()
     key = add_queue(cluster, "events", {"n2": (10, 0, 0)}, '{"x-queue-type":"stream"}')
-    cluster["n2"].readers[key] = [
+    (held,) = cluster["n2"].fragments[key]
+    cluster["n2"].readers[held.fragment] = [
         NamedReaderOverview("app", 7, 3, NodeId("n1")),
         NamedReaderOverview("idle", 0, 10, None),
     ]
@@ -97,8 +98,8 @@ def test_show_lists_the_names_that_a_stream_keeps() -> None:
         at = servers.address("n1")
         done = fedq("queue", "show", "events", "--node", at)
         (fragment,) = fedq("queue", "show", "events", "--json", "--node", at).value["fragments"]
-    assert done.rows("READER")[0] == ["app", "7", "3", "n1"]
-    assert done.rows("READER")[1][:3] == ["idle", "0", "10"]
+    assert done.rows("READER")[0] == ["app", "1", "7", "3", "n1"]
+    assert done.rows("READER")[1][:4] == ["idle", "1", "0", "10"]
     assert fragment["readers"] == [
         {"name": "app", "offset": 7, "lag": 3, "node": "n1"},
         {"name": "idle", "offset": 0, "lag": 10, "node": None},

@@ -203,7 +203,8 @@ def test_a_question_of_a_reader_that_left_is_taken_back(goes: str) -> None:
             reader.hang_up()
     cluster.pass_ms(500)
     [primary] = cluster.node("n1").state.primaries.values()
-    reads = cluster.node("n1").state.streams[primary.queue].reads
+    [readers] = cluster.node("n1").state.streams[primary.queue].values()
+    reads = readers.reads
     assert [read.wanted and read.wanted.values for read in reads.values()] == [(b"us",)]
     put(client, "us", "9")
     assert staying.deliveries() == ["9"]

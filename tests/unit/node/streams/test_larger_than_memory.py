@@ -345,7 +345,7 @@ def test_what_was_written_for_who_has_no_room_is_counted_and_bounded() -> None:
     for tag, reader, _ in delivered(client):
         if int(reader[1:]) % 2:
             client.write(encode_method(1, BasicAck(tag)))
-        [readers] = state.streams.values()
+        [[readers]] = [list(parts.values()) for parts in state.streams.values()]
         assert readers.bytes_held == sum(chunk.size for chunk in readers.chunks.values())
         assert readers.bytes_held <= PAGES_BYTES // 4
     cluster.settle()

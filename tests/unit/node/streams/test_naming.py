@@ -405,7 +405,8 @@ def test_many_names_are_refused(cluster: Cluster) -> None:
     reads_as(again, "name 7", fedq_consumer_forget=True)
     again.ask(BasicCancel("r"), BasicCancelOk)
     reads_as(again, "another one")
-    assert not cluster.node("n1").state.streams[primary_of(cluster).queue].left
+    [readers] = cluster.node("n1").state.streams[primary_of(cluster).queue].values()
+    assert not readers.left
 
 
 BAD: Any = [
@@ -463,16 +464,16 @@ def test_an_operator_sees_names_with_their_lag() -> None:
     cluster.pass_ms(100)
     reader.ask(BasicCancel("b"), BasicCancelOk)
     cluster.pass_ms(100)
-    key = primary_of(cluster).queue
-    seen = overview(cluster.node("n1")).named_readers(key)
+    fragment = primary_of(cluster).fragment.fragment_id
+    seen = overview(cluster.node("n1")).named_readers(fragment)
     assert [(each.name, each.offset, each.lag, each.node) for each in seen] == [
         ("a", 4, 6, "n3"), ("b", 10, 0, None), ("c", 0, 10, "n3"),
     ]  # fmt: skip
-    assert overview(cluster.node("n3")).named_readers(key) == ()
+    assert overview(cluster.node("n3")).named_readers(fragment) == ()
     for _ in range(60):
         client.publish("s", "x" * 100)
     # What went by retention nobody is behind of.
     ready = primary_of(cluster).fragment.ready_count
     assert ready < 40
-    lags = [each.lag for each in overview(cluster.node("n1")).named_readers(key)]
+    lags = [each.lag for each in overview(cluster.node("n1")).named_readers(fragment)]
     assert lags == [ready] * 3

@@ -288,7 +288,8 @@ def test_few_reads_wait_for_what_nobody_publishes(monkeypatch: pytest.MonkeyPatc
         reader.ask(BasicCancel("r"), BasicCancelOk)
     [primary] = cluster.node("n1").state.primaries.values()
     reads(reader, 5)
-    waiting = cluster.node("n1").state.streams[primary.queue].reads
+    [readers] = cluster.node("n1").state.streams[primary.queue].values()
+    waiting = readers.reads
     assert len(waiting) == 8
     client = cluster.client()
     client.publish("s", *numbers(6))
@@ -306,7 +307,8 @@ def test_who_was_forgotten_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(8):
         reads(others, 10 + number, tag=f"r{number}")
     [primary] = cluster.node("n1").state.primaries.values()
-    waiting = cluster.node("n1").state.streams[primary.queue].reads
+    [readers] = cluster.node("n1").state.streams[primary.queue].values()
+    waiting = readers.reads
     assert len(waiting) == 8
     assert max(position for _, position, _ in waiting) < primary.fragment.last + 20
     # Now and then, not in each turn.
@@ -317,8 +319,8 @@ def test_who_was_forgotten_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     client.publish("s", *numbers(22))
     cluster.pass_ms(2_000)
     assert reader.deliveries() == ["20", "21"]
-    readers = cluster.node("n2").state.streams[primary.queue]
-    assert len(readers.again) <= len(readers.consumers)
+    [readers] = cluster.node("n2").state.streams[primary.queue].values()
+    assert len(readers.again) <= len(readers.cursors)
 
 
 @pytest.mark.parametrize("name", ["n1", "n3"])

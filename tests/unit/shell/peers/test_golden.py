@@ -13,11 +13,13 @@ from fedq.core.reader_messages import (
     BEGINS,
     CLAIMS,
     FULL,
+    GIVES,
     GOES_ON,
     IS_AT,
     JOINS,
     LEAVES,
     WAITS,
+    YIELDS,
     ReadAs,
     ReadTurn,
 )
@@ -119,6 +121,11 @@ NAMED: Final[list[peer.PeerMessage]] = [
     ReadTurn(F, 6, 7, WAITS, 0),
     ReadTurn(F, 6, 2**60, FULL, 0),
 ]
+#: Those about streams in several fragments, since version 11.
+PARTED: Final[list[peer.PeerMessage]] = [
+    ReadAs(F, 6, 7, GIVES, "app", 0, P + 1, False),
+    ReadTurn(F, 6, 7, YIELDS, 0),
+]
 #: Those that came with version 10.
 MENDING: Final[list[peer.PeerMessage]] = [
     peer.BodiesWanted(F, 6, 3, [P + 1, P + 4, MOST]),
@@ -179,6 +186,13 @@ def test_the_golden_frames_of_names_still_read_and_are_still_written_alike() -> 
     golden = frames("peer-v10-named.frames")
     written = [ENVELOPE._replace(first=1, messages=[message]) for message in NAMED]
     assert [encode_frame(frame, 10) for frame in written] == golden
+    assert [decode_frame(data) for data in golden] == written
+
+
+def test_the_golden_frames_of_shares_still_read_and_are_still_written_alike() -> None:
+    golden = frames("peer-v11-parted.frames")
+    written = [ENVELOPE._replace(first=1, messages=[message]) for message in PARTED]
+    assert [encode_frame(frame, 11) for frame in written] == golden
     assert [decode_frame(data) for data in golden] == written
 
 

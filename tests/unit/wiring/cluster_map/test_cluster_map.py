@@ -5,6 +5,7 @@ import pytest
 from fedq.core import limits
 from fedq.core.errors import Refused
 from fedq.core.ids import Incarnation, NodeId, QueueKey
+from fedq.core.versions import PARTED
 from fedq.wiring.cluster_map.map import ClusterMap
 from fedq.wiring.cluster_map.operations import (
     ClaimName,
@@ -17,6 +18,7 @@ from fedq.wiring.cluster_map.operations import (
     ReleaseName,
     encode_command,
 )
+from fedq.wiring.cluster_map.operations_members import Speaks
 from fedq.wiring.cluster_map.state import (
     BindingRemoved,
     ClaimReleased,
@@ -67,6 +69,36 @@ def test_fragments_lie_on_different_nodes_as_far_as_there_are_any() -> None:
     primaries = [info.primary for info in wired.map.fragments.values()]
     assert primaries[0] == "b"
     assert sorted(primaries) == ["a", "b", "c"]
+
+
+def test_a_stream_has_all_its_fragments_however_few_nodes_there_are() -> None:
+    wired = Wired("a", "b", "c")
+    arguments = '{"x-fedq-fragments":8,"x-queue-type":"stream"}'
+    wired.ok(queue("s", "b", arguments=arguments, fragments=8, replicas=2))
+    infos = list(wired.map.fragments.values())
+    primaries = [info.primary for info in infos]
+    assert primaries[:3] == primaries[3:6]
+    assert primaries[:2] == primaries[6:]
+    assert sorted(primaries[:3]) == ["a", "b", "c"]
+    assert primaries[0] == "b"
+    assert all(len(info.copies) == 2 for info in infos)
+    wired.ok(queue("s", "c", arguments=arguments, fragments=8))
+    other = arguments.replace("8", "7")
+    code, text = wired.refused(queue("s", "c", arguments=other, fragments=7))
+    assert (code, "'x-fedq-fragments'" in text) == (406, True)
+
+
+def test_a_cluster_of_an_older_release_has_streams_in_one_fragment() -> None:
+    wired = Wired("a")
+    arguments = '{"x-fedq-fragments":2,"x-queue-type":"stream"}'
+    wired.ok(Speaks(NodeId("a"), Incarnation(1), PARTED - 1, PARTED - 1))
+    code, text = wired.refused(queue("s", arguments=arguments, fragments=2))
+    assert code == 406
+    assert text.endswith(': "a stream is in one fragment"'), "what that release says"
+    wired.ok(queue("t", arguments=arguments.replace("2", "1")))
+    wired.ok(up("a", 2))
+    wired.ok(Speaks(NodeId("a"), Incarnation(2), PARTED - 1, PARTED))
+    wired.ok(queue("s", arguments=arguments, fragments=2))
 
 
 def test_with_fewer_nodes_than_replicas_there_are_fewer_backups() -> None:
